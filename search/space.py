@@ -1,0 +1,181 @@
+"""The words of a search: decisions, assignments, measurements, spaces. A space asks, a strategy answers.
+
+Nothing here knows what is being decided. Optional abilities are small protocols of their own, discovered with
+`isinstance`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+Option = str | int | float | bool
+"""One possible answer. Plain JSON scalars, so that studies can be stored, resumed and exported."""
+
+Assignment = Mapping[str, Option]
+"""Answers by decision name, in the order in which they were asked. A complete one is a candidate."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One named question with a finite list of options, best guess first."""
+
+    name: str
+    options: tuple[Option, ...]
+
+
+class Direction(enum.Enum):
+    """Which way is better."""
+
+    MINIMIZE = "minimize"
+    MAXIMIZE = "maximize"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What is to be small or large. The first objective leads; the following ones break its ties, in order."""
+
+    metric: str
+    direction: Direction = Direction.MINIMIZE
+
+    def loss(self, metrics: Mapping[str, float]) -> float:
+        """The metric with its sign turned so that smaller is better; +inf when the metric is absent."""
+        value = metrics.get(self.metric, math.nan)
+        if math.isnan(value):
+            return math.inf
+        return value if self.direction is Direction.MINIMIZE else -value
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`metric <= limit` (or `>=` for AT_LEAST) must hold."""
+
+    metric: str
+    limit: float
+    at_least: bool = False
+
+    def violation(self, metrics: Mapping[str, float]) -> float:
+        """0 when it holds, else how far the metric is off, in the metric's unit; +inf when it is absent."""
+        value = metrics.get(self.metric, math.nan)
+        if math.isnan(value):
+            return math.inf
+        return max(0.0, self.limit - value if self.at_least else value - self.limit)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What an evaluator found: metrics by name, or why there are none (`failure`: a sentence)."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    failure: str | None = None
+
+
+class State(Protocol):
+    """A partial assignment; immutable."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """The next question; None when the assignment is complete."""
+
+    @property
+    def assignment(self) -> Assignment:
+        """The answers so far."""
+
+    def take(self, option: Option) -> State:
+        """The state after answering the current decision. ValueError when it is not one of the options."""
+
+    def bound(self) -> float:
+        """A loss of the first objective that no feasible completion can beat; -inf if unknown, +inf if none is feasible."""
+
+
+@runtime_checkable
+class Space(Protocol):
+    """A decision problem. Picklable: workers receive it whole."""
+
+    @property
+    def name(self) -> str:
+        """Short name, as on the command line."""
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """At least one; see `Objective`."""
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What a feasible candidate must keep."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides what a candidate measures; a study resumes only on the same one."""
+
+    def start(self) -> State:
+        """The empty assignment."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Measure complete assignments, in order. Deterministic; a candidate that cannot be measured is a failure, not an exception."""
+
+
+@runtime_checkable
+class FlatSpace(Protocol):
+    """Ability: the decisions do not depend on one another, so a candidate is one option of each."""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All decisions, in the order in which `start()` asks them."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One row of a study: a candidate and its measurement."""
+
+    number: int
+    assignment: Assignment
+    measurement: Measurement
+
+
+Procedure = Generator[list[Assignment], list[Trial], None]
+"""Straight-line search code: yields batches of candidates, is sent their trials in the same order, returns when done."""
+
+
+@runtime_checkable
+class HasProcedure(Protocol):
+    """Ability: the heuristic of the paper that the space comes from."""
+
+    def procedure(self) -> Procedure:
+        """The paper's heuristic. The last candidate that it yields, alone in its batch, is its answer."""
+
+
+@runtime_checkable
+class HasSize(Protocol):
+    """Ability: the number of candidates is known."""
+
+    def size(self) -> int:
+        """How many complete assignments there are."""
+
+
+@runtime_checkable
+class HasModel(Protocol):
+    """Ability: a constraint-programming model of the decision problem."""
+
+    def model(self, trials: Sequence[Trial]) -> CandidateModel:
+        """The model with its objective fitted to what the trials so far have shown."""
+
+
+class CandidateModel(Protocol):
+    """A CP-SAT model and how to read a candidate back. `solve` hides the solver's own types."""
+
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+        """Up to `count` best candidates by the model's objective, none of `excluded`."""
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """`bound` is a loss of the first objective that no feasible candidate can beat (-inf: unknown); `exhausted`: no candidate is left."""
+
+    candidates: tuple[Assignment, ...]
+    bound: float = -math.inf
+    exhausted: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
