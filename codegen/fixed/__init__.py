@@ -1,0 +1,1 @@
+"""Fixed-point programs: one definition of what they compute, in integers, as tables of widths and shifts."""

@@ -1,0 +1,71 @@
+"""The integer arithmetic of fixed-point programs: wrap-around, scaling by powers of two, quantisation.
+
+Overflow wraps in two's complement. How a division by a power of two rounds is a property of the program
+(`Rounding`), not an accident of a backend. All functions take and return int64 arrays that hold the exact value.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+MAX_SHIFT = 31
+"""Shift counts are clamped to one less than the widest accumulator, 32 bits."""
+
+
+class Rounding(enum.Enum):
+    """How `x / 2**n` becomes an integer."""
+
+    TOWARD_ZERO = "toward-zero"  # C's division: SeeDot's `/`, and the public tool
+    FLOOR = "floor"  # an arithmetic right shift: the figures printed in Shiftry Section 3
+    NEAREST = "nearest"  # floor(x / 2**n + 1/2)
+
+
+class Accumulator(enum.Enum):
+    """How wide the sum of a matrix product is, under Shiftry's rules."""
+
+    WIDE = "wide"  # 32 bits, whatever the operands
+    DOUBLE = "double"  # twice the wider operand (the type annotations of Shiftry Section 3)
+
+
+def wrap(values: IntArray, bits: int) -> IntArray:
+    """Two's complement of the low `bits` bits."""
+    half = 1 << (bits - 1)
+    return np.asarray(((values + half) & ((1 << bits) - 1)) - half)
+
+
+def scale_down(values: IntArray, shift: int, rounding: Rounding) -> IntArray:
+    """`values / 2**shift`, rounded; a negative shift multiplies (exactly, so the caller wraps)."""
+    if shift <= 0:
+        return np.asarray(values << -shift)
+    if rounding is Rounding.TOWARD_ZERO:
+        return np.asarray((values + ((values >> 63) & ((1 << shift) - 1))) >> shift)
+    if rounding is Rounding.NEAREST:
+        return np.asarray((values + (1 << (shift - 1))) >> shift)
+    return np.asarray(values >> shift)
+
+
+def quantise(values: npt.ArrayLike, bits: int, scale: int) -> IntArray:
+    """`values * 2**scale` truncated toward zero and wrapped to `bits` (what the papers do to parameters and inputs)."""
+    scaled = np.trunc(np.ldexp(np.asarray(values, dtype=np.float64), scale))
+    # beyond 2**62 the float would not fit an int64; only its low bits matter and those are zero
+    return wrap(np.where(np.abs(scaled) < 2.0**62, scaled, 0.0).astype(np.int64), bits)
+
+
+def exponent(magnitude: float) -> int:
+    """The least e with `magnitude < 2**e`; 0 has the exponent 0."""
+    return math.frexp(magnitude)[1] if magnitude > 0 else 0
+
+
+def get_scale(magnitude: float, bits: int) -> int:
+    """The largest scale at which `magnitude` fits `bits` bits (Shiftry Algorithm 10, `GetScale`).
+
+    SeeDot's GetP, `(B - 1) - ceil(log2 n)`, is the same but for exact powers of two, which it lets overflow by one.
+    """
+    return bits - 1 - exponent(magnitude)

@@ -1,0 +1,235 @@
+"""SeeDot's lowering: one bitwidth B and one maxscale P for the whole program (Figure 3, Algorithms 1 and 2).
+
+Every scale but those of parameters and inputs follows from P. Two things that the paper leaves open are settled here:
+storage that is written in more than one place (the hidden state of a recurrence) keeps the scale of its profiled
+extreme, and sigmoid and tanh use the tables of Shiftry Section 5.4.1 (SeeDot's core language has only exp).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Rounding, exponent, get_scale, quantise
+from kilotune.codegen.fixed.exponential import Exponential, mul_scale, seedot_exponential, shiftry_exponential
+from kilotune.codegen.fixed.table import Column, FixedBatch
+
+
+@dataclass(frozen=True)
+class SeeDotParameters:
+    """The five parameters of Section 5.3.2 but for (m, M), which `exponent_ranges` of the lowering holds."""
+
+    bits: int
+    maxscale: int
+    table_index_bits: int = 6
+
+
+@dataclass(frozen=True)
+class SeeDotLowering:
+    """Compiles a program under SeeDot parameters.
+
+    `magnitudes`: largest absolute value by variable, of the parameters, the input, and (for storage that several
+    operations write) the float profile.
+    """
+
+    program: ir.Program
+    magnitudes: Mapping[str, float]
+    rounding: Rounding = Rounding.TOWARD_ZERO
+
+    def lower(self, choice: SeeDotParameters, exponent_ranges: Mapping[int, tuple[float, float]]) -> FixedBatch:
+        """Lower one candidate; `exponent_ranges` holds (m, M) as reals by row of each Exp."""
+        return _Lowering(self, choice, exponent_ranges).run()
+
+
+def add_scale(scale: int, maxscale: int) -> tuple[int, int]:
+    """Algorithm 1, AddScale: (scale of the sum, shift of both operands)."""
+    return (scale, 0) if scale - 1 <= maxscale else (scale - 1, 1)
+
+
+def tree_sum_scale(scale: int, count: int, maxscale: int) -> tuple[int, int]:
+    """Algorithm 1, TreeSumScale: (scale of the sum of `count` terms, halvings)."""
+    halvings = (count - 1).bit_length()
+    if scale - halvings <= maxscale:
+        halvings = max(halvings - (maxscale - (scale - halvings)), 0)
+    return scale - halvings, halvings
+
+
+class _Lowering:
+    """One candidate while it is lowered."""
+
+    def __init__(
+        self, rules: SeeDotLowering, choice: SeeDotParameters, exponent_ranges: Mapping[int, tuple[float, float]]
+    ) -> None:
+        self.rules = rules
+        self.choice = choice
+        self.exponent_ranges = exponent_ranges
+        self.operations = tuple(ir.operations(rules.program.body))
+        self.trip_counts = _trip_counts(rules.program)
+        self.rows = np.zeros((len(self.operations), len(Column)), dtype=np.int64)
+        self.functions: list[Exponential] = []
+        writers = Counter(operation.out.variable for operation in self.operations)
+        self.scales: dict[str, int] = {}
+        self.pinned: set[str] = set()
+        for variable in rules.program.variables:
+            if variable.role is not ir.Role.TEMPORARY:
+                self.scales[variable.name] = get_scale(rules.magnitudes[variable.name], choice.bits)
+            elif writers[variable.name] > 1 and variable.name not in self._sums():
+                self.scales[variable.name] = get_scale(rules.magnitudes[variable.name], choice.bits)
+                self.pinned.add(variable.name)
+
+    def run(self) -> FixedBatch:
+        bits = self.choice.bits
+        for row, operation in enumerate(self.operations):
+            self.rows[row, Column.BITS] = bits
+            self.rows[row, Column.ACC_BITS] = bits
+            self.rows[row, Column.HALVINGS] = -1
+            self._lower(row, operation)
+        self.rows[:, Column.SHIFT_A : Column.SHIFT_OUT + 1] = np.clip(
+            self.rows[:, Column.SHIFT_A : Column.SHIFT_OUT + 1], -MAX_SHIFT, MAX_SHIFT
+        )
+        names = [v.name for v in self.rules.program.variables]
+        return FixedBatch(
+            self.rules.program,
+            self.rules.rounding,
+            np.full((1, len(names)), bits, dtype=np.int32),
+            np.array([[self.scales.get(name, 0) for name in names]], dtype=np.int32),
+            self.rows[None].astype(np.int32),
+            tuple(self.functions),
+        )
+
+    def _sums(self) -> set[str]:
+        """Variables that are only filled with zero and then added to: the sums `$` of loops."""
+        writers: dict[str, list[ir.Operation]] = {}
+        for operation in self.operations:
+            writers.setdefault(operation.out.variable, []).append(operation)
+        return {
+            name
+            for name, written in writers.items()
+            if len(written) == 2
+            and isinstance(written[0], ir.Fill)
+            and written[0].value == 0.0
+            and isinstance(written[1], ir.Add)
+            and written[1].a == written[1].out
+        }
+
+    def _lower(self, row: int, operation: ir.Operation) -> None:
+        out = operation.out.variable
+        match operation:
+            case ir.Add(a=a, b=b) if out in self._sums():
+                scale, halvings = tree_sum_scale(self._scale(b), self.trip_counts[row], self.choice.maxscale)
+                self.scales[out] = scale
+                self._set(row, Column.SHIFT_B, halvings)
+                self._constant(row, Column.CONSTANT_B, b, scale)
+            case ir.Add(a=a, b=b) | ir.Subtract(a=a, b=b):
+                smaller = min(self._scale(a), self._scale(b))
+                scale, shift = add_scale(smaller, self.choice.maxscale)
+                self._set(row, Column.SHIFT_A, self._scale(a) - smaller + shift)
+                self._set(row, Column.SHIFT_B, self._scale(b) - smaller + shift)
+                self._constant(row, Column.CONSTANT_A, a, scale)
+                self._constant(row, Column.CONSTANT_B, b, scale)
+                self._settle(row, out, scale)
+            case ir.Select(a=a, b=b):
+                scale = min(self._scale(a), self._scale(b))
+                self._set(row, Column.SHIFT_A, self._scale(a) - scale)
+                self._set(row, Column.SHIFT_B, self._scale(b) - scale)
+                self._constant(row, Column.CONSTANT_A, a, scale)
+                self._constant(row, Column.CONSTANT_B, b, scale)
+                self._settle(row, out, scale)
+            case ir.Multiply(a=a, b=b):
+                self._settle(row, out, self._product(row, a, b))
+            case ir.MatMul(a=a, b=b):
+                self._dot(row, out, a, b, a.shape[-1], operation.sparse)
+            case ir.Conv2D(a=a, b=b):
+                self._dot(row, out, a, b, ir.count_elements(b.shape[1:4]), False)
+            case ir.Copy(a=a) | ir.Negate(a=a) | ir.Relu(a=a) | ir.Relu6(a=a) | ir.MaxPool(a=a):
+                scale = self._scale(a)
+                largest = (1 << (self.choice.bits - 1)) - 1
+                if isinstance(operation, ir.Relu6):
+                    self._set(row, Column.CONSTANT_B, min(int(6.0 * 2.0**scale), largest))
+                self._settle(row, out, scale)
+            case ir.Exp(a=a):
+                low, high = self.exponent_ranges[row]
+                table = seedot_exponential(
+                    self.choice.bits, self.choice.maxscale, self._scale(a), low, high, self.choice.table_index_bits
+                )
+                self._function(row, out, table, 0)
+            case ir.Sigmoid(a=a) | ir.Tanh(a=a):
+                table = shiftry_exponential(min(self.choice.bits, 16))
+                doubling = 1 if isinstance(operation, ir.Tanh) else 0
+                self._function(row, out, table, self._scale(a) - table.input_scale - doubling)
+            case ir.NormaliseL2(a=a):
+                length = exponent(float(a.shape[-1] if a.shape else 1))
+                self._set(row, Column.SHIFT_A, max(self.choice.bits - 1 - (31 - length) // 2, 0))
+                scale = min(self.choice.bits, 16) - 2
+                self._set(row, Column.SHIFT_B, scale)
+                self._settle(row, out, scale)
+            case ir.Fill(value=value):
+                if out not in self.pinned and out not in self._sums():
+                    self._settle(row, out, self._literal_scale(value))
+                scale = self.scales.get(out, 0)
+                self._set(row, Column.CONSTANT_A, int(quantise(value, self.choice.bits, scale)))
+            case ir.ArgMax() | ir.Sign():
+                self._set(row, Column.BITS, 16)
+            case _:
+                raise NotImplementedError(type(operation).__name__)
+
+    def _set(self, row: int, column: Column, value: int) -> None:
+        self.rows[row, column] = value
+
+    def _literal_scale(self, value: float) -> int:
+        return get_scale(abs(value), self.choice.bits)
+
+    def _scale(self, operand: ir.Operand) -> int:
+        if isinstance(operand, ir.Literal):
+            return self._literal_scale(operand.value)
+        return self.scales[operand.variable]
+
+    def _constant(self, row: int, column: Column, operand: ir.Operand, scale: int) -> None:
+        if isinstance(operand, ir.Literal):
+            self._set(row, column, int(quantise(operand.value, self.choice.bits, scale)))
+
+    def _settle(self, row: int, out: str, natural: int) -> None:
+        if out in self.pinned:
+            self._set(row, Column.SHIFT_OUT, natural - self.scales[out])
+        else:
+            self.scales[out] = natural
+
+    def _product(self, row: int, a: ir.Operand, b: ir.Operand) -> int:
+        """Rule for the product's scale; literals are quantised already shifted down."""
+        scale_a, scale_b = self._scale(a), self._scale(b)
+        scale, shift_a, shift_b = mul_scale(scale_a, scale_b, self.choice.bits, self.choice.maxscale)
+        self._set(row, Column.SHIFT_A, shift_a)
+        self._set(row, Column.SHIFT_B, shift_b)
+        self._constant(row, Column.CONSTANT_A, a, scale_a - shift_a)
+        self._constant(row, Column.CONSTANT_B, b, scale_b - shift_b)
+        return scale
+
+    def _dot(self, row: int, out: str, a: ir.View, b: ir.View, length: int, sparse: bool) -> None:
+        scale, halvings = tree_sum_scale(self._product(row, a, b), length, self.choice.maxscale)
+        self._set(row, Column.SHIFT_TERM if sparse else Column.HALVINGS, halvings)
+        self._settle(row, out, scale)
+
+    def _function(self, row: int, out: str, table: Exponential, shift: int) -> None:
+        self.functions.append(table)
+        self._set(row, Column.FUNCTION, len(self.functions) - 1)
+        self._set(row, Column.SHIFT_A, max(shift, -15))
+        self._settle(row, out, table.scale)
+
+
+def _trip_counts(program: ir.Program) -> list[int]:
+    """By row, how often the operation executes."""
+    counts: list[int] = []
+
+    def visit(body: tuple[ir.Statement, ...], times: int) -> None:
+        for statement in body:
+            if isinstance(statement, ir.Loop):
+                visit(statement.body, times * statement.count)
+            else:
+                counts.append(times)
+
+    visit(program.body, 1)
+    return counts

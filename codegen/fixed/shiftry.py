@@ -1,0 +1,204 @@
+"""Shiftry's lowering: a bitwidth and a scale for every variable (Figure 5, Libraries 6-9, Section 5.4).
+
+The rules keep the natural scale of a result (the sum of the operands' scales for a product, the smaller one for a
+sum) where it is not above the scale asked for, since scaling up would add no precision; a variable's effective scale
+is therefore the smaller of the two. Storage that is written in more than one place (the hidden state of a recurrence,
+the sum of a loop) must keep one scale, the one asked for, and is scaled up where a writer's natural scale is lower.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
+from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
+from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ShiftryLowering:
+    """Compiles batches of bitwidth and scale assignments of one program.
+
+    `largest_exponents`: by row of each Exp, the largest argument that the profile saw (0 where all are negative).
+    """
+
+    program: ir.Program
+    largest_exponents: Mapping[int, float]
+    rounding: Rounding = Rounding.TOWARD_ZERO
+    accumulator: Accumulator = Accumulator.WIDE
+
+    def lower(self, bits: npt.ArrayLike, scales: npt.ArrayLike) -> FixedBatch:
+        """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`."""
+        return _Lowering(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
+
+
+class _Lowering:
+    """One batch while it is lowered. Columns of `bits` and `scales` are variables; `scales` become effective."""
+
+    def __init__(self, rules: ShiftryLowering, bits: Ints, scales: Ints) -> None:
+        self.rules = rules
+        self.bits = bits
+        self.scales = scales
+        self.index = {v.name: i for i, v in enumerate(rules.program.variables)}
+        self.operations = tuple(ir.operations(rules.program.body))
+        writers = Counter(operation.out.variable for operation in self.operations)
+        self.pinned = {name for name, count in writers.items() if count > 1}
+        self.rows = np.zeros((bits.shape[0], len(self.operations), len(Column)), dtype=np.int64)
+        self.functions: list[Exponential] = []
+
+    def run(self) -> FixedBatch:
+        for row, operation in enumerate(self.operations):
+            self.rows[:, row, Column.BITS] = self.bits[:, self.index[operation.out.variable]]
+            self.rows[:, row, Column.HALVINGS] = -1
+            self._lower(row, operation)
+        shifts = [Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_OUT]
+        self.rows[:, :, shifts] = np.clip(self.rows[:, :, shifts], -MAX_SHIFT, MAX_SHIFT)
+        to32: Callable[[Ints], Int32Array] = lambda array: np.ascontiguousarray(array, dtype=np.int32)  # noqa: E731
+        return FixedBatch(
+            self.rules.program,
+            self.rules.rounding,
+            to32(self.bits),
+            to32(self.scales),
+            to32(self.rows),
+            tuple(self.functions),
+        )
+
+    def _lower(self, row: int, operation: ir.Operation) -> None:
+        out = operation.out.variable
+        match operation:
+            case ir.Add(a=a, b=b) | ir.Subtract(a=a, b=b) | ir.Select(a=a, b=b):
+                self._sum(row, out, a, b)
+            case ir.Multiply(a=a, b=b) | ir.MatMul(a=a, b=b) | ir.Conv2D(a=a, b=b):
+                self._product(row, out, a, b)
+            case ir.Copy(a=a) | ir.Negate(a=a) | ir.Relu(a=a) | ir.Relu6(a=a) | ir.MaxPool(a=a):
+                self._move(row, operation, out, a)
+            case ir.Exp(a=a):
+                self._function(row, out, a, self.rules.largest_exponents.get(row, 0.0), 0)
+            case ir.Sigmoid(a=a):
+                self._function(row, out, a, 0.0, 0)
+            case ir.Tanh(a=a):
+                self._function(row, out, a, 0.0, 1)
+            case ir.NormaliseL2(a=a):
+                self._normalise(row, out, a)
+            case ir.Fill(value=value):
+                wanted = self.scales[:, self.index[out]]
+                if out not in self.pinned and value != 0.0:
+                    self._settle(out, self._literal_scale(value, self._bits_of(out)))
+                self.rows[:, row, Column.CONSTANT_A] = _quantise_each(value, self._bits_of(out), wanted)
+            case ir.ArgMax() | ir.Sign():
+                self.rows[:, row, Column.BITS] = 16
+            case _:
+                raise NotImplementedError(type(operation).__name__)
+
+    def _bits_of(self, name: str) -> Ints:
+        return self.bits[:, self.index[name]]
+
+    def _literal_scale(self, value: float, bits: Ints) -> Ints:
+        return bits - 1 - exponent(abs(value))
+
+    def _operand(self, operand: ir.Operand, other: ir.Operand) -> tuple[Ints, Ints]:
+        """(bits, scale) of an operand; a literal takes the bits of the operand that it meets."""
+        if isinstance(operand, ir.View):
+            column = self.index[operand.variable]
+            return self.bits[:, column], self.scales[:, column]
+        assert isinstance(other, ir.View)
+        bits = self.bits[:, self.index[other.variable]]
+        return bits, self._literal_scale(operand.value, bits)
+
+    def _settle(self, name: str, natural: Ints) -> Ints:
+        """The effective scale of a result whose natural scale is `natural`; recorded for its readers."""
+        column = self.index[name]
+        if name not in self.pinned:
+            self.scales[:, column] = np.minimum(self.scales[:, column], natural)
+        return self.scales[:, column]
+
+    def _set(self, row: int, column: Column, values: Ints | int) -> None:
+        self.rows[:, row, column] = values
+
+    def _sum(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
+        """Both operands are scaled before the addition, in the widest of the three widths."""
+        bits_a, scale_a = self._operand(a, b)
+        bits_b, scale_b = self._operand(b, a)
+        common = np.minimum(np.minimum(scale_a, scale_b), self.scales[:, self.index[out]])
+        scale = self._settle(out, common)
+        bits = np.maximum(np.maximum(bits_a, bits_b), self._bits_of(out))
+        self._set(row, Column.ACC_BITS, bits)
+        self._set(row, Column.SHIFT_OUT, common - scale)
+        for operand, operand_scale, shift, constant in (
+            (a, scale_a, Column.SHIFT_A, Column.CONSTANT_A),
+            (b, scale_b, Column.SHIFT_B, Column.CONSTANT_B),
+        ):
+            if isinstance(operand, ir.Literal):
+                self._set(row, constant, _quantise_each(operand.value, bits, common))
+            else:
+                self._set(row, shift, operand_scale - common)
+
+    def _product(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
+        bits_a, scale_a = self._operand(a, b)
+        bits_b, scale_b = self._operand(b, a)
+        natural = scale_a + scale_b
+        double = 2 * np.maximum(bits_a, bits_b)
+        wide = self.rules.accumulator is Accumulator.WIDE
+        self._set(row, Column.ACC_BITS, np.maximum(double, 32) if wide else double)
+        self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
+        for operand, bits, scale, constant in (
+            (a, bits_a, scale_a, Column.CONSTANT_A),
+            (b, bits_b, scale_b, Column.CONSTANT_B),
+        ):
+            if isinstance(operand, ir.Literal):
+                self._set(row, constant, _quantise_each(operand.value, bits, scale))
+
+    def _move(self, row: int, operation: ir.Operation, out: str, a: ir.View) -> None:
+        bits, natural = self._operand(a, a)
+        natural = natural.copy()
+        self._set(row, Column.ACC_BITS, np.maximum(bits, self._bits_of(out)))
+        self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
+        if isinstance(operation, ir.Relu6):
+            largest = (1 << (bits - 1)) - 1
+            self._set(row, Column.CONSTANT_B, np.minimum(np.floor(np.ldexp(6.0, natural)).astype(np.int64), largest))
+
+    def _function(self, row: int, out: str, a: ir.View, largest: float, doubling: int) -> None:
+        """The argument's bitwidth chooses the table, and the table fixes both scales (Section 5.4)."""
+        bits, scale = self._operand(a, a)
+        natural = np.zeros_like(scale)
+        input_scale = np.zeros_like(scale)
+        for width in SHIFTRY_INPUT_SCALE:
+            table = shiftry_exponential(width, largest)
+            chosen = bits == width
+            natural[chosen] = table.scale
+            input_scale[chosen] = table.input_scale
+            self.rows[chosen, row, Column.FUNCTION] = self._function_number(table)
+        # beyond 15 places every non-zero argument is clamped to an end of the table anyway
+        self._set(row, Column.SHIFT_A, np.maximum(scale - input_scale - doubling, -15))
+        self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
+
+    def _function_number(self, table: Exponential) -> int:
+        if table not in self.functions:
+            self.functions.append(table)
+        return self.functions.index(table)
+
+    def _normalise(self, row: int, out: str, a: ir.View) -> None:
+        """The sum of squares of a row must fit 31 bits; the quotient is at most 1."""
+        bits, _ = self._operand(a, a)
+        length = a.shape[-1] if a.shape else 1
+        self._set(row, Column.SHIFT_A, np.maximum(bits - 1 - (31 - exponent(float(length))) // 2, 0))
+        natural = bits - 2
+        self._set(row, Column.SHIFT_B, natural)
+        self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
+
+
+def _quantise_each(value: float, bits: Ints, scales: Ints) -> Ints:
+    """`value` quantised for every candidate's own width and scale."""
+    pairs = {(int(b), int(s)) for b, s in zip(bits, scales, strict=True)}
+    result = np.zeros_like(bits)
+    for b, s in pairs:
+        result[(bits == b) & (scales == s)] = int(quantise(value, b, s))
+    return result

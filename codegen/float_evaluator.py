@@ -1,0 +1,119 @@
+"""Runs a program over the Reals (float64) on all samples at once: the reference that fixed-point programs approximate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.straight_line import NOWHERE, Source, Step, elements_of, unroll
+
+Observer = Callable[[Step, FloatArray, Sequence[FloatArray]], None]
+"""Called after every step with the values written [.., samples] and the values read."""
+
+
+@dataclass(frozen=True)
+class FloatRun:
+    """Results [samples, elements of the result]: labels as whole numbers, or the real outputs."""
+
+    outputs: FloatArray
+
+    @property
+    def labels(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The class of every sample, for programs that return one."""
+        return self.outputs[:, 0].astype(np.int64)
+
+
+def run_float(
+    program: ir.Program,
+    parameters: Mapping[str, FloatArray],
+    features: FloatArray,
+    observe: Observer | None = None,
+) -> FloatRun:
+    """Run the program on `features` [samples, features] (one row of no features when it has no input)."""
+    samples = features.shape[0]
+    storage = initial_storage(program, parameters, features)
+    for step in unroll(program):
+        read = [_values(source, storage) for source in step.sources]
+        result = _compute(step, read)
+        storage[step.operation.out.variable][step.out] = result
+        if observe is not None:
+            observe(step, result, read)
+    outputs = storage[program.result.variable][elements_of(program.result, {}).reshape(-1)]
+    return FloatRun(np.ascontiguousarray(np.broadcast_to(outputs, (outputs.shape[0], samples)).T))
+
+
+def initial_storage(
+    program: ir.Program, parameters: Mapping[str, FloatArray], features: FloatArray
+) -> dict[str, FloatArray]:
+    """Arrays [elements, samples] by variable; parameters have one column that broadcasts."""
+    samples = features.shape[0]
+    storage: dict[str, FloatArray] = {}
+    for variable in program.variables:
+        if variable.role is ir.Role.PARAMETER:
+            storage[variable.name] = np.asarray(parameters[variable.name], dtype=np.float64).reshape(-1, 1)
+        elif variable.role is ir.Role.INPUT:
+            storage[variable.name] = np.ascontiguousarray(features.T, dtype=np.float64)
+        else:
+            storage[variable.name] = np.zeros((variable.size, samples))
+    return storage
+
+
+def _values(source: Source, storage: Mapping[str, FloatArray]) -> FloatArray:
+    if source.variable is None:
+        return np.full((1, 1), source.literal)
+    return storage[source.variable][source.elements]
+
+
+def _compute(step: Step, read: list[FloatArray]) -> FloatArray:
+    a = read[0] if read else np.zeros((1, 1))
+    match step.operation:
+        case ir.Fill(value=value):
+            return np.full((step.out.size, 1), value)
+        case ir.Copy():
+            return a
+        case ir.Add():
+            return a + read[1]
+        case ir.Subtract():
+            return a - read[1]
+        case ir.Multiply():
+            return a * read[1]
+        case ir.MatMul() | ir.Conv2D():
+            return _dot(np.where((step.sources[0].elements == NOWHERE)[..., None], 0.0, a), read[1])
+        case ir.MaxPool():
+            outside = (step.sources[0].elements == NOWHERE)[..., None]
+            return np.asarray(np.where(outside, -np.inf, a).max(axis=1))
+        case ir.Negate():
+            return -a
+        case ir.Relu():
+            return np.maximum(a, 0.0)
+        case ir.Relu6():
+            return np.clip(a, 0.0, 6.0)
+        case ir.Exp():
+            return np.exp(a)
+        case ir.Sigmoid():
+            return 0.5 * (1.0 + np.tanh(0.5 * a))
+        case ir.Tanh():
+            return np.tanh(a)
+        case ir.NormaliseL2():
+            norm = np.sqrt((a * a).sum(axis=1, keepdims=True))
+            return np.asarray(a / np.where(norm > 0, norm, 1.0))
+        case ir.Select(strict=strict):
+            return np.where(a > 0 if strict else a >= 0, read[1], read[2])
+        case ir.ArgMax():
+            return np.asarray(a.argmax(axis=0)[None, :], dtype=np.float64)
+        case ir.Sign():
+            return np.asarray(a > 0, dtype=np.float64)
+    raise NotImplementedError(type(step.operation).__name__)
+
+
+def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
+    """[P, Q, S] x [Q, R, S] -> [P, R, S]; an operand with one sample (a parameter) broadcasts."""
+    if b.shape[2] == 1 and a.shape[2] > 1:
+        return np.asarray(np.einsum("pqs,qr->prs", a, b[..., 0], optimize=True))
+    if a.shape[2] == 1 and b.shape[2] > 1:
+        return np.asarray(np.einsum("pq,qrs->prs", a[..., 0], b, optimize=True))
+    return np.asarray(np.einsum("pqs,qrs->prs", a, b))

@@ -1,0 +1,145 @@
+"""A program as a straight line: loops unrolled, every operand resolved to the element numbers that it reads.
+
+Both evaluators (float and fixed point) execute this form. Convolutions become dot products here, one step a group,
+so that an executor has only one kernel for everything that multiplies and sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+
+Elements = npt.NDArray[np.int32]
+
+NOWHERE = -1
+"""Element number of a padded place."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a step reads: elements of a variable, or a literal (`elements` is then empty)."""
+
+    variable: str | None
+    elements: Elements
+    literal: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One execution of an operation. `row` numbers the operation in program order, loops counted once.
+
+    Element numbers: elementwise operations read [n] and write [n]; dot products (MatMul, Conv2D) read [P, Q] and
+    [Q, R] and write [P, R], with NOWHERE where a padded zero is read; MaxPool and NormaliseL2 read [n, window];
+    Select reads the condition [1] first; ArgMax reads [n] and writes [1].
+    """
+
+    operation: ir.Operation
+    row: int
+    out: Elements
+    sources: tuple[Source, ...]
+
+
+def unroll(program: ir.Program) -> tuple[Step, ...]:
+    """All steps of the program in the order of execution."""
+    rows = {id(operation): row for row, operation in enumerate(ir.operations(program.body))}
+    return tuple(_steps(program.body, rows, {}))
+
+
+def _steps(body: tuple[ir.Statement, ...], rows: dict[int, int], indices: dict[str, int]) -> Iterator[Step]:
+    for statement in body:
+        if isinstance(statement, ir.Loop):
+            for value in range(statement.start, statement.start + statement.count):
+                yield from _steps(statement.body, rows, {**indices, statement.index: value})
+        else:
+            yield from _execute(statement, rows[id(statement)], indices)
+
+
+def _execute(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[Step]:
+    out = elements_of(operation.out, indices)
+    match operation:
+        case ir.MatMul(a=a, b=b):
+            yield Step(operation, row, out, (_read(a, indices), _read(b, indices)))
+        case ir.Conv2D():
+            yield from _convolution(operation, row, out, indices)
+        case ir.MaxPool(a=a):
+            window = _windows(elements_of(a, indices), operation.kernel, operation.stride, operation.padding, (1, 1))
+            count, height, width, area, channels = window.shape
+            places = np.moveaxis(window, 3, 4).reshape(count * height * width * channels, area)
+            yield Step(operation, row, out.reshape(-1), (Source(a.variable, places),))
+        case ir.NormaliseL2(a=a):
+            elements = elements_of(a, indices)
+            last = elements.shape[-1] if elements.ndim else 1
+            yield Step(operation, row, out.reshape(-1, last), (Source(a.variable, elements.reshape(-1, last)),))
+        case ir.ArgMax(a=a):
+            yield Step(operation, row, out.reshape(-1), (Source(a.variable, elements_of(a, indices).reshape(-1)),))
+        case ir.Select(condition=condition, a=a, b=b):
+            scalar = Source(condition.variable, elements_of(condition, indices).reshape(-1))
+            flat = tuple(_broadcast(operand, out.size, indices) for operand in (a, b))
+            yield Step(operation, row, out.reshape(-1), (scalar, *flat))
+        case _:
+            flat = tuple(_broadcast(operand, out.size, indices) for operand in operation.operands)
+            yield Step(operation, row, out.reshape(-1), flat)
+
+
+def elements_of(view: ir.View, indices: dict[str, int]) -> Elements:
+    """Element numbers that the view selects, in the shape of the view."""
+    numbers = np.full(view.shape, view.offset.at(indices), dtype=np.int32)
+    for axis, (extent, stride) in enumerate(zip(view.shape, view.strides, strict=True)):
+        along = np.arange(extent, dtype=np.int32) * np.int32(stride)
+        numbers = numbers + along.reshape(tuple(extent if a == axis else 1 for a in range(len(view.shape))))
+    return np.asarray(numbers, dtype=np.int32)
+
+
+def _read(operand: ir.Operand, indices: dict[str, int]) -> Source:
+    if isinstance(operand, ir.Literal):
+        return Source(None, np.zeros(0, dtype=np.int32), operand.value)
+    return Source(operand.variable, elements_of(operand, indices))
+
+
+def _broadcast(operand: ir.Operand, count: int, indices: dict[str, int]) -> Source:
+    source = _read(operand, indices)
+    if source.variable is None:
+        return source
+    flat = source.elements.reshape(-1)
+    return Source(source.variable, np.broadcast_to(flat, (count,)) if flat.size == 1 else flat)
+
+
+def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[str, int]) -> Iterator[Step]:
+    image = elements_of(operation.a, indices)
+    weights = elements_of(operation.b, indices)
+    groups, kernel_height, kernel_width, group_in, group_out = weights.shape
+    window = _windows(image, (kernel_height, kernel_width), operation.stride, operation.padding, operation.dilation)
+    pixels = window.shape[0] * window.shape[1] * window.shape[2]
+    by_group = window.reshape(pixels, window.shape[3], groups, group_in)
+    results = out.reshape(pixels, groups, group_out)
+    for group in range(groups):
+        patches = by_group[:, :, group, :].reshape(pixels, -1)
+        kernel = weights[group].reshape(-1, group_out)
+        yield Step(
+            operation,
+            row,
+            results[:, group, :],
+            (Source(operation.a.variable, patches), Source(operation.b.variable, kernel)),
+        )
+
+
+def _windows(
+    image: Elements,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+) -> Elements:
+    """Element numbers [N, H', W', kernel area, C] under every position of a sliding window over an NHWC image."""
+    top, bottom, left, right = padding
+    padded = np.pad(image, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=NOWHERE)
+    span = tuple((extent - 1) * step + 1 for extent, step in zip(kernel, dilation, strict=True))
+    view = np.lib.stride_tricks.sliding_window_view(padded, span, axis=(1, 2))
+    view = view[:, :: stride[0], :: stride[1], :, :: dilation[0], :: dilation[1]]
+    moved = np.moveaxis(view, 3, 5)
+    return np.ascontiguousarray(moved.reshape(*moved.shape[:3], -1, moved.shape[5]))

@@ -1,0 +1,156 @@
+/* Batch simulator of fixed-point programs: candidates are data, so this file is compiled once per machine.
+ *
+ * A block of LANES samples runs the whole straight-line program before the next block starts, so that its values stay
+ * in the first levels of cache. Values are int16 (programs of 8 and 16 bits); sums are int32 modulo 2**32, which
+ * equals a narrower accumulator once it is wrapped, because nothing is shifted before the end of a linear sum.
+ * The semantics are those of codegen/fixed/table.py; evaluators/fixed_point/reference.py is the definition.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <math.h>
+#if defined(__AVX512BW__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#define LANES 64
+
+/* The columns of a row, in the order of codegen/fixed/table.py. */
+enum { BITS, ACC_BITS, SHIFT_A, SHIFT_B, SHIFT_TERM, SHIFT_OUT, HALVINGS, CONSTANT_A, CONSTANT_B, FUNCTION, COLUMNS };
+
+enum { FILL, COPY, ADD, SUBTRACT, MULTIPLY, DOT, MAXPOOL, NEGATE, RELU, RELU6, TABLE, NORMALISE, SELECT, ARGMAX, SIGN };
+
+enum { TOWARD_ZERO, FLOOR, NEAREST };
+
+/* Where an operand's elements live. */
+enum { LITERAL, STATIC, DYNAMIC };
+
+typedef struct {
+    int32_t place;           /* LITERAL, STATIC or DYNAMIC */
+    int32_t variable;        /* number in program.variables */
+    const int32_t *elements; /* element numbers; -1 is a padded place */
+} Operand;
+
+typedef struct {
+    int32_t opcode, row;
+    int32_t n, window;       /* elements written; elements of one window (MAXPOOL, NORMALISE), or strictness (SELECT) */
+    int32_t p, q, r;         /* DOT: [p, q] x [q, r] */
+    int32_t packs;           /* DOT: this step packs the weights that it, and later ones with the same pack, use */
+    int64_t pack;            /* DOT: where its packed weights start */
+    int32_t out_variable;
+    const int32_t *out;
+    Operand a, b, c;
+} Step;
+
+typedef struct {
+    int32_t step_count, variable_count, row_count, block_count, sample_count, result_size, result_variable, input_variable;
+    const int32_t *result;           /* element numbers of the result */
+    const int64_t *variable_offsets; /* into the block's storage, in elements; -1 for static variables */
+    int64_t storage_elements;
+    int64_t scratch_terms;           /* the largest q of any DOT */
+    int64_t packed_pairs;            /* pairs of weights of all DOTs with one static operand */
+    int32_t rounding;
+    const Step *steps;
+} Program;
+
+typedef struct {
+    const Program *program;
+    const int32_t *rows;               /* [row_count][COLUMNS] */
+    const int16_t *const *statics;     /* [variable_count], NULL for dynamic variables */
+    const int16_t *const *tables;      /* [row_count], NULL where the operation is no TABLE */
+    const int16_t *input;              /* [block_count][features][LANES] */
+    int64_t input_elements;
+    int16_t *storage;
+    int32_t *terms;                    /* [scratch_terms][LANES] */
+    int32_t *pairs;                    /* packed weights */
+    int16_t *zeros;                    /* LANES zeros */
+} Machine;
+
+static inline int32_t wrap(int32_t v, int bits)
+{
+    const int spare = 32 - bits;
+    return (int32_t)((uint32_t)v << spare) >> spare;
+}
+
+static inline int16_t *lanes_of(const Machine *m, int32_t variable, int32_t element)
+{
+    return m->storage + (m->program->variable_offsets[variable] + element) * LANES;
+}
+
+/* Division by a power of two, once for each rounding; a negative shift multiplies modulo 2**32. */
+static inline int32_t down_toward_zero(int32_t v, int n)
+{
+    return (v + ((v >> 31) & (int32_t)((1u << n) - 1u))) >> n;
+}
+static inline int32_t down_floor(int32_t v, int n) { return v >> n; }
+static inline int32_t down_nearest(int32_t v, int n) { return n ? (v >> n) + ((v >> (n - 1)) & 1) : v; }
+
+#define NAME(stem) stem##_toward_zero
+#define DOWN down_toward_zero
+#define ROUNDING_BIAS(v, mask) ((v) + (((v) >> 31) & (mask)))
+#define KERNEL_ROUNDING TOWARD_ZERO
+#include "kernel_body.h"
+#undef NAME
+#undef DOWN
+#undef KERNEL_ROUNDING
+
+#define NAME(stem) stem##_floor
+#define DOWN down_floor
+#define KERNEL_ROUNDING FLOOR
+#include "kernel_body.h"
+#undef NAME
+#undef DOWN
+#undef KERNEL_ROUNDING
+
+#define NAME(stem) stem##_nearest
+#define DOWN down_nearest
+#define KERNEL_ROUNDING NEAREST
+#include "kernel_body.h"
+
+/* Runs `count` candidates. outputs: [count][sample_count][result_size]. Returns 0, or -1 when memory runs out. */
+int kilotune_run(const Program *program, int32_t count, const int32_t *rows, const int16_t *const *statics,
+                 const int16_t *const *tables, const int16_t *const *inputs, int64_t input_elements, int16_t *outputs)
+{
+    Machine m;
+    memset(&m, 0, sizeof m);
+    m.program = program;
+    m.input_elements = input_elements;
+    m.storage = aligned_alloc(64, (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t));
+    m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(int32_t));
+    m.pairs = aligned_alloc(64, ((size_t)program->packed_pairs * sizeof(int32_t) + 127) / 64 * 64);
+    m.zeros = aligned_alloc(64, LANES * sizeof(int16_t));
+    const int failed = !m.storage || !m.terms || !m.pairs || !m.zeros;
+    if (!failed) {
+        memset(m.storage, 0, (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t));
+        memset(m.zeros, 0, LANES * sizeof(int16_t));
+        for (int32_t i = 0; i < count; i++) {
+            m.rows = rows + (int64_t)i * program->row_count * COLUMNS;
+            m.statics = statics + (int64_t)i * program->variable_count;
+            m.tables = tables + (int64_t)i * program->row_count;
+            m.input = inputs[i];
+            int16_t *to = outputs + (int64_t)i * program->sample_count * program->result_size;
+            switch (program->rounding) {
+            case TOWARD_ZERO: candidate_toward_zero(&m, to); break;
+            case FLOOR: candidate_floor(&m, to); break;
+            default: candidate_nearest(&m, to); break;
+            }
+        }
+    }
+    free(m.storage);
+    free(m.terms);
+    free(m.pairs);
+    free(m.zeros);
+    return failed ? -1 : 0;
+}
+
+/* The vector unit that this build uses, for reports. */
+const char *kilotune_vector_unit(void)
+{
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+    return "AVX-512 VNNI";
+#elif defined(__AVX2__)
+    return "AVX2";
+#else
+    return "generic";
+#endif
+}

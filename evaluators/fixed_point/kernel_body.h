@@ -1,0 +1,378 @@
+/* The part of the kernel that depends on the rounding; kernel.c includes it once for each. */
+
+static inline int32_t NAME(scale)(int32_t v, int n) { return n >= 0 ? DOWN(v, n) : (int32_t)((uint32_t)v << -n); }
+
+/* Operand values of one element, scaled by `shift`, as int32 lanes. */
+static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant,
+                              int32_t *restrict to)
+{
+    if (o->place == DYNAMIC) {
+        const int32_t element = o->elements[index];
+        const int16_t *from = element < 0 ? m->zeros : lanes_of(m, o->variable, element);
+        if (shift == 0)
+            for (int l = 0; l < LANES; l++) to[l] = from[l];
+        else if (shift > 0)
+            for (int l = 0; l < LANES; l++) to[l] = DOWN(from[l], shift);
+        else
+            for (int l = 0; l < LANES; l++) to[l] = (int32_t)((uint32_t)(int32_t)from[l] << -shift);
+        return;
+    }
+    int32_t value = constant;
+    if (o->place == STATIC) {
+        const int32_t element = o->elements[index];
+        value = element < 0 ? 0 : NAME(scale)(m->statics[o->variable][element], shift);
+    }
+    for (int l = 0; l < LANES; l++) to[l] = value;
+}
+
+/* wrap(down(v, shift), bits) into the lanes of an element. */
+static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, int16_t *restrict to)
+{
+    const int spare = 32 - bits;
+    if (shift == 0)
+        for (int l = 0; l < LANES; l++) to[l] = (int16_t)((int32_t)((uint32_t)v[l] << spare) >> spare);
+    else if (shift > 0)
+        for (int l = 0; l < LANES; l++) to[l] = (int16_t)((int32_t)((uint32_t)DOWN(v[l], shift) << spare) >> spare);
+    else
+        for (int l = 0; l < LANES; l++) {
+            const uint32_t up = (uint32_t)v[l] << -shift;
+            to[l] = (int16_t)((int32_t)(up << spare) >> spare);
+        }
+}
+
+/* Sums, products and choices of two operands, one element after the other. */
+static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
+    const int acc_spare = 32 - row[ACC_BITS];
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, row[SHIFT_A], row[CONSTANT_A], a);
+        NAME(load)(m, &s->b, e, row[SHIFT_B], row[CONSTANT_B], b);
+        switch (s->opcode) {
+        case ADD:
+            for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] + b[l]) << acc_spare) >> acc_spare;
+            break;
+        case SUBTRACT:
+            for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] - b[l]) << acc_spare) >> acc_spare;
+            break;
+        case MULTIPLY:
+            for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] * b[l]) << acc_spare) >> acc_spare;
+            break;
+        default: { /* SELECT */
+            int32_t c[LANES];
+            NAME(load)(m, &s->c, 0, 0, 0, c);
+            const int32_t least = s->window ? 1 : 0;
+            for (int l = 0; l < LANES; l++) a[l] = c[l] >= least ? a[l] : b[l];
+        }
+        }
+        NAME(store)(a, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+    }
+}
+
+static void NAME(unary)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t a[LANES] __attribute__((aligned(64)));
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, 0, 0, a);
+        switch (s->opcode) {
+        case NEGATE:
+            for (int l = 0; l < LANES; l++) a[l] = wrap(-a[l], row[ACC_BITS]);
+            break;
+        case RELU:
+            for (int l = 0; l < LANES; l++) a[l] = a[l] > 0 ? a[l] : 0;
+            break;
+        case RELU6:
+            for (int l = 0; l < LANES; l++) {
+                const int32_t low = a[l] > 0 ? a[l] : 0;
+                a[l] = low < row[CONSTANT_B] ? low : row[CONSTANT_B];
+            }
+            break;
+        case SIGN:
+            for (int l = 0; l < LANES; l++) a[l] = a[l] > 0;
+            break;
+        default: /* COPY */
+            break;
+        }
+        const int exact = s->opcode == SIGN;
+        NAME(store)(a, exact ? 0 : row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+    }
+}
+
+static void NAME(fill)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int16_t value = (int16_t)wrap(NAME(scale)(row[CONSTANT_A], row[SHIFT_OUT]), row[BITS]);
+    for (int32_t e = 0; e < s->n; e++) {
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        for (int l = 0; l < LANES; l++) to[l] = value;
+    }
+}
+
+/* A function of one integer of at most 16 bits: the table holds its results, scaled and wrapped. */
+static void NAME(table)(const Machine *m, const Step *s)
+{
+    const int16_t *table = m->tables[s->row];
+    for (int32_t e = 0; e < s->n; e++) {
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (s->a.place == DYNAMIC) {
+            const int16_t *from = lanes_of(m, s->a.variable, s->a.elements[e]);
+            for (int l = 0; l < LANES; l++) to[l] = table[(uint16_t)from[l]];
+        } else {
+            const int16_t value = table[(uint16_t)m->statics[s->a.variable][s->a.elements[e]]];
+            for (int l = 0; l < LANES; l++) to[l] = value;
+        }
+    }
+}
+
+static void NAME(maxpool)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t best[LANES] __attribute__((aligned(64))), next[LANES] __attribute__((aligned(64)));
+    for (int32_t e = 0; e < s->n; e++) {
+        for (int l = 0; l < LANES; l++) best[l] = INT32_MIN;
+        for (int32_t k = 0; k < s->window; k++) {
+            if (s->a.elements[e * s->window + k] < 0) continue;
+            NAME(load)(m, &s->a, e * s->window + k, 0, 0, next);
+            for (int l = 0; l < LANES; l++) best[l] = next[l] > best[l] ? next[l] : best[l];
+        }
+        NAME(store)(best, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+    }
+}
+
+static void NAME(normalise)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t value[LANES] __attribute__((aligned(64)));
+    int64_t squares[LANES];
+    int32_t norm[LANES];
+    for (int32_t first = 0; first < s->n; first += s->window) {
+        for (int l = 0; l < LANES; l++) squares[l] = 0;
+        for (int32_t k = 0; k < s->window; k++) {
+            NAME(load)(m, &s->a, first + k, row[SHIFT_A], 0, value);
+            for (int l = 0; l < LANES; l++) squares[l] += (int64_t)value[l] * value[l];
+        }
+        for (int l = 0; l < LANES; l++) norm[l] = (int32_t)sqrt((double)squares[l]);
+        for (int32_t k = 0; k < s->window; k++) {
+            NAME(load)(m, &s->a, first + k, row[SHIFT_A], 0, value);
+            for (int l = 0; l < LANES; l++) {
+                const int64_t up = (int64_t)value[l] * ((int64_t)1 << row[SHIFT_B]);
+                value[l] = norm[l] > 0 ? (int32_t)(up / norm[l]) : 0;
+            }
+            NAME(store)(value, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[first + k]));
+        }
+    }
+}
+
+static void NAME(argmax)(const Machine *m, const Step *s)
+{
+    int32_t best[LANES] __attribute__((aligned(64))), next[LANES] __attribute__((aligned(64)));
+    int16_t *to = lanes_of(m, s->out_variable, s->out[0]);
+    NAME(load)(m, &s->a, 0, 0, 0, best);
+    for (int l = 0; l < LANES; l++) to[l] = 0;
+    for (int32_t e = 1; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, 0, 0, next);
+        for (int l = 0; l < LANES; l++) {
+            to[l] = next[l] > best[l] ? (int16_t)e : to[l];
+            best[l] = next[l] > best[l] ? next[l] : best[l];
+        }
+    }
+}
+
+/* SeeDot's TreeSum over `count` rows of terms, in place (Algorithm 2). */
+static void NAME(tree_sum)(int32_t *terms, int32_t count, int halvings, int acc_bits)
+{
+    for (int level = 0; count > 1; level++) {
+        const int halve = level < halvings ? 1 : 0;
+        const int32_t pairs = count / 2;
+        for (int32_t k = 0; k < pairs; k++) {
+            const int32_t *x = terms + (int64_t)2 * k * LANES, *y = x + LANES;
+            int32_t *to = terms + (int64_t)k * LANES;
+            for (int l = 0; l < LANES; l++) to[l] = wrap(DOWN(x[l], halve) + DOWN(y[l], halve), acc_bits);
+        }
+        if (count % 2) {
+            const int32_t *last = terms + (int64_t)(count - 1) * LANES;
+            int32_t *to = terms + (int64_t)pairs * LANES;
+            for (int l = 0; l < LANES; l++) to[l] = DOWN(last[l], halve);
+        }
+        count = (count + 1) / 2;
+    }
+}
+
+/* Dot products in full generality: operands shifted first, terms shifted, tree sums. */
+static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t b[LANES] __attribute__((aligned(64)));
+    for (int32_t p = 0; p < s->p; p++)
+        for (int32_t r = 0; r < s->r; r++) {
+            for (int32_t q = 0; q < s->q; q++) {
+                int32_t *term = m->terms + (int64_t)q * LANES;
+                NAME(load)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, term);
+                NAME(load)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, b);
+                for (int l = 0; l < LANES; l++) term[l] = DOWN(wrap(term[l] * b[l], row[ACC_BITS]), row[SHIFT_TERM]);
+            }
+            if (row[HALVINGS] >= 0)
+                NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+            else {
+                for (int32_t q = 1; q < s->q; q++)
+                    for (int l = 0; l < LANES; l++) m->terms[l] += m->terms[(int64_t)q * LANES + l];
+                for (int l = 0; l < LANES; l++) m->terms[l] = wrap(m->terms[l], row[ACC_BITS]);
+            }
+            NAME(store)(m->terms, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+        }
+}
+
+#define TILE 4
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
+static inline __m512i NAME(finish_vector)(__m512i v, int shift, int acc_spare, int spare)
+{
+    const __m128i acc_count = _mm_cvtsi32_si128(acc_spare), count = _mm_cvtsi32_si128(shift < 0 ? -shift : shift);
+    const __m128i spare_count = _mm_cvtsi32_si128(spare);
+    v = _mm512_sra_epi32(_mm512_sll_epi32(v, acc_count), acc_count);
+    if (shift < 0)
+        v = _mm512_sll_epi32(v, count);
+    else if (shift > 0) {
+        if (KERNEL_ROUNDING == TOWARD_ZERO) {
+            const __m512i mask = _mm512_set1_epi32((int32_t)((1u << shift) - 1u));
+            v = _mm512_add_epi32(v, _mm512_and_si512(_mm512_srai_epi32(v, 31), mask));
+            v = _mm512_sra_epi32(v, count);
+        } else if (KERNEL_ROUNDING == NEAREST) {
+            const __m512i half = _mm512_and_si512(_mm512_sra_epi32(v, _mm_cvtsi32_si128(shift - 1)), _mm512_set1_epi32(1));
+            v = _mm512_add_epi32(_mm512_sra_epi32(v, count), half);
+        } else
+            v = _mm512_sra_epi32(v, count);
+    }
+    return _mm512_sra_epi32(_mm512_sll_epi32(v, spare_count), spare_count);
+}
+
+/* TILE outputs of LANES samples: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
+static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
+                                  int16_t *const *to, int shift, int acc_spare, int spare)
+{
+    __m512i acc[TILE][4];
+    for (int t = 0; t < TILE; t++)
+        for (int v = 0; v < 4; v++) acc[t][v] = _mm512_setzero_si512();
+    for (int32_t k = 0; k < pairs; k++) {
+        const __m512i x0 = _mm512_load_si512(rows[2 * k]), x1 = _mm512_load_si512(rows[2 * k] + 32);
+        const __m512i y0 = _mm512_load_si512(rows[2 * k + 1]), y1 = _mm512_load_si512(rows[2 * k + 1] + 32);
+        const __m512i z[4] = {_mm512_unpacklo_epi16(x0, y0), _mm512_unpackhi_epi16(x0, y0),
+                              _mm512_unpacklo_epi16(x1, y1), _mm512_unpackhi_epi16(x1, y1)};
+        for (int t = 0; t < TILE; t++) {
+            const __m512i w = _mm512_set1_epi32(weights[k * TILE + t]);
+            for (int v = 0; v < 4; v++) acc[t][v] = _mm512_dpwssd_epi32(acc[t][v], z[v], w);
+        }
+    }
+    for (int t = 0; t < outputs; t++)
+        for (int half = 0; half < 2; half++)
+            _mm512_store_si512(to[t] + 32 * half,
+                               _mm512_packs_epi32(NAME(finish_vector)(acc[t][2 * half], shift, acc_spare, spare),
+                                                  NAME(finish_vector)(acc[t][2 * half + 1], shift, acc_spare, spare)));
+}
+#else
+/* The same on any machine; the compiler vectorises over the lanes. */
+static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
+                                  int16_t *const *to, int shift, int acc_spare, int spare)
+{
+    int32_t acc[LANES] __attribute__((aligned(64)));
+    for (int t = 0; t < outputs; t++) {
+        memset(acc, 0, sizeof acc);
+        for (int32_t k = 0; k < pairs; k++) {
+            const int32_t pair = weights[k * TILE + t];
+            const int16_t w0 = (int16_t)pair, w1 = (int16_t)(pair >> 16);
+            const int16_t *x = rows[2 * k], *y = rows[2 * k + 1];
+            for (int l = 0; l < LANES; l++) acc[l] += (int32_t)x[l] * w0 + (int32_t)y[l] * w1;
+        }
+        for (int l = 0; l < LANES; l++) acc[l] = (int32_t)((uint32_t)acc[l] << acc_spare) >> acc_spare;
+        NAME(store)(acc, shift, 32 - spare, to[t]);
+    }
+}
+#endif
+
+/* A dot product with one static operand: tiles of outputs over packed weights, linear sums, no shifts before the end. */
+static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int32_t *packed = m->pairs + s->pack;
+    const int weights_right = s->b.place == STATIC;
+    const Operand *x = weights_right ? &s->a : &s->b;
+    const int32_t groups = weights_right ? s->p : s->r, outputs = weights_right ? s->r : s->p;
+    const int32_t pairs = (s->q + 1) / 2, tiles = (outputs + TILE - 1) / TILE;
+    const int16_t **rows = (const int16_t **)m->terms;
+    for (int32_t g = 0; g < groups; g++) {
+        for (int32_t q = 0; q < s->q; q++) {
+            const int32_t element = x->elements[weights_right ? g * s->q + q : q * s->r + g];
+            rows[q] = element < 0 ? m->zeros : lanes_of(m, x->variable, element);
+        }
+        rows[s->q] = m->zeros; /* the second half of the last pair when q is odd */
+        for (int32_t tile = 0; tile < tiles; tile++) {
+            const int32_t first = tile * TILE, count = outputs - first < TILE ? outputs - first : TILE;
+            int16_t *to[TILE];
+            for (int32_t t = 0; t < count; t++) {
+                const int32_t o = first + t;
+                to[t] = lanes_of(m, s->out_variable, s->out[weights_right ? g * s->r + o : o * s->r + g]);
+            }
+            NAME(dot_tile)(rows, pairs, packed + (int64_t)tile * pairs * TILE, count, to, row[SHIFT_OUT],
+                           32 - row[ACC_BITS], 32 - row[BITS]);
+        }
+    }
+}
+
+/* Weights of a dot product as pairs of int16 in an int32, [tile][pair][TILE]. */
+static void NAME(pack)(const Machine *m, const Step *s)
+{
+    int32_t *to = m->pairs + s->pack;
+    const int weights_right = s->b.place == STATIC;
+    const Operand *w = weights_right ? &s->b : &s->a;
+    const int16_t *values = m->statics[w->variable];
+    const int32_t outputs = weights_right ? s->r : s->p;
+    for (int32_t first = 0; first < outputs; first += TILE)
+        for (int32_t q = 0; q < s->q; q += 2)
+            for (int32_t t = 0; t < TILE; t++) {
+                int32_t pair[2] = {0, 0};
+                for (int32_t half = 0; half < 2 && q + half < s->q && first + t < outputs; half++) {
+                    const int32_t o = first + t, k = q + half;
+                    const int32_t element = w->elements[weights_right ? k * s->r + o : o * s->q + k];
+                    pair[half] = element < 0 ? 0 : values[element];
+                }
+                *to++ = (int32_t)(((uint32_t)pair[1] << 16) | (uint16_t)pair[0]);
+            }
+}
+
+static inline int NAME(is_packed)(const Step *s, const int32_t *row)
+{
+    return s->opcode == DOT && (s->a.place == STATIC) != (s->b.place == STATIC) && row[HALVINGS] < 0 &&
+           row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
+}
+
+static void NAME(candidate)(Machine *m, int16_t *outputs)
+{
+    const Program *program = m->program;
+    for (int32_t i = 0; i < program->step_count; i++) {
+        const Step *s = &program->steps[i];
+        if (s->packs && NAME(is_packed)(s, m->rows + (int64_t)s->row * COLUMNS)) NAME(pack)(m, s);
+    }
+    for (int32_t block = 0; block < program->block_count; block++) {
+        if (program->input_variable >= 0)
+            memcpy(lanes_of(m, program->input_variable, 0), m->input + block * m->input_elements * LANES,
+                   (size_t)m->input_elements * LANES * sizeof(int16_t));
+        for (int32_t i = 0; i < program->step_count; i++) {
+            const Step *s = &program->steps[i];
+            const int32_t *row = m->rows + (int64_t)s->row * COLUMNS;
+            switch (s->opcode) {
+            case FILL: NAME(fill)(m, s, row); break;
+            case ADD: case SUBTRACT: case MULTIPLY: case SELECT: NAME(binary)(m, s, row); break;
+            case DOT:
+                if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
+                else NAME(dot_general)(m, s, row);
+                break;
+            case MAXPOOL: NAME(maxpool)(m, s, row); break;
+            case TABLE: NAME(table)(m, s); break;
+            case NORMALISE: NAME(normalise)(m, s, row); break;
+            case ARGMAX: NAME(argmax)(m, s); break;
+            default: NAME(unary)(m, s, row); break;
+            }
+        }
+        const int32_t first = block * LANES;
+        const int32_t count = program->sample_count - first < LANES ? program->sample_count - first : LANES;
+        for (int32_t k = 0; k < program->result_size; k++) {
+            const int16_t *from = lanes_of(m, program->result_variable, program->result[k]);
+            for (int32_t l = 0; l < count; l++) outputs[(int64_t)(first + l) * program->result_size + k] = from[l];
+        }
+    }
+}

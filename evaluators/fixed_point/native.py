@@ -1,0 +1,333 @@
+"""The batch simulator's compiled kernel: found or built once per machine, then called with whole batches of candidates."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.straight_line import Source, Step, elements_of
+from kilotune.evaluators.fixed_point.reference import evaluate_function
+
+LANES = 64
+TILE = 4
+FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
+_SOURCES = ("kernel.c", "kernel_body.h")
+
+_OPCODES: Mapping[type[ir.Operation], int] = {
+    ir.Fill: 0,
+    ir.Copy: 1,
+    ir.Add: 2,
+    ir.Subtract: 3,
+    ir.Multiply: 4,
+    ir.MatMul: 5,
+    ir.Conv2D: 5,
+    ir.MaxPool: 6,
+    ir.Negate: 7,
+    ir.Relu: 8,
+    ir.Relu6: 9,
+    ir.Exp: 10,
+    ir.Sigmoid: 10,
+    ir.Tanh: 10,
+    ir.NormaliseL2: 11,
+    ir.Select: 12,
+    ir.ArgMax: 13,
+    ir.Sign: 14,
+}
+_DOT = 5
+_ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
+_LITERAL, _STATIC, _DYNAMIC = range(3)
+
+
+class _Operand(ctypes.Structure):
+    _fields_ = [("place", ctypes.c_int32), ("variable", ctypes.c_int32), ("elements", ctypes.c_void_p)]
+
+
+class _Step(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("opcode", "row", "n", "window", "p", "q", "r", "packs")),
+        ("pack", ctypes.c_int64),
+        ("out_variable", ctypes.c_int32),
+        ("out", ctypes.c_void_p),
+        ("a", _Operand),
+        ("b", _Operand),
+        ("c", _Operand),
+    ]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [
+        *(
+            (name, ctypes.c_int32)
+            for name in (
+                "step_count",
+                "variable_count",
+                "row_count",
+                "block_count",
+                "sample_count",
+                "result_size",
+                "result_variable",
+                "input_variable",
+            )
+        ),
+        ("result", ctypes.c_void_p),
+        ("variable_offsets", ctypes.c_void_p),
+        ("storage_elements", ctypes.c_int64),
+        ("scratch_terms", ctypes.c_int64),
+        ("packed_pairs", ctypes.c_int64),
+        ("rounding", ctypes.c_int32),
+        ("steps", ctypes.c_void_p),
+    ]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The loaded library and what it was built with."""
+
+    library: ctypes.CDLL
+    compiler: str
+    vector_unit: str
+
+
+@cache
+def load_kernel() -> Kernel | None:
+    """The compiled kernel; None when there is no working C compiler (the NumPy execution is used then)."""
+    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    if compiler is None:
+        return None
+    try:
+        library = ctypes.CDLL(str(_built(compiler)))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    library.kilotune_vector_unit.restype = ctypes.c_char_p
+    library.kilotune_run.restype = ctypes.c_int
+    return Kernel(library, compiler, library.kilotune_vector_unit().decode())
+
+
+def _built(compiler: str) -> Path:
+    """The shared library, compiled unless the same sources were compiled here before."""
+    folder = Path(__file__).parent
+    sources = [(folder / name).read_bytes() for name in _SOURCES]
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
+    parts = (*sources, version, " ".join(FLAGS).encode(), _processor().encode())
+    name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
+    target = cache_folder() / f"kernel-{name}.so"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            built = Path(scratch) / "kernel.so"
+            command = [compiler, *FLAGS, "-o", str(built), str(folder / "kernel.c"), "-lm"]
+            subprocess.run(command, capture_output=True, check=True, timeout=300)
+            built.replace(target)
+    return target
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept between runs: $KILOTUNE_CACHE, else the user's cache folder."""
+    chosen = os.environ.get("KILOTUNE_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kilotune"
+
+
+def _processor() -> str:
+    """What -march=native depends on: a home folder may be shared by different machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+
+
+class NativeProgram:
+    """One program with its data, prepared for the kernel. Candidates then cost no more than their integers."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        program: ir.Program,
+        steps: Sequence[Step],
+        parameters: Mapping[str, np.ndarray],
+        features: np.ndarray,
+    ) -> None:
+        self._kernel = kernel
+        self._program = program
+        self._parameters = parameters
+        self._features = features
+        self._numbers = {v.name: i for i, v in enumerate(program.variables)}
+        self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
+        self._kept: list[np.ndarray] = []  # what the C structures point to
+        self._statics: dict[tuple[int, int, int], np.ndarray] = {}
+        self._inputs: dict[tuple[int, int], np.ndarray] = {}
+        self._tables: dict[tuple[object, ...], np.ndarray] = {}
+        self._operations = tuple(ir.operations(program.body))
+        self._tabled = [row for row, o in enumerate(self._operations) if isinstance(o, ir.Exp | ir.Sigmoid | ir.Tanh)]
+        self._pack_offsets: dict[tuple[int, bytes], int] = {}
+        self._packed_pairs = 0
+        self._c_steps = (_Step * len(steps))(*(self._step(step) for step in steps))
+        self._c_program = self._describe(steps)
+
+    def supports(self, batch: FixedBatch) -> bool:
+        """Whether the kernel has the widths of the batch (8 and 16 bits)."""
+        return bool((batch.bits <= 16).all())
+
+    def run(self, batch: FixedBatch) -> IntArray:
+        """Outputs [candidates, samples, elements of the result], as `run_reference`."""
+        count = len(batch)
+        statics = np.zeros((count, len(self._numbers)), dtype=np.uint64)
+        inputs = np.zeros(count, dtype=np.uint64)
+        tables = np.zeros((count, len(self._operations)), dtype=np.uint64)
+        bits, scales, rows = batch.bits.tolist(), batch.scales.tolist(), batch.rows
+        for column, variable in enumerate(self._program.variables):
+            if variable.role is ir.Role.PARAMETER:
+                for i in range(count):
+                    statics[i, column] = self._static(column, variable.name, bits[i][column], scales[i][column])
+            elif variable.role is ir.Role.INPUT:
+                for i in range(count):
+                    inputs[i] = self._input(bits[i][column], scales[i][column])
+        for row in self._tabled:
+            for i in range(count):
+                tables[i, row] = self._table(batch, row, rows[i, row])
+        c_program = self._c_program
+        c_program.rounding = _ROUNDINGS[batch.rounding]
+        outputs = np.empty((count, self._features.shape[0], self._program.result.size), dtype=np.int16)
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (rows, statics, tables, inputs)]
+        status = self._kernel.library.kilotune_run(
+            ctypes.byref(c_program),
+            ctypes.c_int32(count),
+            *pointers,
+            ctypes.c_int64(self._features.shape[1]),
+            ctypes.c_void_p(outputs.ctypes.data),
+        )
+        if status != 0:
+            raise MemoryError(f"the simulator needs more memory for {self._program.name}")
+        return outputs.astype(np.int64)
+
+    def _describe(self, steps: Sequence[Step]) -> _Program:
+        offsets = np.full(len(self._numbers), -1, dtype=np.int64)
+        total = 0
+        for variable in self._program.variables:
+            if variable.name in self._dynamic:
+                offsets[self._numbers[variable.name]] = total
+                total += variable.size
+        input_variable = self._program.input
+        result = self._program.result
+        longest = max((step.sources[0].elements.shape[1] for step in steps if _is_dot(step)), default=1)
+        return _Program(
+            step_count=len(steps),
+            variable_count=len(self._numbers),
+            row_count=len(self._operations),
+            block_count=-(-self._features.shape[0] // LANES),
+            sample_count=self._features.shape[0],
+            result_size=result.size,
+            result_variable=self._numbers[result.variable],
+            input_variable=self._numbers[input_variable.name] if input_variable else -1,
+            result=self._keep(elements_of(result, {}).reshape(-1)),
+            variable_offsets=self._keep(offsets),
+            storage_elements=total,
+            scratch_terms=longest,
+            packed_pairs=self._packed_pairs,
+            steps=ctypes.addressof(self._c_steps),
+        )
+
+    def _keep(self, array: np.ndarray) -> int:
+        contiguous = np.ascontiguousarray(array)
+        self._kept.append(contiguous)
+        return int(contiguous.ctypes.data)
+
+    def _operand(self, source: Source) -> _Operand:
+        if source.variable is None:
+            return _Operand(_LITERAL, -1, None)
+        place = _DYNAMIC if source.variable in self._dynamic else _STATIC
+        return _Operand(place, self._numbers[source.variable], self._keep(source.elements))
+
+    def _step(self, step: Step) -> _Step:
+        select = isinstance(step.operation, ir.Select)
+        ordered = (*step.sources[1:], step.sources[0]) if select else step.sources
+        operands = [self._operand(source) for source in ordered]
+        operands += [_Operand(_LITERAL, -1, None)] * (3 - len(operands))
+        p, q, r, pack, packs = 0, 0, 0, 0, False
+        if _is_dot(step):
+            (p, q), r = step.sources[0].elements.shape, step.sources[1].elements.shape[1]
+            if (operands[0].place == _STATIC) != (operands[1].place == _STATIC):
+                pack, packs = self._pack(step, operands[1].place == _STATIC)
+        window = 0
+        if isinstance(step.operation, ir.MaxPool | ir.NormaliseL2):
+            window = step.sources[0].elements.shape[1]
+        elif isinstance(step.operation, ir.Select):
+            window = int(step.operation.strict)
+        count = step.sources[0].elements.size if isinstance(step.operation, ir.ArgMax) else step.out.size
+        return _Step(
+            opcode=_OPCODES[type(step.operation)],
+            row=step.row,
+            n=count,
+            window=window,
+            p=p,
+            q=q,
+            r=r,
+            packs=packs,
+            pack=pack,
+            out_variable=self._numbers[step.operation.out.variable],
+            out=self._keep(step.out),
+            a=operands[0],
+            b=operands[1],
+            c=operands[2],
+        )
+
+    def _pack(self, step: Step, weights_right: bool) -> tuple[int, bool]:
+        """Where the packed weights of a dot product start, and whether this step is the first to use them."""
+        weights = step.sources[1 if weights_right else 0].elements
+        key = (step.row, weights.tobytes())
+        if key in self._pack_offsets:
+            return self._pack_offsets[key], False
+        length, outputs = weights.shape if weights_right else weights.shape[::-1]
+        self._pack_offsets[key] = offset = self._packed_pairs
+        self._packed_pairs += -(-outputs // TILE) * TILE * -(-length // 2)
+        return offset, True
+
+    def _static(self, column: int, name: str, bits: int, scale: int) -> int:
+        key = (column, bits, scale)
+        if key not in self._statics:
+            self._statics[key] = quantise(self._parameters[name], bits, scale).astype(np.int16).reshape(-1)
+        return int(self._statics[key].ctypes.data)
+
+    def _input(self, bits: int, scale: int) -> int:
+        """The features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
+        key = (bits, scale)
+        if key not in self._inputs:
+            values = quantise(self._features, bits, scale).astype(np.int16)
+            padding = -values.shape[0] % LANES
+            blocks = np.pad(values, ((0, padding), (0, 0))).reshape(-1, LANES, values.shape[1])
+            self._inputs[key] = np.ascontiguousarray(blocks.transpose(0, 2, 1))
+        return int(self._inputs[key].ctypes.data)
+
+    def _table(self, batch: FixedBatch, row: int, values: np.ndarray) -> int:
+        """The function of the row for every argument that its operand can hold, scaled and wrapped."""
+        operation = self._operations[row]
+        operand = operation.operands[0]
+        assert isinstance(operand, ir.View)
+        shift_a, shift_out, bits = (int(values[c]) for c in (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS))
+        function = batch.functions[int(values[Column.FUNCTION])]
+        key = (type(operation), id(function), shift_a, shift_out, bits, batch.rounding)
+        if key not in self._tables:
+            arguments = np.arange(1 << 16, dtype=np.int64).astype(np.uint16).astype(np.int16).astype(np.int64)
+            scaled = scale_down(arguments, shift_a, batch.rounding)
+            results = evaluate_function(operation, scaled, function, batch.rounding)
+            entries = wrap(scale_down(results, shift_out, batch.rounding), bits).astype(np.int16)
+            self._tables[key] = entries
+        return int(self._tables[key].ctypes.data)
+
+
+def _is_dot(step: Step) -> bool:
+    return _OPCODES[type(step.operation)] == _DOT

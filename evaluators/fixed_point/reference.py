@@ -1,0 +1,171 @@
+"""The definition of what a fixed-point program computes, as NumPy: slow, portable, and what the other executions are held to.
+
+Storage is int64 [elements, samples]; every value is the exact integer that the program holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.exponential import Exponential
+from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.straight_line import NOWHERE, Source, Step, elements_of, unroll
+
+
+def run_reference(
+    batch: FixedBatch,
+    parameters: Mapping[str, np.ndarray],
+    features: np.ndarray,
+    steps: Sequence[Step] | None = None,
+) -> IntArray:
+    """Outputs [candidates, samples, elements of the result] on float `features` [samples, features].
+
+    Parameters and features are quantised here, at each candidate's widths and scales.
+    """
+    steps = unroll(batch.program) if steps is None else steps
+    outputs = [_run_one(batch, index, steps, parameters, features) for index in range(len(batch))]
+    return np.stack(outputs)
+
+
+def _run_one(
+    batch: FixedBatch,
+    index: int,
+    steps: Sequence[Step],
+    parameters: Mapping[str, np.ndarray],
+    features: np.ndarray,
+) -> IntArray:
+    samples = features.shape[0]
+    storage: dict[str, IntArray] = {}
+    for column, variable in enumerate(batch.program.variables):
+        bits, scale = int(batch.bits[index, column]), int(batch.scales[index, column])
+        if variable.role is ir.Role.PARAMETER:
+            storage[variable.name] = quantise(parameters[variable.name], bits, scale).reshape(-1, 1)
+        elif variable.role is ir.Role.INPUT:
+            storage[variable.name] = quantise(features, bits, scale).T
+        else:
+            storage[variable.name] = np.zeros((variable.size, samples), dtype=np.int64)
+    machine = _Machine(batch, storage)
+    for step in steps:
+        machine.execute(step, batch.rows[index, step.row])
+    view = batch.program.result
+    result = storage[view.variable][elements_of(view, {}).reshape(-1)]
+    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], samples)).T)
+
+
+class _Machine:
+    """One candidate's storage and how each operation changes it (see `codegen.fixed.table` for the semantics)."""
+
+    def __init__(self, batch: FixedBatch, storage: dict[str, IntArray]) -> None:
+        self.storage = storage
+        self.rounding = batch.rounding
+        self.functions = batch.functions
+
+    def execute(self, step: Step, row: Int32Array) -> None:
+        out = self._result(step, row)
+        if not isinstance(step.operation, ir.INTEGER_RESULTS):
+            out = wrap(self._down(out, int(row[Column.SHIFT_OUT])), int(row[Column.BITS]))
+        self.storage[step.operation.out.variable][step.out] = out
+
+    def _down(self, values: IntArray, shift: int) -> IntArray:
+        return scale_down(values, shift, self.rounding)
+
+    def _read(self, source: Source, row: Int32Array, shift: Column, constant: Column) -> IntArray:
+        if source.variable is None:
+            return np.full((1, 1), int(row[constant]), dtype=np.int64)
+        return self._down(self.storage[source.variable][source.elements], int(row[shift]))
+
+    def _result(self, step: Step, row: Int32Array) -> IntArray:
+        operation, sources = step.operation, step.sources
+        if isinstance(operation, ir.Fill):
+            return np.full((step.out.size, 1), int(row[Column.CONSTANT_A]), dtype=np.int64)
+        if isinstance(operation, ir.Select):
+            condition = self.storage[sources[0].variable or ""][sources[0].elements]
+            chosen = condition > 0 if operation.strict else condition >= 0
+            a = self._read(sources[1], row, Column.SHIFT_A, Column.CONSTANT_A)
+            b = self._read(sources[2], row, Column.SHIFT_B, Column.CONSTANT_B)
+            return np.where(chosen, a, b)
+        a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
+        accumulator = int(row[Column.ACC_BITS])
+        match operation:
+            case ir.Add() | ir.Subtract():
+                b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
+                return wrap(a + b if isinstance(operation, ir.Add) else a - b, accumulator)
+            case ir.Multiply():
+                b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
+                return wrap(a * b, accumulator)
+            case ir.MatMul() | ir.Conv2D():
+                b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
+                a = np.where((sources[0].elements == NOWHERE)[..., None], 0, a)
+                return self._dot(a, b, row)
+            case ir.Copy():
+                return a
+            case ir.Negate():
+                return wrap(-a, accumulator)
+            case ir.Relu():
+                return np.maximum(a, 0)
+            case ir.Relu6():
+                return np.clip(a, 0, int(row[Column.CONSTANT_B]))
+            case ir.MaxPool():
+                outside = (sources[0].elements == NOWHERE)[..., None]
+                return np.asarray(np.where(outside, np.iinfo(np.int64).min, a).max(axis=1))
+            case ir.Exp() | ir.Sigmoid() | ir.Tanh():
+                return evaluate_function(operation, a, self.functions[int(row[Column.FUNCTION])], self.rounding)
+            case ir.NormaliseL2():
+                return _normalise(a, int(row[Column.SHIFT_B]))
+            case ir.ArgMax():
+                return np.asarray(a.argmax(axis=0)[None, :], dtype=np.int64)
+            case ir.Sign():
+                return np.asarray(a > 0, dtype=np.int64)
+        raise NotImplementedError(type(operation).__name__)
+
+    def _dot(self, a: IntArray, b: IntArray, row: Int32Array) -> IntArray:
+        """[P, Q, S] x [Q, R, S] -> [P, R, S]."""
+        accumulator, halvings = int(row[Column.ACC_BITS]), int(row[Column.HALVINGS])
+        term_shift = int(row[Column.SHIFT_TERM])
+        samples = max(a.shape[2], b.shape[2])
+        total = np.zeros((a.shape[0], b.shape[1], samples), dtype=np.int64)
+        for p in range(a.shape[0]):
+            terms = self._down(wrap(a[p][:, None, :] * b, accumulator), term_shift)
+            summed = (
+                wrap(terms.sum(axis=0), accumulator) if halvings < 0 else self._tree_sum(terms, halvings, accumulator)
+            )
+            total[p] = summed
+        return total
+
+    def _tree_sum(self, terms: IntArray, halvings: int, accumulator: int) -> IntArray:
+        """SeeDot Algorithm 2, TreeSum, over axis 0: the first `halvings` levels halve both addends."""
+        level = 0
+        while terms.shape[0] > 1:
+            halved = self._down(terms, 1 if level < halvings else 0)
+            even = halved.shape[0] // 2 * 2
+            pairs = wrap(halved[0:even:2] + halved[1:even:2], accumulator)
+            terms = np.concatenate([pairs, halved[even:]])
+            level += 1
+        return np.asarray(terms[0])
+
+
+def evaluate_function(operation: ir.Operation, x: IntArray, table: Exponential, rounding: Rounding) -> IntArray:
+    """Exp, Sigmoid or Tanh of the scaled argument (Shiftry Section 5.4.1, Libraries 8 and 9), at `table.scale`.
+
+    For Tanh the caller has already doubled x. The divisions are C's, toward zero.
+    """
+    if isinstance(operation, ir.Exp):
+        return table(x, rounding)
+    one = np.int64(1 << table.scale)
+    decayed = table(-np.abs(x), rounding)
+    if isinstance(operation, ir.Sigmoid):
+        return np.asarray((one * np.where(x <= 0, decayed, one)) // (one + decayed))
+    magnitude = (one * (one - decayed)) // (one + decayed)
+    return np.asarray(np.where(x <= 0, -magnitude, magnitude))
+
+
+def _normalise(a: IntArray, scale: int) -> IntArray:
+    """Rows [n, last, S] divided by their integer norms."""
+    squares = (a * a).sum(axis=1, keepdims=True)
+    norm = np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64)
+    quotient = (np.abs(a) << scale) // np.maximum(norm, 1)
+    return np.asarray(np.where(norm > 0, np.sign(a) * quotient, 0))
