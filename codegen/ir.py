@@ -113,7 +113,8 @@ class Operation:
     @property
     def operands(self) -> tuple[Operand, ...]:
         """What is read, in the order of the fields."""
-        return tuple(v for v in self.__dict__.values() if isinstance(v, View | Literal) and v is not self.out)
+        fields = self.__dict__.items()
+        return tuple(value for name, value in fields if name != "out" and isinstance(value, View | Literal))
 
 
 @dataclass(frozen=True)
