@@ -51,6 +51,11 @@ class _Lowering:
         self.operations = tuple(ir.operations(rules.program.body))
         writers = Counter(operation.out.variable for operation in self.operations)
         self.pinned = {name for name, count in writers.items() if count > 1}
+        readers = Counter(
+            o.variable for operation in self.operations for o in operation.operands if isinstance(o, ir.View)
+        )
+        parameters = {v.name for v in rules.program.variables if v.role is ir.Role.PARAMETER}
+        self.read_once = {name for name in parameters if readers[name] == 1}
         self.rows = np.zeros((bits.shape[0], len(self.operations), len(Column)), dtype=np.int64)
         self.functions: list[Exponential] = []
 
@@ -76,7 +81,10 @@ class _Lowering:
         match operation:
             case ir.Add(a=a, b=b) | ir.Subtract(a=a, b=b) | ir.Select(a=a, b=b):
                 self._sum(row, out, a, b)
-            case ir.Multiply(a=a, b=b) | ir.MatMul(a=a, b=b) | ir.Conv2D(a=a, b=b):
+            case ir.Multiply(a=a, b=b):
+                self._product(row, out, a, b)
+            case ir.MatMul(a=a, b=b) | ir.Conv2D(a=a, b=b):
+                self._make_room(row, out, a, b)
                 self._product(row, out, a, b)
             case ir.Copy(a=a) | ir.Negate(a=a) | ir.Relu(a=a) | ir.Relu6(a=a) | ir.MaxPool(a=a):
                 self._move(row, operation, out, a)
@@ -141,13 +149,32 @@ class _Lowering:
             else:
                 self._set(row, shift, operand_scale - common)
 
+    def _make_room(self, row: int, out: str, a: ir.View, b: ir.View) -> None:
+        """Keep the sum of a dot product within the accumulator whenever the result, at its scale, fits its own width.
+
+        A sum modulo 2**ACC_BITS is right when its final value fits, whatever happens on the way. A parameter that only
+        this operation reads gives up the bits in excess before it is stored, which costs nothing at run time; where
+        there is none, each product is shifted. Shiftry's examples never need it; its public tool halves partial sums.
+        """
+        bits_a, scale_a = self._operand(a, b)
+        bits_b, scale_b = self._operand(b, a)
+        room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b) - self._bits_of(out)
+        excess = np.maximum(scale_a + scale_b - room, 0)
+        for operand in (b, a):
+            if operand.variable in self.read_once:
+                self.scales[:, self.index[operand.variable]] -= excess
+                return
+        self._set(row, Column.SHIFT_TERM, np.minimum(excess, MAX_SHIFT))
+
+    def _accumulator_bits(self, bits_a: Ints, bits_b: Ints) -> Ints:
+        double = 2 * np.maximum(bits_a, bits_b)
+        return np.maximum(double, 32) if self.rules.accumulator is Accumulator.WIDE else double
+
     def _product(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
         bits_a, scale_a = self._operand(a, b)
         bits_b, scale_b = self._operand(b, a)
-        natural = scale_a + scale_b
-        double = 2 * np.maximum(bits_a, bits_b)
-        wide = self.rules.accumulator is Accumulator.WIDE
-        self._set(row, Column.ACC_BITS, np.maximum(double, 32) if wide else double)
+        natural = scale_a + scale_b - self.rows[:, row, Column.SHIFT_TERM]
+        self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b))
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
         for operand, bits, scale, constant in (
             (a, bits_a, scale_a, Column.CONSTANT_A),

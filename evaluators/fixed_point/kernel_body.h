@@ -198,23 +198,27 @@ static void NAME(tree_sum)(int32_t *terms, int32_t count, int halvings, int acc_
 /* Dot products in full generality: operands shifted first, terms shifted, tree sums. */
 static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *row)
 {
-    int32_t b[LANES] __attribute__((aligned(64)));
+    int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
+    int32_t sum[LANES] __attribute__((aligned(64)));
+    const int tree = row[HALVINGS] >= 0, spare = 32 - row[ACC_BITS], term_shift = row[SHIFT_TERM];
     for (int32_t p = 0; p < s->p; p++)
         for (int32_t r = 0; r < s->r; r++) {
+            memset(sum, 0, sizeof sum);
             for (int32_t q = 0; q < s->q; q++) {
-                int32_t *term = m->terms + (int64_t)q * LANES;
+                int32_t *term = tree ? m->terms + (int64_t)q * LANES : a;
                 NAME(load)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, term);
                 NAME(load)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, b);
-                for (int l = 0; l < LANES; l++) term[l] = DOWN(wrap(term[l] * b[l], row[ACC_BITS]), row[SHIFT_TERM]);
+                for (int l = 0; l < LANES; l++) {
+                    const int32_t product = (int32_t)((uint32_t)(term[l] * b[l]) << spare) >> spare;
+                    term[l] = DOWN(product, term_shift);
+                }
+                if (!tree)
+                    for (int l = 0; l < LANES; l++) sum[l] += term[l];
             }
-            if (row[HALVINGS] >= 0)
-                NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
-            else {
-                for (int32_t q = 1; q < s->q; q++)
-                    for (int l = 0; l < LANES; l++) m->terms[l] += m->terms[(int64_t)q * LANES + l];
-                for (int l = 0; l < LANES; l++) m->terms[l] = wrap(m->terms[l], row[ACC_BITS]);
-            }
-            NAME(store)(m->terms, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+            if (tree) NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+            int32_t *total = tree ? m->terms : sum;
+            for (int l = 0; l < LANES; l++) total[l] = (int32_t)((uint32_t)total[l] << spare) >> spare;
+            NAME(store)(total, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
         }
 }
 
