@@ -1,0 +1,105 @@
+"""From lowered candidates to metrics: run on a data set, compare with the float program and the labels, count bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.fixed.footprint import Footprint
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program with its data: `features` [samples, features]; `targets` [samples]: labels, real targets, or None."""
+
+    program: ir.Program
+    parameters: Mapping[str, FloatArray]
+    features: FloatArray
+    targets: npt.NDArray[np.float64] | None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the program, its parameters and the data."""
+        digest = hashlib.sha256(repr((self.program.body, self.program.variables)).encode())
+        arrays = [self.parameters[name] for name in sorted(self.parameters)]
+        arrays += [self.features, *([] if self.targets is None else [self.targets])]
+        for array in arrays:
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+class FixedPointEvaluator:
+    """Measures candidates of one program on one data set.
+
+    Metrics of a classifier: `accuracy_percent`; `disagreements` with the float program, and `disagreements_where_right`
+    counting only samples that the float program classifies correctly. Of a numerical model: `precision_loss`, the
+    largest absolute difference from the float outputs (Shiftry Section 3), and `mean_absolute_error` against the targets
+    where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables),
+    and executed `multiplies_W` and `adds_W` by width.
+    """
+
+    def __init__(self, task: Task, backend: Backend = Backend.AUTO) -> None:
+        self.task = task
+        self.simulator = Simulator(task.program, task.parameters, task.features, backend)
+        self.footprint = Footprint(task.program, task.parameters)
+        self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
+        names = [v.name for v in task.program.variables]
+        self._result = names.index(task.program.result.variable)
+        integers = {o.out.variable for o in ir.operations(task.program.body) if isinstance(o, ir.INTEGER_RESULTS)}
+        self._scaled = np.array([name not in integers for name in names])
+
+    @property
+    def float_metrics(self) -> Metrics:
+        """What the float program itself reaches on this data set."""
+        if self.task.program.result_kind is ir.ResultKind.CLASS:
+            assert self.task.targets is not None
+            return {"accuracy_percent": 100.0 * float((self.float_outputs[:, 0] == self.task.targets).mean())}
+        if self.task.targets is None:
+            return {}
+        return {"mean_absolute_error": float(np.abs(self.float_outputs[:, 0] - self.task.targets).mean())}
+
+    def measure(self, batch: FixedBatch) -> list[Metrics]:
+        """Metrics of every candidate of the batch, in order."""
+        outputs = self.simulator.run(batch)
+        columns = self._quality(batch, outputs)
+        bits = batch.bits.astype(np.int64)
+        flash = self.footprint.flash_bytes(bits, self.footprint.table_bytes(batch))
+        ram = self.footprint.ram_bytes(bits)
+        columns |= {
+            "flash_bytes": flash,
+            "ram_bytes": ram,
+            "memory_bytes": flash + ram,
+            "demoted": ((bits == 8) & self._scaled).sum(axis=1),
+            **self.footprint.operation_counts(batch),
+        }
+        lists = {name: values.tolist() for name, values in columns.items()}
+        return [{name: values[i] for name, values in lists.items()} for i in range(len(batch))]
+
+    def _quality(self, batch: FixedBatch, outputs: IntArray) -> dict[str, np.ndarray]:
+        if self.task.program.result_kind is ir.ResultKind.CLASS:
+            labels = outputs[:, :, 0]
+            wrong = labels != self.float_outputs[None, :, 0]
+            right = self.float_outputs[:, 0] == self.task.targets
+            return {
+                "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),
+                "disagreements": wrong.sum(axis=1),
+                "disagreements_where_right": (wrong & right).sum(axis=1),
+            }
+        scales = batch.scales[:, self._result].astype(np.float64)
+        values = outputs / np.exp2(scales)[:, None, None]
+        quality = {"precision_loss": np.abs(values - self.float_outputs[None]).max(axis=(1, 2))}
+        if self.task.targets is not None:
+            quality["mean_absolute_error"] = np.abs(values[:, :, 0] - self.task.targets).mean(axis=1)
+        return quality

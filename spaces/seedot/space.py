@@ -1,0 +1,157 @@
+"""The SeeDot decision problem: bitwidth B, maxscale P, and the exponential's T and range (m, M) (SeeDot Section 5.3.2).
+
+A tree: the options of P depend on B, and T and the coverage of (m, M) are asked only for programs that use exp.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.profile import profile
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.space import Assignment, Constraint, Decision, Direction, Measurement, Objective, Option, Procedure
+
+BITWIDTHS = (16, 8, 32)
+TABLE_INDEX_BITS = (6, 5, 7, 4)
+"""T; the paper keeps 6 (tables of 64 entries)."""
+
+COVERAGES = (0.9, 0.95, 0.99, 1.0)
+"""Share of the exponential's arguments inside (m, M); the paper asks for more than 90 %."""
+
+
+@dataclass(frozen=True)
+class SeeDotOptions:
+    """What a user may set: memory limits in bytes, the rounding, and which bitwidths are allowed."""
+
+    flash_limit_bytes: int | None = None
+    ram_limit_bytes: int | None = None
+    rounding: Rounding = Rounding.TOWARD_ZERO
+    bitwidths: tuple[int, ...] = BITWIDTHS
+
+
+class SeeDotSpace:
+    """See the module's text. Metrics are those of `FixedPointEvaluator` on the training data."""
+
+    name = "seedot"
+
+    def __init__(self, task: Task, options: SeeDotOptions = SeeDotOptions(), backend: Backend = Backend.AUTO) -> None:
+        self.task = task
+        self.options = options
+        self.evaluator = FixedPointEvaluator(task, backend)
+        self.profile, _ = profile(task.program, task.parameters, task.features)
+        magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
+        self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding)
+        self.exponentials = tuple(self.profile.exponents)
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Accuracy on the training data (or the precision loss of a numerical model); then memory."""
+        if self.task.program.result_kind is ir.ResultKind.CLASS:
+            quality = (Objective("accuracy_percent", Direction.MAXIMIZE), Objective("disagreements"))
+        else:
+            quality = (Objective("precision_loss"),)
+        return (*quality, Objective("memory_bytes"))
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The memory limits."""
+        limits = (("flash_bytes", self.options.flash_limit_bytes), ("ram_bytes", self.options.ram_limit_bytes))
+        return tuple(Constraint(metric, float(limit)) for metric, limit in limits if limit is not None)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the task and the options."""
+        return hashlib.sha256(f"{self.task.fingerprint} {self.options}".encode()).hexdigest()[:32]
+
+    def size(self) -> int:
+        """Number of candidates."""
+        tables = len(TABLE_INDEX_BITS) * len(COVERAGES) if self.exponentials else 1
+        return sum(self.options.bitwidths) * tables
+
+    def start(self) -> SeeDotState:
+        """Nothing decided."""
+        return SeeDotState(self)
+
+    def lower(self, assignment: Assignment) -> FixedBatch:
+        """The fixed-point program of a complete assignment."""
+        choice = SeeDotParameters(
+            int(assignment["bitwidth"]), int(assignment["maxscale"]), int(assignment.get("table_index_bits", 6))
+        )
+        coverage = float(assignment.get("coverage", COVERAGES[0]))
+        ranges = {row: self.profile.exponent_range(row, coverage) for row in self.exponentials}
+        return self.lowering.lower(choice, ranges)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Metrics on the training data."""
+        return [Measurement(self.evaluator.measure(self.lower(assignment))[0]) for assignment in batch]
+
+    def procedure(self) -> Procedure:
+        """Section 5.3.2: brute force over B and P, with T = 6 and (m, M) around 90 % of the profiled arguments."""
+        tables = {"table_index_bits": TABLE_INDEX_BITS[0], "coverage": COVERAGES[0]} if self.exponentials else {}
+        trials = []
+        for bits in sorted(self.options.bitwidths):
+            trials += yield [{"bitwidth": bits, "maxscale": scale, **tables} for scale in range(bits)]
+        yield [min(trials, key=lambda trial: self._rank(trial.measurement)).assignment]
+
+    def _rank(self, measurement: Measurement) -> tuple[float, ...]:
+        violation = sum(constraint.violation(measurement.metrics) for constraint in self.constraints)
+        return (violation, *(objective.loss(measurement.metrics) for objective in self.objectives))
+
+
+@dataclass(frozen=True)
+class SeeDotState:
+    """Some of the parameters decided."""
+
+    space: SeeDotSpace
+    chosen: Assignment = field(default_factory=dict)
+
+    @property
+    def decision(self) -> Decision | None:
+        """B, then P, then T and the coverage where the program has an exponential."""
+        if "bitwidth" not in self.chosen:
+            return Decision("bitwidth", self.space.options.bitwidths)
+        if "maxscale" not in self.chosen:
+            bits = int(self.chosen["bitwidth"])
+            return Decision("maxscale", tuple(sorted(range(bits), key=lambda scale: (abs(scale - bits // 2), scale))))
+        if self.space.exponentials:
+            if "table_index_bits" not in self.chosen:
+                return Decision("table_index_bits", TABLE_INDEX_BITS)
+            if "coverage" not in self.chosen:
+                return Decision("coverage", COVERAGES)
+        return None
+
+    @property
+    def assignment(self) -> Assignment:
+        """The parameters so far."""
+        return self.chosen
+
+    def take(self, option: Option) -> SeeDotState:
+        """Decide the next parameter."""
+        decision = self.decision
+        if decision is None or option not in decision.options:
+            raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
+        return SeeDotState(self.space, {**self.chosen, decision.name: option})
+
+    def bound(self) -> float:
+        """+inf where the parameters alone break the flash limit; else accuracy cannot exceed 100 %, nor a loss be less than 0."""
+        options, footprint = self.space.options, self.space.evaluator.footprint
+        bits = int(self.chosen.get("bitwidth", min(options.bitwidths)))
+        widths = np.full((1, len(self.space.task.program.variables)), bits, dtype=np.int64)
+        for limit, least in (
+            (options.flash_limit_bytes, int(footprint.flash_bytes(widths)[0])),
+            (options.ram_limit_bytes, int(footprint.ram_bytes(widths)[0])),
+        ):
+            if limit is not None and least > limit:
+                return math.inf
+        return -100.0 if self.space.task.program.result_kind is ir.ResultKind.CLASS else 0.0

@@ -1,0 +1,94 @@
+"""The paper's own heuristic: Shiftry Algorithms 10 to 14, in four stages.
+
+Evaluate is a batch that this generator yields and whose trials it is sent. The algorithms' ArgMax does not say which of
+equals it takes: here the scale nearest to the data-driven one wins for X, and the lowest one (no risk of overflow) for a
+demoted variable; variables of equal precision are demoted in the order of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING
+
+from kilotune.codegen.ir import Role
+from kilotune.search.space import Assignment, Option, Procedure, Trial
+from kilotune.spaces.shiftry.formats import parse_format
+
+if TYPE_CHECKING:
+    from kilotune.spaces.shiftry.space import ShiftrySpace
+
+DEFAULT_BITS = 16
+
+Evaluation = Generator[list[Assignment], list[Trial], list[Trial]]
+
+
+def perform_search(space: ShiftrySpace) -> Procedure:
+    """Algorithm 11, PerformSearch. The last candidate yielded is its answer."""
+    start: Assignment = {d.name: d.options[0] for d in space.decisions}  # Stage I: data-driven scales, Algorithm 10
+    start = yield from _explore_scale_for_x(space, start)
+    demoted = yield from _partial_demote(space, start)
+    yield from _cumulative_demote(space, start, demoted)
+
+
+def _explore_scale_for_x(
+    space: ShiftrySpace, start: Assignment
+) -> Generator[list[Assignment], list[Trial], Assignment]:
+    """Algorithm 12, ExploreScaleForX: the 16-bit scale of X with the best precision."""
+    inputs = [d for d in space.decisions if space.task.program.variable(d.name).role is Role.INPUT]
+    if not inputs:
+        yield [start]
+        return start
+    decision = inputs[0]
+    candidates = [{**start, decision.name: o} for o in decision.options if _bits(o) == DEFAULT_BITS]
+    trials = yield candidates
+    return _best(space, trials).assignment  # options stand nearest to the data-driven scale first
+
+
+def _partial_demote(
+    space: ShiftrySpace, start: Assignment
+) -> Generator[list[Assignment], list[Trial], list[tuple[float, str, Option]]]:
+    """Algorithm 13, PartialDemote: (loss of precision, variable, demoted format), best first (Algorithm 14, line 1)."""
+    ranked = []
+    for decision in space.decisions:
+        least = parse_format(str(start[decision.name])).scale - DEFAULT_BITS // 2
+        options = [o for o in decision.options if _bits(o) < DEFAULT_BITS and parse_format(str(o)).scale >= least]
+        options = sorted(options, key=lambda o: parse_format(str(o)).scale)
+        trials = yield [{**start, decision.name: option} for option in options]
+        best = _best(space, trials)
+        ranked.append((_loss(space, best), decision.name, best.assignment[decision.name]))
+    return sorted(ranked, key=lambda entry: entry[0])
+
+
+def _cumulative_demote(
+    space: ShiftrySpace, start: Assignment, ranked: Sequence[tuple[float, str, Option]]
+) -> Procedure:
+    """Algorithm 14, CumulativeDemoteVariables; with memory limits, stop as soon as they hold (Section 3's first strategy)."""
+    accepted = current = start
+    for _, name, option in ranked:
+        if space.options.limited:
+            (trial,) = yield [current]
+            if _violation(space, trial) == 0.0:
+                return
+        current = {**current, name: option}
+        if not space.options.limited:
+            (trial,) = yield [current]
+            if _violation(space, trial) > 0.0:
+                break
+            accepted = current
+    yield [current if space.options.limited else accepted]
+
+
+def _bits(option: Option) -> int:
+    return parse_format(str(option)).bits
+
+
+def _loss(space: ShiftrySpace, trial: Trial) -> float:
+    return trial.measurement.metrics.get(space.precision_metric, float("inf"))
+
+
+def _violation(space: ShiftrySpace, trial: Trial) -> float:
+    return sum(constraint.violation(trial.measurement.metrics) for constraint in space.constraints)
+
+
+def _best(space: ShiftrySpace, trials: Sequence[Trial]) -> Trial:
+    return min(trials, key=lambda trial: _loss(space, trial))

@@ -1,0 +1,216 @@
+"""The Shiftry decision problem: a bitwidth and a scale for every variable of a program (Shiftry Section 6).
+
+One decision a variable. Its options are formats: the 16-bit one at the data-driven scale of Algorithm 10, and 8-bit
+ones at that scale less 8, and up to two more (Algorithm 13). The input X, whose extremes may be outliers, also chooses
+its 16-bit scale freely in 0..15 (Algorithm 12), and its 8-bit one among nine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.profile import Profile, profile
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Procedure
+from kilotune.spaces.shiftry.formats import Format, parse_format
+
+DEFAULT_BITS = 16
+DEMOTED_BITS = 8
+DEMOTED_OFFSETS = (0, 1, 2)
+"""Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
+
+INPUT_OFFSETS = tuple(range(-4, 5))
+"""The same for the input, around its data-driven 8-bit scale."""
+
+
+@dataclass(frozen=True)
+class ShiftryOptions:
+    """What a user may set.
+
+    With a flash or RAM limit the aim is the best precision that fits; without one it is the least memory whose accuracy
+    on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
+    whose precision loss is at most `permitted_loss`).
+    """
+
+    flash_limit_bytes: int | None = None
+    ram_limit_bytes: int | None = None
+    accuracy_drop: float = 2.0
+    permitted_loss: float = 0.1
+    rounding: Rounding = Rounding.FLOOR
+    accumulator: Accumulator = Accumulator.WIDE
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a memory limit."""
+        return self.flash_limit_bytes is not None or self.ram_limit_bytes is not None
+
+
+class ShiftrySpace:
+    """See the module's text. Metrics are those of `FixedPointEvaluator` on the training data."""
+
+    name = "shiftry"
+
+    def __init__(self, task: Task, options: ShiftryOptions = ShiftryOptions(), backend: Backend = Backend.AUTO) -> None:
+        self.task = task
+        self.options = options
+        self.evaluator = FixedPointEvaluator(task, backend)
+        self.profile, _ = profile(task.program, task.parameters, task.features)
+        self._index = {v.name: i for i, v in enumerate(task.program.variables)}
+        self.decisions = tuple(_decisions(task.program, self.profile))
+        self._columns = [self._index[d.name] for d in self.decisions]
+        self._formats = [
+            {option: (f.bits, f.scale) for option, f in ((o, parse_format(str(o))) for o in d.options)}
+            for d in self.decisions
+        ]
+        largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
+        self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
+
+    @property
+    def precision_metric(self) -> str:
+        """What Evaluate of Algorithms 12 and 13 returns, as a loss: disagreements, or the precision loss."""
+        return "disagreements" if self._classifies else "precision_loss"
+
+    @property
+    def _classifies(self) -> bool:
+        return self.task.program.result_kind is ir.ResultKind.CLASS
+
+    @cached_property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Precision first under memory limits, else memory first; the other one breaks ties."""
+        ordered = (self.precision_metric, "memory_bytes")
+        return tuple(Objective(metric) for metric in (ordered if self.options.limited else reversed(ordered)))
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The limits, or the permitted loss of accuracy."""
+        limits = (("flash_bytes", self.options.flash_limit_bytes), ("ram_bytes", self.options.ram_limit_bytes))
+        result = [Constraint(metric, float(limit)) for metric, limit in limits if limit is not None]
+        if not self.options.limited:
+            if self._classifies:
+                least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
+                result.append(Constraint("accuracy_percent", least, at_least=True))
+            else:
+                result.append(Constraint("precision_loss", self.options.permitted_loss))
+        return tuple(result)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the task and the options."""
+        return hashlib.sha256(f"{self.task.fingerprint} {self.options}".encode()).hexdigest()[:32]
+
+    def size(self) -> int:
+        """Number of candidates."""
+        return math.prod(len(d.options) for d in self.decisions)
+
+    def start(self) -> ShiftryState:
+        """Nothing decided."""
+        return ShiftryState(self, ())
+
+    def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
+        """The fixed-point programs of complete assignments."""
+        bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
+        scales = np.zeros_like(bits)
+        table = np.array(
+            [
+                [formats[assignment[d.name]] for d, formats in zip(self.decisions, self._formats, strict=True)]
+                for assignment in batch
+            ],
+            dtype=np.int64,
+        ).reshape(len(batch), len(self.decisions), 2)
+        bits[:, self._columns] = table[:, :, 0]
+        scales[:, self._columns] = table[:, :, 1]
+        return self.lowering.lower(bits, scales)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Metrics on the training data."""
+        return [Measurement(metrics) for metrics in self.evaluator.measure(self.lower(batch))] if batch else []
+
+    def procedure(self) -> Procedure:
+        """Algorithms 10-14; see `spaces.shiftry.procedure`."""
+        from kilotune.spaces.shiftry.procedure import perform_search
+
+        return perform_search(self)
+
+    @cached_property
+    def least_table_bytes(self) -> int:
+        """Flash of the exponential tables when every argument has 8 bits: no candidate has fewer."""
+        bits = self.smallest_bits({})
+        return int(self.evaluator.footprint.table_bytes(self.lowering.lower(bits, np.zeros_like(bits)))[0])
+
+    def smallest_bits(self, decided: Mapping[str, Option]) -> npt.NDArray[np.int64]:
+        """Widths [1, variables] with every undecided variable demoted: memory cannot be less."""
+        bits = np.full((1, len(self._index)), DEMOTED_BITS, dtype=np.int64)
+        for name, option in decided.items():
+            bits[0, self._index[name]] = parse_format(str(option)).bits
+        return bits
+
+
+@dataclass(frozen=True)
+class ShiftryState:
+    """The first variables decided; `chosen` holds their options in the order of the decisions."""
+
+    space: ShiftrySpace
+    chosen: tuple[Option, ...]
+
+    @property
+    def decision(self) -> Decision | None:
+        """The next variable's format."""
+        return self.space.decisions[len(self.chosen)] if len(self.chosen) < len(self.space.decisions) else None
+
+    @property
+    def assignment(self) -> Assignment:
+        """Formats by variable so far."""
+        names = (d.name for d in self.space.decisions)
+        return dict(zip(names, self.chosen, strict=False))
+
+    def take(self, option: Option) -> ShiftryState:
+        """Decide the next variable."""
+        decision = self.decision
+        if decision is None or option not in decision.options:
+            place = decision.name if decision else "a complete assignment"
+            raise ValueError(f"{option!r} is no option of {place}")
+        return ShiftryState(self.space, (*self.chosen, option))
+
+    def bound(self) -> float:
+        """Memory with the rest demoted where memory leads; +inf where even that breaks a limit."""
+        space = self.space
+        bits = space.smallest_bits(self.assignment)
+        flash = float(space.evaluator.footprint.flash_bytes(bits)[0]) + space.least_table_bytes
+        ram = float(space.evaluator.footprint.ram_bytes(bits)[0])
+        for limit, least in ((space.options.flash_limit_bytes, flash), (space.options.ram_limit_bytes, ram)):
+            if limit is not None and least > limit:
+                return math.inf
+        return 0.0 if space.options.limited else flash + ram
+
+
+def _decisions(program: ir.Program, seen: Profile) -> list[Decision]:
+    """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
+    integers = {o.out.variable for o in ir.operations(program.body) if isinstance(o, ir.INTEGER_RESULTS)}
+    used = {o.variable for op in ir.operations(program.body) for o in (*op.operands, op.out) if isinstance(o, ir.View)}
+    result = []
+    for variable in program.variables:
+        if variable.name in integers or variable.name not in used:
+            continue
+        magnitude = seen.magnitude(variable.name)
+        full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
+        if variable.role is ir.Role.INPUT:
+            others = sorted((s for s in range(DEFAULT_BITS) if s != full), key=lambda s: (abs(s - full), s))
+            wide = [Format(DEFAULT_BITS, s) for s in (full, *others)]
+            narrow = [Format(DEMOTED_BITS, half + o) for o in sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))]
+        else:
+            wide = [Format(DEFAULT_BITS, full)]
+            narrow = [Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS]
+        result.append(Decision(variable.name, tuple(str(f) for f in (*wide, *narrow))))
+    return result
