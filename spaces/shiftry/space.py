@@ -23,7 +23,17 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import Profile, profile
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
-from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Procedure
+from kilotune.search.space import (
+    Assignment,
+    CandidateModel,
+    Constraint,
+    Decision,
+    Measurement,
+    Objective,
+    Option,
+    Procedure,
+    Trial,
+)
 from kilotune.spaces.shiftry.formats import Format, parse_format
 
 DEFAULT_BITS = 16
@@ -142,6 +152,12 @@ class ShiftrySpace:
         from kilotune.spaces.shiftry.procedure import perform_search
 
         return perform_search(self)
+
+    def model(self, trials: Sequence[Trial]) -> CandidateModel:
+        """Bitwidths and scales as a CP-SAT model; see `spaces.shiftry.model`."""
+        from kilotune.spaces.shiftry.model import ShiftryModel
+
+        return ShiftryModel(self, trials)
 
     @cached_property
     def least_table_bytes(self) -> int:

@@ -1,0 +1,175 @@
+"""Bitwidths and scales as a CP-SAT model: memory exactly, precision by a surrogate.
+
+One Boolean an option. Flash is linear in them, RAM is at least the sum of live bytes at every program point, and the
+exponential tables are charged once whoever uses them. Without limits, memory is minimised; its optimum over what has
+not been tried is a bound that no measurement can refute. Precision steers among candidates by the fitted surrogate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
+from kilotune.codegen.live_ranges import liveness
+from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.spaces.shiftry.formats import parse_format
+from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
+
+if TYPE_CHECKING:
+    from kilotune.spaces.shiftry.space import ShiftrySpace
+
+COST_UNITS = 1000
+"""Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
+
+LABEL_BYTES = 2
+
+
+class ShiftryModel:
+    """The model for the trials so far."""
+
+    def __init__(self, space: ShiftrySpace, trials: Sequence[Trial]) -> None:
+        unit = 1.0 if space.precision_metric == "disagreements" else max(space.options.permitted_loss / 100, 1e-9)
+        self._space = space
+        self._surrogate = fit_surrogate(space.decisions, trials, space.precision_metric, unit)
+        self._permitted = math.log1p(_permitted_loss(space) / unit)
+
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+        """Up to `count` candidates, the most promising first; see `search.space.CandidateModel`."""
+        encoding = _Encoding(self._space, self._surrogate)
+        for assignment in excluded:
+            encoding.forbid(assignment)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed % (1 << 31)
+        solver.parameters.max_time_in_seconds = max(seconds / (count + 2), 0.01)
+        bound = -math.inf if self._space.options.limited else self._least_memory(encoding, solver)
+        if bound == math.inf:
+            return ModelAnswer((), bound, exhausted=True)
+        candidates: list[Assignment] = []
+        status = cp_model.UNKNOWN
+        self._aim(encoding)
+        while len(candidates) < count:
+            status = solver.solve(encoding.model)
+            if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                break
+            candidates.append(encoding.read(solver))
+            encoding.forbid(candidates[-1])
+        return ModelAnswer(tuple(candidates), bound, exhausted=not candidates and status == cp_model.INFEASIBLE)
+
+    def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver) -> float:
+        """A bound on the memory of every candidate that is left; +inf when there is none."""
+        encoding.model.minimize(encoding.memory_bytes)
+        status = solver.solve(encoding.model)
+        if status == cp_model.INFEASIBLE:
+            return math.inf
+        return float(math.ceil(solver.best_objective_bound - 1e-6))
+
+    def _aim(self, encoding: _Encoding) -> None:
+        """With limits: the least predicted loss, then memory. Without: memory of what is predicted to be precise enough, then loss."""
+        weight = encoding.largest_cost + 1
+        if self._space.options.limited:
+            encoding.model.minimize(encoding.cost * encoding.memory_span + encoding.memory_bytes)
+            return
+        excess = encoding.excess_over(round((self._permitted - self._surrogate.offset) * COST_UNITS))
+        encoding.model.minimize(encoding.memory_bytes * weight + encoding.cost + excess * weight * encoding.memory_span)
+
+
+def _permitted_loss(space: ShiftrySpace) -> float:
+    """The largest precision loss that surely keeps the constraint: every disagreement may cost one right answer."""
+    if space.precision_metric == "precision_loss":
+        return space.options.permitted_loss
+    return space.options.accuracy_drop / 100.0 * space.task.features.shape[0]
+
+
+class _Encoding:
+    """Variables and linear expressions of the model."""
+
+    def __init__(self, space: ShiftrySpace, surrogate: Surrogate) -> None:
+        self.model = cp_model.CpModel()
+        self._decisions = space.decisions
+        self._chosen = [
+            {option: self.model.new_bool_var(f"{d.name}={option}") for option in d.options} for d in space.decisions
+        ]
+        for options in self._chosen:
+            self.model.add_exactly_one(options.values())
+        costs = [
+            {option: round(cost * COST_UNITS) for option, cost in by_option.items()} for by_option in surrogate.costs
+        ]
+        self.cost = sum(
+            (
+                cost[o] * literal
+                for cost, chosen in zip(costs, self._chosen, strict=True)
+                for o, literal in chosen.items()
+            ),
+            start=cp_model.LinearExpr.term(self.model.new_constant(0), 1),
+        )
+        self._least_cost = sum(min(cost.values()) for cost in costs)
+        self._most_cost = sum(max(cost.values()) for cost in costs)
+        self.largest_cost = max(abs(self._least_cost), abs(self._most_cost), 1) * 2
+        self._bytes_of = {
+            d.name: sum(parse_format(str(o)).bits // 8 * literal for o, literal in chosen.items())
+            for d, chosen in zip(space.decisions, self._chosen, strict=True)
+        }
+        flash, ram = self._flash(space), self._ram(space)
+        self.memory_bytes = flash + ram
+        most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
+        self.memory_span = int(most) + 10 * 1024 + self._most_ram
+        if space.options.flash_limit_bytes is not None:
+            self.model.add(flash <= space.options.flash_limit_bytes)
+        if space.options.ram_limit_bytes is not None:
+            self.model.add(ram <= space.options.ram_limit_bytes)
+
+    def forbid(self, assignment: Assignment) -> None:
+        """This candidate is not to be proposed again."""
+        literals = [chosen[assignment[d.name]] for d, chosen in zip(self._decisions, self._chosen, strict=True)]
+        self.model.add_bool_or([literal.negated() for literal in literals])
+
+    def excess_over(self, limit: int) -> cp_model.IntVar:
+        """A variable that is at least the cost in excess of `limit`."""
+        excess = self.model.new_int_var(0, max(self._most_cost - limit, 0), "excess")
+        self.model.add(excess >= self.cost - limit)
+        return excess
+
+    def read(self, solver: cp_model.CpSolver) -> Assignment:
+        """The candidate of the solver's solution."""
+        return {
+            d.name: next(o for o, literal in chosen.items() if solver.boolean_value(literal))
+            for d, chosen in zip(self._decisions, self._chosen, strict=True)
+        }
+
+    def _flash(self, space: ShiftrySpace) -> cp_model.LinearExprT:
+        storage = space.evaluator.footprint.storage
+        parameters = sum(s.values * self._bytes_of.get(name, 2) + s.index_bytes for name, s in storage.items())
+        return parameters + sum(table.table_bytes * used for table, used in self._tables(space).items())
+
+    def _tables(self, space: ShiftrySpace) -> dict[Exponential, cp_model.IntVar]:
+        """Which exponential tables are used: the argument's width chooses one."""
+        used: dict[Exponential, cp_model.IntVar] = {}
+        for row, operation in enumerate(ir.operations(space.task.program.body)):
+            if not isinstance(operation, ir.Exp | ir.Sigmoid | ir.Tanh):
+                continue
+            largest = space.lowering.largest_exponents.get(row, 0.0) if isinstance(operation, ir.Exp) else 0.0
+            chosen = self._chosen[[d.name for d in self._decisions].index(operation.a.variable)]
+            for bits in SHIFTRY_INPUT_SCALE:
+                table = shiftry_exponential(bits, largest)
+                variable = used.setdefault(table, self.model.new_bool_var(f"table{len(used)}"))
+                for option, literal in chosen.items():
+                    if parse_format(str(option)).bits == bits:
+                        self.model.add_implication(literal, variable)
+        return used
+
+    def _ram(self, space: ShiftrySpace) -> cp_model.IntVar:
+        names, live = liveness(space.task.program)
+        sizes = {name: space.task.program.variable(name).size for name in names}
+        self._most_ram = sum(2 * size for size in sizes.values())
+        peak = self.model.new_int_var(0, self._most_ram, "ram")
+        for point in np.unique(live, axis=0):
+            alive = [name for name, is_live in zip(names, point, strict=True) if is_live]
+            self.model.add(peak >= sum(sizes[n] * self._bytes_of.get(n, LABEL_BYTES) for n in alive))
+        return peak
