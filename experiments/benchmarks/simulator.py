@@ -1,0 +1,126 @@
+"""Candidates per CPU-second of one process, beside the public tool's, on whole training sets.
+
+    python -m kilotune.experiments.benchmarks.simulator [MODEL ...]
+
+Each model: random 8/16-bit assignments of its shiftry space, lowered and run in batches; CPU seconds of this process
+only. The multiply-accumulate rate is set against a peak that is measured here too: the same kernel's dot product on
+operands that stay in the first level of cache.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from kilotune.experiments.problem import build_problem, resolve_input
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.space import Assignment
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+PUBLIC_TOOL = {"protonn-digits": 1.86, "fastgrnn16-digits": 1.45}
+"""Candidates per CPU-second of EdgeML's SeeDot tool (81025fc) in its Shiftry mode, 1200 training samples, same machine kind."""
+
+BATCH = 64
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Medians over REPEATS runs."""
+
+    candidates_per_cpu_s: float
+    macs_per_cpu_s: float
+
+
+def random_candidates(space: ShiftrySpace, count: int) -> list[Assignment]:
+    """Uniform over each decision's options, from a fixed seed."""
+    rng = np.random.default_rng(0)
+    return [{d.name: d.options[rng.integers(len(d.options))] for d in space.decisions} for _ in range(count)]
+
+
+def speed(space: ShiftrySpace, seconds: float = 1.0) -> Speed:
+    """Evaluate fresh random candidates, batch after batch, all metrics included."""
+    candidates = random_candidates(space, 20 * BATCH)
+    space.evaluate(candidates[:BATCH])
+    rates = []
+    for _ in range(REPEATS):
+        done, start = 0, time.process_time()
+        while time.process_time() - start < seconds / REPEATS:
+            first = done % len(candidates)
+            done += len(space.evaluate(candidates[first : first + BATCH]))
+        rates.append(done / (time.process_time() - start))
+    rate = statistics.median(rates)
+    return Speed(rate, rate * macs(space.task.program) * space.task.features.shape[0])
+
+
+def macs(program: ir.Program) -> int:
+    """Multiply-accumulates of one inference: matrix products, convolutions and elementwise products."""
+
+    def count(body: tuple[ir.Statement, ...]) -> int:
+        total = 0
+        for statement in body:
+            match statement:
+                case ir.Loop(count=times, body=inner):
+                    total += times * count(inner)
+                case ir.MatMul(out=out, a=a):
+                    total += out.size * a.shape[-1]
+                case ir.Conv2D(out=out, b=b):
+                    total += out.size * ir.count_elements(b.shape[1:4])
+                case ir.Multiply(out=out):
+                    total += out.size
+        return total
+
+    return count(program.body)
+
+
+def peak_macs_per_cpu_s() -> float:
+    """What the dot-product kernel reaches on one large product: the machine's integer peak as this program can use it."""
+    size = 128
+    here = ir.Location("benchmark", 1, 1)
+    x = ir.Variable("X", (size, 1), ir.Role.INPUT, here)
+    w = ir.Variable("W", (size, size), ir.Role.PARAMETER, here)
+    y = ir.Variable("y", (size, 1), ir.Role.TEMPORARY, here)
+    product = ir.MatMul(ir.whole(y), here, ir.whole(w), ir.whole(x))
+    program = ir.Program("peak", (x, w, y), (product,) * 50, ir.whole(y), ir.ResultKind.REAL)
+    rng = np.random.default_rng(0)
+    features = rng.uniform(-1, 1, (64, size))
+    simulator = Simulator(program, {"W": rng.uniform(-1, 1, (size, size))}, features, Backend.NATIVE)
+    batch = ShiftryLowering(program, {}).lower(np.full((64, 3), 16), np.full((64, 3), 8))
+    simulator.run(batch)
+    start = time.process_time()
+    for _ in range(10):
+        simulator.run(batch)
+    return 10 * 64 * 50 * size * size * features.shape[0] / (time.process_time() - start)
+
+
+def main(names: list[str]) -> None:
+    """Print one row a model."""
+    peak = peak_macs_per_cpu_s()
+    print(f"dot-product peak of this kernel here: {peak / 1e9:.0f} G multiply-accumulates per CPU-second\n")
+    print(f"{'model':<22}{'backend':<34}{'candidates/CPU-s':>17}{'public tool':>12}{'ratio':>8}{'of peak':>9}")
+    for name in names:
+        problem = build_problem(TuneRequest("shiftry", str(resolve_input(name)), "random"))
+        assert isinstance(problem.space, ShiftrySpace)
+        task: Task = problem.space.task
+        for backend in (Backend.AUTO, Backend.NUMPY):
+            space = ShiftrySpace(task, problem.space.options, backend)
+            measured = speed(space, 2.0)
+            tool = PUBLIC_TOOL.get(Path(name).name)
+            ratio = f"{measured.candidates_per_cpu_s / tool:.0f}x" if tool else ""
+            print(
+                f"{Path(name).name:<22}{space.evaluator.simulator.description:<34}{measured.candidates_per_cpu_s:>17.0f}"
+                f"{tool or '':>12}{ratio:>8}{measured.macs_per_cpu_s / peak:>9.1%}"
+            )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["protonn-digits", "fastgrnn16-digits", "fastgrnn32-digits", "bonsai-digits", "lenet-digits"])

@@ -1,0 +1,253 @@
+"""The `tune` command. Heavy imports wait until a command needs them: `tune --help` answers at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kilotune.experiments.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from kilotune.experiments.tuning import TuneOutcome
+    from kilotune.search.store import Store
+
+SPACE_NAMES = ("seedot", "shiftry")
+
+storage_option = click.option(
+    "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
+)
+budget_option = click.option(
+    "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
+)
+run_options = (
+    click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes."),
+    click.option("--output", type=click.Path(path_type=Path), help="Where the C program goes [default: out/STUDY]."),
+    click.option("--no-output", is_flag=True, help="Write no program."),
+    click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
+    click.option("--quiet", is_flag=True, help="No progress, no summary."),
+)
+
+
+def with_run_options(command: Any) -> Any:
+    """The options that `tune` and `tune resume` share."""
+    for option in reversed(run_options):
+        command = option(command)
+    return command
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
+    "3 internal error, 4 bad usage or bad input.",
+)
+@click.option("--space", help=f"What to decide: {', '.join(SPACE_NAMES)} (see `tune list spaces`).")
+@click.option("--input", "input_", metavar="PATH|NAME", help="A model folder, or a bundled model (`tune list models`).")
+@click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
+@budget_option
+@click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
+@click.option("--limit", "limits", multiple=True, metavar="flash=SIZE|ram=SIZE", help="Memory limit, e.g. flash=32KiB.")
+@click.option("--drop", type=click.FloatRange(0, 100), default=2.0, show_default=True, metavar="POINTS",
+              help="Without limits: how far training accuracy may fall below the float model's.")
+@click.option("--loss", type=click.FloatRange(0), default=0.1, show_default=True,
+              help="The same for numerical models: the permitted precision loss.")
+@click.option("--rounding", type=click.Choice(["toward-zero", "floor", "nearest"]),
+              help="How scaling down rounds [default: the space's].")
+@click.option("--accumulator", type=click.Choice(["wide", "double"]), default="wide", show_default=True,
+              help="Sums of products: 32 bits, or twice the operands' width (shiftry).")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
+@storage_option
+@with_run_options
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.version_option(package_name="kilotune")
+@click.pass_context
+def cli(context: click.Context, **options: Any) -> None:
+    """Search for the best decisions a compiler for tiny hardware can make, and write the program.
+
+    \b
+    tune --space shiftry                       a bundled model, 60 seconds
+    tune --space shiftry --input my-model --limit flash=4KiB --budget 2h
+    tune resume STUDY                          go on where a run was stopped or killed
+    tune list models                           what can be tuned out of the box
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if options["space"] is None:
+        raise click.UsageError(f"Missing option --space: expected one of {', '.join(SPACE_NAMES)} (or a subcommand).")
+    from kilotune.experiments import tuning
+    from kilotune.search.budget import Budget
+
+    request = _request(options)
+    store = _open(options["storage"])
+    problem, study = tuning.start_or_resume(store, options["study_name"], request, Budget.parse(options["budget"]))
+    context.exit(_run(problem, study, options))
+
+
+@cli.command("resume")
+@click.argument("study")
+@budget_option
+@storage_option
+@with_run_options
+@click.pass_context
+def resume_command(context: click.Context, study: str, **options: Any) -> None:
+    """Go on with STUDY for another BUDGET; every finished trial is kept."""
+    from kilotune.experiments import tuning
+
+    problem, resumed, _ = tuning.resume(_open(options["storage"]), study)
+    context.exit(_run(problem, resumed, options))
+
+
+@cli.command("export")
+@click.argument("study")
+@click.option("--target", type=click.Choice(["c"]), default="c", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder.")
+@storage_option
+def export_command(study: str, target: str, output: Path, storage: str | None) -> None:
+    """Write the best program of STUDY: C sources, a Makefile, and a main.c that checks itself."""
+    from kilotune.experiments import tuning
+    from kilotune.experiments.export import export_program
+
+    problem, stored, _ = tuning.resume(_open(storage), study)
+    best = stored.result().best
+    if best is None:
+        raise ValueError(f"Study {study!r} holds no trial yet: there is no program to export.")
+    export_program(problem, best, output)
+    click.echo(f"{output}: C99 program of trial {best.number}; `make -C {output} check` runs it", err=True)
+
+
+@cli.command("list")
+@click.argument("what", type=click.Choice(["spaces", "strategies", "models", "devices", "studies"]))
+@storage_option
+@click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
+def list_command(what: str, storage: str | None, as_json: bool) -> None:
+    """Show what there is."""
+    from kilotune.experiments import listing
+
+    rows = listing.rows(what, lambda: _open(storage))
+    click.echo(json.dumps(rows, indent=2) if as_json else listing.table(rows))
+
+
+@cli.command("doctor")
+def doctor_command() -> None:
+    """Say which tools were found and how to get the rest."""
+    from kilotune.experiments.doctor import findings
+
+    for line in findings():
+        click.echo(line)
+
+
+def _request(options: dict[str, Any]) -> Any:
+    from kilotune.evaluators.devices import find_device
+    from kilotune.experiments.problem import SPACES, resolve_input
+    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit
+
+    space = options["space"]
+    if space not in SPACES:
+        raise ValueError(f"There is no space {space!r}; there are {', '.join(SPACES)}.")
+    limits: dict[str, int] = {}
+    if options["device"]:
+        device = find_device(options["device"])
+        limits = {"flash": device.flash_bytes, "ram": device.ram_bytes}
+    limits.update(parse_limit(text) for text in options["limits"])
+    return TuneRequest(
+        space=space,
+        input=str(resolve_input(options["input_"])),
+        strategy=options["strategy"] or BEST_STRATEGIES[space],
+        seed=options["seed"],
+        flash_limit_bytes=limits.get("flash"),
+        ram_limit_bytes=limits.get("ram"),
+        accuracy_drop=options["drop"],
+        permitted_loss=options["loss"],
+        rounding=options["rounding"],
+        accumulator=options["accumulator"],
+    )
+
+
+def _open(storage: str | None) -> Store:
+    from kilotune.experiments.tuning import default_storage
+    from kilotune.search.store import Store
+
+    return Store(storage or default_storage())
+
+
+def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
+    from kilotune.experiments import tuning
+    from kilotune.experiments.progress import ProgressDisplay
+    from kilotune.search.budget import Budget
+
+    budget = Budget.parse(options["budget"])
+    with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
+        outcome = tuning.run(problem, study, budget, options["jobs"], display)
+    return _deliver(outcome, options)
+
+
+def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
+    from rich.console import Console
+
+    from kilotune.experiments import tuning
+    from kilotune.experiments.export import export_program
+    from kilotune.experiments.summary import print_summary
+    from kilotune.search.result import Status
+
+    result = outcome.result
+    artifacts: dict[str, str] = {}
+    folder = options["output"] or Path("out") / result.study
+    if result.best is not None and not options["no_output"]:
+        artifacts = export_program(outcome.problem, result.best, folder)
+    to_stdout = options["json_file"] == "-"
+    if not options["quiet"]:
+        print_summary(outcome, Console(stderr=to_stdout, highlight=False))
+        if artifacts:
+            click.echo(f"program in {folder} (`make -C {folder} check` runs it)", err=to_stdout)
+    if options["json_file"]:
+        text = json.dumps(tuning.as_json(outcome, artifacts), indent=2) + "\n"
+        if to_stdout:
+            click.echo(text, nl=False)
+        else:
+            _write_whole(Path(options["json_file"]), text)
+    if result.status is Status.INTERRUPTED:
+        click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)
+        return ExitStatus.INTERRUPTED
+    return ExitStatus.FEASIBLE if result.feasible else ExitStatus.INFEASIBLE
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write beside, then rename: a reader never sees half a file."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: every expected mistake becomes one sentence on stderr and its exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        status = cli.main(given, prog_name="tune", standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else ExitStatus.FEASIBLE)
+    except click.exceptions.Abort:
+        sys.exit(ExitStatus.INTERRUPTED)
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        sys.exit(ExitStatus.INTERRUPTED)
+    except click.ClickException as error:
+        click.echo(f"tune: {error.format_message()}", err=True)
+        sys.exit(ExitStatus.BAD_INPUT)
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        sys.exit(_explain(error))
+
+
+def _explain(error: Exception) -> int:
+    from kilotune.search.store import StoreError
+
+    if isinstance(error, ValueError | OSError | StoreError):
+        click.echo(f"tune: {error}", err=True)
+        return ExitStatus.BAD_INPUT
+    click.echo(f"tune: internal error: {type(error).__name__}: {error} (--debug shows where)", err=True)
+    return ExitStatus.INTERNAL_ERROR

@@ -1,0 +1,111 @@
+"""What `tune list` shows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from kilotune.search.store import Store
+
+STRATEGIES = {
+    "greedy": "the paper's own procedure",
+    "exhaustive": "depth-first branch and bound; proves the optimum when it ends",
+    "local": "iterated local search over single decisions",
+    "cp": "CP-SAT on the space's model, with a surrogate of the precision refitted to the trials",
+    "tpe": "Optuna's TPE; any other sampler as optuna:NAME",
+    "count_tpe": "TPE over count tables, for evaluations that take less time than Optuna does",
+    "random": "the honest baseline",
+}
+
+
+def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
+    """One row a thing; the keys are the columns."""
+    return {
+        "spaces": _spaces,
+        "strategies": _strategies,
+        "models": _models,
+        "devices": _devices,
+        "studies": lambda: _studies(open_store()),
+    }[what]()
+
+
+def table(listed: list[dict[str, Any]]) -> str:
+    """The rows as aligned text."""
+    if not listed:
+        return "none"
+    drawn = Table(show_edge=False, pad_edge=False, box=None)
+    for column in listed[0]:
+        numeric = isinstance(listed[0][column], int | float)
+        drawn.add_column(column.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+    for row in listed:
+        drawn.add_row(*("" if value is None else str(value) for value in row.values()))
+    text = io.StringIO()
+    Console(file=text, width=140).print(drawn)
+    return text.getvalue().rstrip("\n")
+
+
+def _spaces() -> list[dict[str, Any]]:
+    from kilotune.experiments.problem import SPACES
+    from kilotune.experiments.request import BEST_STRATEGIES
+
+    return [{"name": n, "decides": text, "default_strategy": BEST_STRATEGIES[n]} for n, text in SPACES.items()]
+
+
+def _strategies() -> list[dict[str, Any]]:
+    from kilotune.search.strategy import strategy_names
+
+    return [{"name": name, "what": STRATEGIES.get(name, "")} for name in strategy_names()]
+
+
+def _models() -> list[dict[str, Any]]:
+    """Measured now, with the float evaluator: no figure is copied from anywhere."""
+    from kilotune.codegen.bundle import load_bundle
+    from kilotune.codegen.float_evaluator import run_float
+    from kilotune.experiments.models.catalogue import model_names, model_path
+
+    listed = []
+    for name in model_names():
+        bundle = load_bundle(model_path(name))
+        accuracy: dict[str, float | None] = {"train": None, "test": None}
+        for part, data in (("train", bundle.train), ("test", bundle.test)):
+            if data is not None and bundle.class_count:
+                labels = run_float(bundle.program, bundle.parameters, data.features).labels
+                accuracy[part] = round(100.0 * float((labels == data.targets).mean()), 2)
+        listed.append(
+            {
+                "name": name,
+                "parameters": sum(int(array.size) for array in bundle.parameters.values()),
+                "classes": bundle.class_count,
+                "train_samples": None if bundle.train is None else len(bundle.train.features),
+                "float_train_accuracy_percent": accuracy["train"],
+                "float_test_accuracy_percent": accuracy["test"],
+            }
+        )
+    return listed
+
+
+def _devices() -> list[dict[str, Any]]:
+    from kilotune.evaluators.devices import DEVICES
+
+    return [
+        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes} for d in DEVICES
+    ]
+
+
+def _studies(store: Store) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": row.name,
+            "space": row.space,
+            "strategy": row.strategy,
+            "seed": row.seed,
+            "trials": row.trials,
+            "status": row.status,
+            "elapsed_s": round(row.elapsed_s, 1),
+        }
+        for row in store.studies()
+    ]

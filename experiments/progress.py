@@ -1,0 +1,70 @@
+"""Progress on stderr: a line that is redrawn on a terminal, plain lines elsewhere; results go to stdout."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from kilotune.search.result import Progress
+from kilotune.search.space import Objective
+
+PLAIN_LINE_EVERY_S = 5.0
+FIRST_PLAIN_LINE_S = 2.0
+
+
+class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
+    """Call it with every `Progress`. Silent when `quiet`."""
+
+    def __init__(self, objectives: tuple[Objective, ...], quiet: bool) -> None:
+        self._objectives = objectives
+        self._console = Console(stderr=True, quiet=quiet)
+        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal and not quiet else None
+        self._next_line_s = FIRST_PLAIN_LINE_S
+        self._started_s = time.monotonic()
+
+    def __enter__(self) -> ProgressDisplay:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the search stands."""
+        line = describe(progress, self._objectives)
+        if self._live is not None:
+            self._live.update(Text(line), refresh=True)
+        elif time.monotonic() - self._started_s >= self._next_line_s:
+            self._next_line_s = time.monotonic() - self._started_s + PLAIN_LINE_EVERY_S
+            self._console.print(line, highlight=False, soft_wrap=True)
+
+
+def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
+    """`1234 trials, 567/s | best memory_bytes 794, disagreements 1 | bound 794, gap 0.0 % | 12 s left`."""
+    parts = [f"{progress.trials} trials, {progress.trials_per_s:.0f}/s"]
+    if progress.incumbent is not None:
+        metrics = progress.incumbent.measurement.metrics
+        values = ", ".join(f"{o.metric} {metrics.get(o.metric, math.nan):.6g}" for o in objectives)
+        parts.append(f"{'best' if progress.feasible else 'nearest (breaks a limit)'} {values}")
+    if progress.bound is not None and math.isfinite(progress.bound):
+        gap = "" if progress.gap is None else f", gap {100 * progress.gap:.1f} %"
+        parts.append(f"bound {progress.bound:.6g}{gap}")
+    if math.isfinite(progress.seconds_left):
+        parts.append(f"{progress.seconds_left:.0f} s left")
+    elif math.isfinite(progress.trials_left):
+        parts.append(f"{progress.trials_left:.0f} trials left")
+    return " | ".join(parts)
+
+
+ProgressCallback = Callable[[Progress], None]

@@ -1,0 +1,49 @@
+"""What a user asks for, in a form that a study stores, so that `tune resume` needs only its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
+LIMITED_METRICS = ("flash", "ram")
+
+BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "local"}
+"""What runs without --strategy, by space: the one that our own comparisons favour."""
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """One search. Paths are absolute; limits are in bytes."""
+
+    space: str
+    input: str
+    strategy: str
+    seed: int = 0
+    flash_limit_bytes: int | None = None
+    ram_limit_bytes: int | None = None
+    accuracy_drop: float = 2.0
+    permitted_loss: float = 0.1
+    rounding: str | None = None
+    accumulator: str = "wide"
+
+    def as_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> TuneRequest:
+        """The request of a stored study; unknown keys of other versions are left out."""
+        names = {f.name for f in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in stored.items() if name in names})
+
+
+def parse_limit(text: str) -> tuple[str, int]:
+    """Read `flash=32KiB` as ("flash", 32768). ValueError, a sentence, when it is not of that form."""
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[1] not in LIMITED_METRICS or match[3].upper() not in SIZE_UNITS:
+        raise ValueError(f"--limit {text!r}: expected flash=SIZE or ram=SIZE, such as flash=32KiB or ram=2048.")
+    return match[1], int(float(match[2]) * SIZE_UNITS[match[3].upper()])

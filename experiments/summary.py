@@ -1,0 +1,81 @@
+"""A run's result as a person reads it in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from kilotune.experiments.tuning import TuneOutcome
+from kilotune.search.strategy import Outcome
+
+SHOWN = (
+    ("accuracy_percent", "train accuracy %"),
+    ("test_accuracy_percent", "test accuracy %"),
+    ("disagreements", "disagreements"),
+    ("precision_loss", "precision loss"),
+    ("mean_absolute_error", "mean absolute error"),
+    ("flash_bytes", "flash bytes"),
+    ("ram_bytes", "RAM bytes"),
+    ("demoted", "8-bit variables"),
+)
+
+
+def print_summary(outcome: TuneOutcome, console: Console) -> None:
+    """The best program beside the paper's procedure and the float model, and what is known about the optimum."""
+    problem, result = outcome.problem, outcome.result
+    console.print(f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}")
+    table = Table(show_edge=False, pad_edge=False)
+    table.add_column("")
+    columns: list[Mapping[str, float]] = []
+    for title, metrics, test in (
+        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test")),
+        (
+            "paper's procedure",
+            outcome.procedure.measurement.metrics if outcome.procedure else {},
+            problem.test_metrics(outcome.procedure.assignment) if outcome.procedure else None,
+        ),
+        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
+    ):
+        table.add_column(title, justify="right")
+        columns.append({**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})})
+    for metric, label in SHOWN:
+        if any(metric in column for column in columns):
+            table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
+    console.print(table)
+    console.print(conclusion(outcome))
+
+
+def conclusion(outcome: TuneOutcome) -> str:
+    """What is known about the optimum, in a sentence or two."""
+    result = outcome.result
+    leading = outcome.problem.space.objectives[0].metric
+    if result.best is None:
+        text = "No candidate was measured."
+    elif not result.feasible and result.proved:
+        text = "Proved: no candidate meets the constraints. The nearest is shown."
+    elif not result.feasible:
+        text = "No candidate found meets the constraints yet. The nearest is shown."
+    elif result.proved and result.outcome is Outcome.EXHAUSTED:
+        text = "Proved: every candidate was measured, and none is better."
+    elif result.proved:
+        text = f"Proved: no candidate has a better {leading}."
+    elif result.bound is not None and result.gap is not None:
+        text = f"No candidate can have a {leading} better than {_number(result.bound)} (gap {100 * result.gap:.1f} %)."
+    else:
+        text = f"How far the best {leading} is from the optimum is not known."
+    rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
+    return (
+        f"{text}\n{result.evaluations} candidates of {outcome.problem.space.size():.3g} in {result.elapsed_s:.1f} s "
+        f"({rate:.0f}/s; {outcome.problem.space.evaluator.simulator.description}); {result.status.value}; "
+        f"study {result.study}"
+    )
+
+
+def _has_accuracy(metrics: Mapping[str, float] | None) -> bool:
+    return metrics is not None and "accuracy_percent" in metrics
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"

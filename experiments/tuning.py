@@ -1,0 +1,160 @@
+"""One search from start to finish: study, budget, procedure for comparison, result."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.executors.pool import PoolExecutor
+from kilotune.evaluators.fixed_point.measuring import Metrics
+from kilotune.experiments.problem import Problem, build_problem
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.budget import Budget
+from kilotune.search.executor import Executor
+from kilotune.search.result import Progress, Result
+from kilotune.search.space import HasProcedure, Space, Trial
+from kilotune.search.store import Store, StudyRow
+from kilotune.search.study import Study
+
+RESULT_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class TuneOutcome:
+    """A finished run with everything that a report needs."""
+
+    problem: Problem
+    result: Result
+    procedure: Trial | None  # what the paper's own heuristic reaches on the same input
+    test: Metrics | None  # the best candidate on data that the search did not see
+    float_metrics: dict[str, Metrics]
+
+
+def default_storage() -> str:
+    """Where studies are kept without --storage: $KILOTUNE_STORAGE, else the user's data folder."""
+    chosen = os.environ.get("KILOTUNE_STORAGE")
+    folder = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share"))
+    return chosen or str(folder / "kilotune" / "studies.db")
+
+
+def free_study_name(store: Store, space: str) -> str:
+    """space-date-time, with a number behind it when that is taken."""
+    stem = f"{space}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    taken = {row.name for row in store.studies()}
+    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
+
+
+def start_or_resume(store: Store, name: str | None, request: TuneRequest, budget: Budget) -> tuple[Problem, Study]:
+    """A new study, or the stored one of that name when the same was asked of it. StoreError when something else was."""
+    from kilotune.search.store import StoreError
+
+    problem = build_problem(request)
+    existing = next(iter(store.studies(name)), None) if name else None
+    if existing is None:
+        study_name = name or free_study_name(store, request.space)
+        study = Study.create(
+            store, study_name, problem.space, request.strategy, request.seed, budget=budget, request=request.as_json()
+        )
+        return problem, study
+    if (existing.strategy, existing.seed) != (request.strategy, request.seed):
+        raise StoreError(
+            f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
+            f"ask for these, or choose another name."
+        )
+    return problem, Study.resume(store, existing.name, problem.space)
+
+
+def resume(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
+    """A stored study as it was asked for."""
+    row = store.study(name)
+    problem = build_problem(TuneRequest.from_json(row.request))
+    return problem, Study.resume(store, name, problem.space), row
+
+
+def run(
+    problem: Problem, study: Study, budget: Budget, jobs: int, on_progress: Callable[[Progress], None] | None
+) -> TuneOutcome:
+    """Search until the budget is spent, the strategy ends, or Ctrl-C."""
+    executor: Executor = PoolExecutor(problem.space, jobs) if jobs > 1 else InProcessExecutor(problem.space)
+    try:
+        result = study.run(executor, budget, on_progress=on_progress)
+    finally:
+        executor.close()
+    return conclude(problem, result)
+
+
+def conclude(problem: Problem, result: Result) -> TuneOutcome:
+    """Add what is measured once: the paper's procedure, the test data, the float model."""
+    test = None if result.best is None else problem.test_metrics(result.best.assignment)
+    return TuneOutcome(problem, result, run_procedure(problem.space), test, problem.float_metrics())
+
+
+def run_procedure(space: Space) -> Trial | None:
+    """The answer of the space's own procedure; None where it has none."""
+    if not isinstance(space, HasProcedure):
+        return None
+    procedure = space.procedure()
+    answer, number = None, 0
+    try:
+        batch = next(procedure)
+        while True:
+            measured = space.evaluate(batch)
+            trials = [
+                Trial(number + i, assignment, measurement)
+                for i, (assignment, measurement) in enumerate(zip(batch, measured, strict=True))
+            ]
+            number += len(trials)
+            answer = trials[-1] if trials else answer
+            batch = procedure.send(trials)
+    except StopIteration:
+        return answer
+
+
+def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
+    """The result file (DESIGN: schema 1)."""
+    problem, result = outcome.problem, outcome.result
+    best = result.best
+    return {
+        "schema": RESULT_SCHEMA,
+        "space": problem.request.space,
+        "input": problem.request.input,
+        "strategy": problem.request.strategy,
+        "seed": problem.request.seed,
+        "objectives": [{"metric": o.metric, "direction": o.direction.value} for o in problem.space.objectives],
+        "constraints": [
+            {"metric": c.metric, "at_least" if c.at_least else "at_most": c.limit} for c in problem.space.constraints
+        ],
+        "best": None
+        if best is None
+        else {
+            "feasible": result.feasible,
+            "assignment": dict(best.assignment),
+            "metrics": dict(best.measurement.metrics),
+            "test_metrics": outcome.test,
+            "artifacts": artifacts,
+        },
+        "front": [{"assignment": dict(t.assignment), "metrics": dict(t.measurement.metrics)} for t in result.front],
+        "procedure": None
+        if outcome.procedure is None
+        else {
+            "assignment": dict(outcome.procedure.assignment),
+            "metrics": dict(outcome.procedure.measurement.metrics),
+            "test_metrics": problem.test_metrics(outcome.procedure.assignment),
+        },
+        "float": outcome.float_metrics,
+        "bound": result.bound,
+        "gap": result.gap,
+        "proved": result.proved,
+        "size": problem.space.size(),
+        "evaluations": result.evaluations,
+        "elapsed_s": round(result.elapsed_s, 3),
+        "simulator": problem.space.evaluator.simulator.description,
+        "status": result.status.value,
+        "outcome": result.outcome.value if result.outcome else None,
+        "study": result.study,
+    }

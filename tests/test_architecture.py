@@ -1,0 +1,70 @@
+"""The house rules that a machine can hold: imports run downhill, every folder ships, names say something."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLOORS = ("search", "codegen", "evaluators", "spaces", "experiments")
+SOURCES = sorted(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+ALLOWED_BELOW = {
+    "search": {"search"},
+    "codegen": {"codegen"},
+    "evaluators": {"evaluators", "codegen", "search"},
+    "spaces": {"spaces", "evaluators", "codegen", "search"},
+    "experiments": set(FLOORS),
+}
+
+
+def imported_floors(path: Path) -> set[str]:
+    modules: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            modules.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+    return {module.split(".")[1] for module in modules if module.startswith("kilotune.")}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_downhill(path: Path) -> None:
+    floor = path.relative_to(ROOT).parts[0]
+    assert imported_floors(path) <= ALLOWED_BELOW[floor]
+
+
+def test_import_linter_agrees_and_sees_every_floor() -> None:
+    from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+    assert lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True) == EXIT_STATUS_SUCCESS
+
+
+def test_every_package_is_installed() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    there = {"kilotune." + ".".join(p.parent.relative_to(ROOT).parts) for p in SOURCES if p.name == "__init__.py"}
+    with_code = {"kilotune." + ".".join(p.parent.relative_to(ROOT).parts) for p in SOURCES}
+    assert listed == there == with_code
+
+
+def test_names_say_something() -> None:
+    for path in SOURCES:
+        assert not {part.removesuffix(".py") for part in path.parts} & {"util", "utils", "common", "helpers", "misc"}, path
+
+
+def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
+    for path in SOURCES:
+        calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        assert not [c for c in calls if isinstance(c, ast.Attribute) and c.attr == "chdir"], path
+        if path.relative_to(ROOT).parts[0] != "experiments":
+            assert not [c for c in calls if isinstance(c, ast.Name) and c.id == "print"], path
+
+
+def test_no_mutable_state_in_modules() -> None:
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.List | ast.Set):
+                raise AssertionError(f"{path}:{node.lineno}: a module-level list or set can be changed by anyone")
