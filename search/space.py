@@ -134,6 +134,7 @@ class Trial:
     number: int
     assignment: Assignment
     measurement: Measurement
+    elapsed_s: float = field(default=0.0, compare=False)  # on the study's clock, when it finished
 
 
 Procedure = Generator[list[Assignment], list[Trial], None]
