@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from kilotune.experiments.models.train import bonsai, fastgrnn, lenet, protonn, worked_example
+from kilotune.experiments.models.train import bonsai, cancer, diabetes, fastgrnn, lenet, protonn, worked_example
 from kilotune.experiments.models.train.bundle import Bundle, write_bundle
 
 TRAINERS: dict[str, Callable[[], Bundle]] = {
@@ -16,6 +16,8 @@ TRAINERS: dict[str, Callable[[], Bundle]] = {
     "fastgrnn16-digits": functools.partial(fastgrnn.train, 16),
     "fastgrnn32-digits": functools.partial(fastgrnn.train, 32),
     "lenet-digits": lenet.train,
+    "protonn-cancer": cancer.train,
+    "mlp-diabetes": diabetes.train,
     "worked-example": worked_example.train,
 }
 

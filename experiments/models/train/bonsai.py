@@ -16,7 +16,7 @@ PROJECTION = 10
 INNER = 3  # nodes 0, 1, 2; the children of k are 2k + 1 and 2k + 2
 NODES = 7
 HARD_FROM = 0.6  # share of the training after which paths are hard
-RECIPE = Recipe(epochs=200, noise=0.25, bound=2.0, keep={"Z": 0.5})
+RECIPE = Recipe(epochs=200, noise=0.25, bound=1.95, keep={"Z": 0.5})
 
 PROGRAM = """\
 // Bonsai: 64 features, sparse projection to 10, a tree of depth 2 (7 nodes), 10 classes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32]
+FloatArray = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 Rows = npt.NDArray[np.floating]
 """[samples, 1 + features]: column 0 the label (or the target of a regression), the rest the features."""
 
@@ -30,9 +29,14 @@ class Bundle:
 def declaration(name: str, values: FloatArray) -> str:
     """`let name = (shape) in [low, high] in`, the range rounded outwards to 6 decimals."""
     shape = ", ".join(str(extent) for extent in values.shape)
-    low = math.floor(float(values.min()) * 1e6) / 1e6
-    high = math.ceil(float(values.max()) * 1e6) / 1e6
+    low, high = _outwards(float(values.min()), -1e-6), _outwards(float(values.max()), 1e-6)
     return f"let {name} = ({shape}) in [{low:.6f}, {high:.6f}] in\n"
+
+
+def _outwards(value: float, step: float) -> float:
+    """The value at 6 decimals, moved by `step` if rounding took it inwards."""
+    rounded = round(value, 6)
+    return rounded + step if (value - rounded) * step > 0 else rounded
 
 
 def declarations(parameters: Mapping[str, FloatArray]) -> str:
@@ -53,7 +57,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
     (folder / "model.sd").write_text(bundle.program, encoding="utf-8")
     (folder / "README.md").write_text(bundle.readme, encoding="utf-8")
     for name, values in bundle.parameters.items():
-        np.save(folder / f"{name}.npy", np.ascontiguousarray(values, dtype=np.float32))
+        np.save(folder / f"{name}.npy", np.ascontiguousarray(values))
     for part, rows in (("train", bundle.train), ("test", bundle.test)):
         if rows is not None:
             np.savez_compressed(folder / f"{part}.npz", data=rows)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from sklearn.datasets import load_digits
 
-from kilotune.experiments.models.train.bundle import Rows
+from kilotune.experiments.models.train.split import Split, cut
 
 TRAIN_SAMPLES = 1200
-SPLIT_SEED = 0
 CLASSES = 10
 FEATURES = 64
 
@@ -21,17 +18,8 @@ ATTRIBUTION = (
 )
 
 
-@dataclass(frozen=True)
-class Split:
-    """Training and test rows, column 0 the label."""
-
-    train: Rows
-    test: Rows
-
-
 def load_split() -> Split:
-    """The data in a fixed random order, cut in two. Every value is a multiple of 1/8, so float16 holds it exactly."""
+    """Labels in column 0, then the pixels. Every value is a multiple of 1/8, so float16 holds it exactly."""
     digits = load_digits()
     rows = np.column_stack([digits.target, digits.data / 8.0 - 1.0]).astype(np.float16)
-    order = np.random.default_rng(SPLIT_SEED).permutation(len(rows))
-    return Split(rows[order[:TRAIN_SAMPLES]], rows[order[TRAIN_SAMPLES:]])
+    return cut(rows, TRAIN_SAMPLES)

@@ -1,4 +1,4 @@
-"""Fits the parameters of a classifier to data: Adam, mini-batches, cosine learning rate, noise on the features."""
+"""Fits the parameters of a model to data: Adam, mini-batches, cosine learning rate, noise on the features."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ from kilotune.experiments.models.train.bundle import FloatArray, Rows
 Parameters = dict[str, torch.Tensor]
 Scores = Callable[[Parameters, torch.Tensor, float], torch.Tensor]
 """(parameters, features [samples, features], progress in 0..1) -> a score for each class [samples, classes]."""
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""(scores or outputs, labels or targets) -> what is to be small, a scalar."""
+
+LABEL_SMOOTHING = 0.05
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,8 @@ class Recipe:
 
     `keep` says which share of the weights of a parameter stays; the smallest are set to zero a third of the way in,
     for good (ProtoNN and Bonsai get their sparse projections by such hard thresholds). `bound` limits every weight
-    to [-bound, bound], which costs a float model little and gives a fixed-point one more mantissa bits.
+    to [-bound, bound], a little below a power of two, which costs a float model nothing much and gives a fixed-point
+    one more mantissa bits.
     """
 
     epochs: int
@@ -30,14 +35,18 @@ class Recipe:
     weight_decay: float = 1e-4
     batch: int = 64
     noise: float = 0.2
-    label_smoothing: float = 0.05
-    bound: float = 4.0
+    bound: float = 3.95
     seed: int = 0
     keep: Mapping[str, float] | None = None
 
 
-def fit(start: Parameters, scores: Scores, train: Rows, recipe: Recipe) -> Parameters:
-    """Parameters that minimise the cross-entropy on `train`; deterministic for a seed on one machine."""
+def cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Of a classifier, with smoothed labels."""
+    return torch.nn.functional.cross_entropy(scores, labels.long(), label_smoothing=LABEL_SMOOTHING)
+
+
+def fit(start: Parameters, scores: Scores, train: Rows, recipe: Recipe, loss: Loss = cross_entropy) -> Parameters:
+    """Parameters that minimise the loss on `train`; deterministic for a seed on one machine."""
     torch.set_num_threads(1)
     random = torch.Generator().manual_seed(recipe.seed)
     features, labels = to_tensors(train)
@@ -50,15 +59,15 @@ def fit(start: Parameters, scores: Scores, train: Rows, recipe: Recipe) -> Param
             group["lr"] = recipe.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
         if epoch == recipe.epochs // 3:
             masks = largest(weights, recipe.keep or {})
-        for chosen in torch.randperm(len(labels), generator=random).split(recipe.batch):
+        order = torch.randperm(len(labels), generator=random)
+        for begin in range(0, len(labels), recipe.batch):
+            chosen = order[begin : begin + recipe.batch]
             batch = features[chosen]
             batch = batch + recipe.noise * torch.randn(batch.shape, generator=random)
-            loss = torch.nn.functional.cross_entropy(
-                scores(weights, batch, progress), labels[chosen], label_smoothing=recipe.label_smoothing
-            )
-            gradients = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-            for value, gradient in zip(weights.values(), gradients, strict=True):
-                value.grad = gradient
+            value = loss(scores(weights, batch, progress), labels[chosen])
+            gradients = torch.autograd.grad(value, list(weights.values()), allow_unused=True)
+            for weight, gradient in zip(weights.values(), gradients, strict=True):
+                weight.grad = gradient
             optimiser.step()
             project(weights, masks, recipe.bound)
     return {name: value.detach() for name, value in weights.items()}
@@ -85,8 +94,9 @@ def project(weights: Parameters, masks: Parameters, bound: float) -> None:
 
 
 def to_tensors(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Features (float32) and labels (int64) of rows whose column 0 is the label."""
-    return torch.tensor(rows[:, 1:].astype(np.float32)), torch.tensor(rows[:, 0].astype(np.int64))
+    """Features [samples, features] and labels (or targets) [samples] of rows, both float32."""
+    values = torch.tensor(rows.astype(np.float32))
+    return values[:, 1:], values[:, 0]
 
 
 def to_arrays(parameters: Parameters) -> dict[str, FloatArray]:

@@ -1,4 +1,4 @@
-"""A LeNet-style CNN (LeCun et al., 1998; SeeDot Section 7.2): two convolutions with pooling and a dense layer."""
+"""A LeNet-style CNN (LeCun et al., 1998; SeeDot Section 7.4): two convolutions with pooling and a dense layer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kilotune.experiments.models.train.fitting import Parameters, Recipe, accura
 
 CHANNELS = (6, 12)
 FLAT = 2 * 2 * CHANNELS[1]
-RECIPE = Recipe(epochs=120, noise=0.25, bound=2.0)
+RECIPE = Recipe(epochs=120, noise=0.25, bound=1.95)
 
 PROGRAM = """\
 // LeNet-style CNN: 8x8 pixels, two 3x3 convolutions (6 and 12 channels) with 2x2 max pooling, a dense layer, 10 classes
@@ -36,7 +36,8 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
         image = functional.max_pool2d(
             torch.relu(functional.conv2d(image, filters, parameters[f"B{layer}"], padding=1)), 2
         )
-    return image.permute(0, 2, 3, 1).reshape(-1, FLAT) @ parameters["FC"] + parameters["FCbias"]
+    flat: torch.Tensor = image.permute(0, 2, 3, 1).reshape(-1, FLAT)
+    return flat @ parameters["FC"] + parameters["FCbias"]
 
 
 def start(seed: int) -> Parameters:

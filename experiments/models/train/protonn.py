@@ -1,4 +1,4 @@
-"""ProtoNN (Gupta et al., ICML 2017; SeeDot Section 7, Shiftry Section 8): a projection, prototypes, a Gaussian kernel."""
+"""ProtoNN (Gupta et al., ICML 2017; SeeDot Section 7, Shiftry Section 8): projection, prototypes, Gaussian kernel."""
 
 from __future__ import annotations
 
@@ -40,10 +40,8 @@ def start(features: torch.Tensor, labels: torch.Tensor, seed: int) -> Parameters
     random = torch.Generator().manual_seed(seed)
     centred = features - features.mean(dim=0)
     directions = torch.linalg.svd(centred, full_matrices=False).Vh[:PROJECTION]
-    chosen = [
-        torch.nonzero(labels == label).flatten()[torch.randperm(int((labels == label).sum()), generator=random)[:3]]
-        for label in range(digits.CLASSES)
-    ]
+    order = torch.randperm(len(labels), generator=random)
+    chosen = [order[labels[order] == label][:PROTOTYPES_PER_CLASS] for label in range(digits.CLASSES)]
     prototypes = features[torch.cat(chosen)] @ directions.T
     classes = torch.arange(digits.CLASSES).repeat_interleave(PROTOTYPES_PER_CLASS)
     return {"W": directions, "B": prototypes, "Z": 2.0 * torch.nn.functional.one_hot(classes).float()}
