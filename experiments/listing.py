@@ -92,7 +92,8 @@ def _devices() -> list[dict[str, Any]]:
     from kilotune.evaluators.devices import DEVICES
 
     return [
-        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes} for d in DEVICES
+        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes}
+        for d in DEVICES
     ]
 
 

@@ -39,7 +39,9 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
     ):
         table.add_column(title, justify="right")
-        columns.append({**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})})
+        columns.append(
+            {**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})}
+        )
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
