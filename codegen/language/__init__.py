@@ -1,0 +1,1 @@
+"""The SeeDot language: from the text of a program to its IR."""
