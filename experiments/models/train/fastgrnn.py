@@ -43,8 +43,8 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
         before = pixels @ parameters["W"] + hidden @ parameters["U"]
         gate = torch.sigmoid(before + parameters["Bg"])
         hidden = gate * hidden + (zeta * (1.0 - gate) + nu) * torch.tanh(before + parameters["Bh"])
-    last: torch.Tensor = hidden
-    return last @ parameters["FC"] + parameters["FCbias"]
+    result: torch.Tensor = hidden @ parameters["FC"] + parameters["FCbias"]
+    return result
 
 
 def start(hidden: int, seed: int) -> Parameters:

@@ -36,8 +36,9 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
         image = functional.max_pool2d(
             torch.relu(functional.conv2d(image, filters, parameters[f"B{layer}"], padding=1)), 2
         )
-    flat: torch.Tensor = image.permute(0, 2, 3, 1).reshape(-1, FLAT)
-    return flat @ parameters["FC"] + parameters["FCbias"]
+    flat = image.permute(0, 2, 3, 1).reshape(-1, FLAT)
+    result: torch.Tensor = flat @ parameters["FC"] + parameters["FCbias"]
+    return result
 
 
 def start(seed: int) -> Parameters:
