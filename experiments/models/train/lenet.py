@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn import functional
 
@@ -37,8 +39,7 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
             torch.relu(functional.conv2d(image, filters, parameters[f"B{layer}"], padding=1)), 2
         )
     flat = image.permute(0, 2, 3, 1).reshape(-1, FLAT)
-    result: torch.Tensor = flat @ parameters["FC"] + parameters["FCbias"]
-    return result
+    return flat @ parameters["FC"] + parameters["FCbias"]
 
 
 def start(seed: int) -> Parameters:
@@ -46,7 +47,7 @@ def start(seed: int) -> Parameters:
     random = torch.Generator().manual_seed(seed)
 
     def normal(shape: tuple[int, ...], inputs: int) -> torch.Tensor:
-        return torch.randn(shape, generator=random) * (2.0 / inputs) ** 0.5
+        return torch.randn(shape, generator=random) * math.sqrt(2.0 / inputs)
 
     return {
         "F1": normal((1, 3, 3, 1, CHANNELS[0]), 9),
