@@ -5,6 +5,8 @@ An 8 x 8 digit is read as 8 time steps of 8 pixels.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from kilotune.experiments.models.train import digits
@@ -43,8 +45,7 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
         before = pixels @ parameters["W"] + hidden @ parameters["U"]
         gate = torch.sigmoid(before + parameters["Bg"])
         hidden = gate * hidden + (zeta * (1.0 - gate) + nu) * torch.tanh(before + parameters["Bh"])
-    last: torch.Tensor = hidden
-    return last @ parameters["FC"] + parameters["FCbias"]
+    return hidden @ parameters["FC"] + parameters["FCbias"]
 
 
 def start(hidden: int, seed: int) -> Parameters:
@@ -52,7 +53,7 @@ def start(hidden: int, seed: int) -> Parameters:
     random = torch.Generator().manual_seed(seed)
 
     def normal(rows: int, columns: int) -> torch.Tensor:
-        return torch.randn((rows, columns), generator=random) * rows**-0.5
+        return torch.randn((rows, columns), generator=random) / math.sqrt(rows)
 
     return {
         "W": normal(PIXELS, hidden),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn import functional
 
@@ -36,7 +38,7 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
         image = functional.max_pool2d(
             torch.relu(functional.conv2d(image, filters, parameters[f"B{layer}"], padding=1)), 2
         )
-    flat: torch.Tensor = image.permute(0, 2, 3, 1).reshape(-1, FLAT)
+    flat = image.permute(0, 2, 3, 1).reshape(-1, FLAT)
     return flat @ parameters["FC"] + parameters["FCbias"]
 
 
@@ -45,7 +47,7 @@ def start(seed: int) -> Parameters:
     random = torch.Generator().manual_seed(seed)
 
     def normal(shape: tuple[int, ...], inputs: int) -> torch.Tensor:
-        return torch.randn(shape, generator=random) * (2.0 / inputs) ** 0.5
+        return torch.randn(shape, generator=random) * math.sqrt(2.0 / inputs)
 
     return {
         "F1": normal((1, 3, 3, 1, CHANNELS[0]), 9),
