@@ -73,10 +73,10 @@ def with_run_options(command: Any) -> Any:
 )
 @click.option(
     "--accumulator",
-    type=click.Choice(["wide", "double"]),
-    default="wide",
+    type=click.Choice(["double", "wide"]),
+    default="double",
     show_default=True,
-    help="Sums of products: 32 bits, or twice the operands' width (shiftry).",
+    help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")

@@ -28,7 +28,7 @@ class TuneRequest:
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
     rounding: str | None = None
-    accumulator: str = "wide"
+    accumulator: str = "double"
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads."""

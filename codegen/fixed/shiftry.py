@@ -33,7 +33,7 @@ class ShiftryLowering:
     program: ir.Program
     largest_exponents: Mapping[int, float]
     rounding: Rounding = Rounding.TOWARD_ZERO
-    accumulator: Accumulator = Accumulator.WIDE
+    accumulator: Accumulator = Accumulator.DOUBLE
 
     def lower(self, bits: npt.ArrayLike, scales: npt.ArrayLike) -> FixedBatch:
         """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`."""
