@@ -209,7 +209,6 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     from rich.console import Console
 
     from kilotune.experiments import tuning
-    from kilotune.experiments.export import export_program
     from kilotune.experiments.summary import print_summary
     from kilotune.search.result import Status
 
@@ -217,6 +216,8 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     artifacts: dict[str, str] = {}
     folder = options["output"] or Path("out") / result.study
     if result.best is not None and not options["no_output"]:
+        from kilotune.experiments.export import export_program
+
         artifacts = export_program(outcome.problem, result.best, folder)
     to_stdout = options["json_file"] == "-"
     if not options["quiet"]:
