@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kilotune.codegen.ir import Location
 
 
@@ -15,10 +17,10 @@ class InputError(ValueError):
     def __init__(
         self,
         path: str,
-        subject: str,
+        *,
         expected: str,
         found: str,
-        *,
+        subject: str = "",
         line: int | None = None,
         column: int | None = None,
         place: str | None = None,
@@ -35,22 +37,18 @@ class InputError(ValueError):
     @classmethod
     def at(cls, location: Location, subject: str, expected: str, found: str) -> InputError:
         """An error at a place of a program's source."""
-        return cls(location.path, subject, expected, found, line=location.line, column=location.column)
+        path, line, column = location.path, location.line, location.column
+        return cls(path, expected=expected, found=found, subject=subject, line=line, column=column)
 
     def _sentence(self) -> str:
-        where = self.path
-        if self.line is not None:
-            where += f":{self.line}:{self.column}"
-        if self.place is not None:
-            where += f": {self.place}"
-        return f"{where}: {self.subject}: expected {self.expected}, found {self.found}"
+        where = self.path if self.line is None else f"{self.path}:{self.line}:{self.column}"
+        parts = [where, self.place, self.subject, f"expected {self.expected}, found {self.found}"]
+        return ": ".join(part for part in parts if part)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions with keyword arguments do not survive pickling by default, and errors cross process borders.
-        return _restore, (self.path, self.subject, self.expected, self.found, self.line, self.column, self.place)
+        # Errors cross process borders, and exceptions with keyword arguments do not survive pickling by default.
+        return _restore, (dict(self.__dict__),)
 
 
-def _restore(
-    path: str, subject: str, expected: str, found: str, line: int | None, column: int | None, place: str | None
-) -> InputError:
-    return InputError(path, subject, expected, found, line=line, column=column, place=place)
+def _restore(fields: dict[str, Any]) -> InputError:
+    return InputError(**fields)

@@ -108,12 +108,12 @@ def bottleneck(
     return _normalise(lowering, step, project, location, goal, rectify=False)
 
 
-def _normalise(
-    lowering: Lowering, image: View, stage: Stage, location: Location, goal: Goal, *, rectify: bool
-) -> View:
+def _normalise(lowering: Lowering, image: View, stage: Stage, location: Location, goal: Goal, *, rectify: bool) -> View:
     """`(image + bias) * scale` per channel, then relu6 when `rectify`."""
     inner = NOWHERE if rectify else goal
-    shifted = lowering.channels(ir.Add, image, _vector(stage.bias, location, "bias"), location, NOWHERE, "bias of mbconv")
+    shifted = lowering.channels(
+        ir.Add, image, _vector(stage.bias, location, "bias"), location, NOWHERE, "bias of mbconv"
+    )
     scale = _vector(stage.scale, location, "scale")
     scaled = lowering.channels(ir.Multiply, shifted, scale, location, inner, "scale of mbconv")
     assert isinstance(scaled, View)

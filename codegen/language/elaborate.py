@@ -102,7 +102,9 @@ class Elaborator:
             case ast.Loop():
                 return self._loop(node, scope)
             case ast.Shape() | ast.Declaration():
-                raise InputError.at(node.location, "shape", "'let name = (...) in [low, high] in' around it", "no declaration")
+                raise InputError.at(
+                    node.location, "shape", "'let name = (...) in [low, high] in' around it", "no declaration"
+                )
             case _:
                 return self._tensor_operator(node, scope, goal)
 

@@ -275,5 +275,3 @@ def _fold(compute: Callable[[], float], location: Location, subject: str) -> Lit
 def _shapes_differ(a: Real, b: Real, expected: str, location: Location, subject: str) -> NoReturn:
     found = f"{describe_shape(shape_of(a))} and {describe_shape(shape_of(b))}"
     raise InputError.at(location, subject, expected, found)
-
-

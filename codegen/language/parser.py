@@ -16,9 +16,23 @@ if TYPE_CHECKING:
     from lark.exceptions import UnexpectedToken
 
 _EXPRESSION_STARTS = frozenset(
-    "NAME INTEGER DECIMAL LPAR LET LOOP SUM INIT RESHAPE REVERSE MAXPOOL CONV2D MBCONV".split()
+    [
+        "NAME",
+        "INTEGER",
+        "DECIMAL",
+        "LPAR",
+        "LET",
+        "LOOP",
+        "SUM",
+        "INIT",
+        "RESHAPE",
+        "REVERSE",
+        "MAXPOOL",
+        "CONV2D",
+        "MBCONV",
+    ]
 )
-_OPERATORS = frozenset("SIGN PRODUCT TRANSPOSE COMPARE LEFT_BRACKET".split())
+_OPERATORS = frozenset(["SIGN", "PRODUCT", "TRANSPOSE", "COMPARE", "LEFT_BRACKET"])
 
 _WORDS = {
     "NAME": "a name",
@@ -57,7 +71,7 @@ def parse(text: str, path: str = "model.sd") -> Expression:
     except UnexpectedToken as error:
         raise _unexpected_token(error, path) from None
     except UnexpectedCharacters as error:
-        found = repr(text[error.pos_in_stream])
+        found = repr(error.char)
         location = Location(path, error.line, error.column)
         raise InputError.at(location, "syntax", "names, numbers and operators of the language", found) from None
     return build(tree, path)

@@ -27,7 +27,11 @@ def sparse_parameters(program: Program, values: Mapping[str, np.ndarray]) -> fro
 
 def _only_in_sparse_products(program: Program, variable: Variable) -> bool:
     readers = [o for o in operations(program.body) if any(_reads(view, variable) for view in o.operands)]
-    return bool(readers) and program.result.variable != variable.name and all(_is_sparse_product(o, variable) for o in readers)
+    return (
+        bool(readers)
+        and program.result.variable != variable.name
+        and all(_is_sparse_product(o, variable) for o in readers)
+    )
 
 
 def _reads(operand: object, variable: Variable) -> bool:
@@ -45,5 +49,5 @@ def _is_sparse_product(operation: Operation, variable: Variable) -> bool:
 
 
 def _is_smaller_sparse(matrix: np.ndarray) -> bool:
-    rows, columns = matrix.shape
-    return 2 * int(np.count_nonzero(matrix)) + columns < rows * columns
+    columns = matrix.shape[1]
+    return 2 * int(np.count_nonzero(matrix)) + int(columns) < int(matrix.size)

@@ -58,7 +58,9 @@ def reshape(
         raise InputError.at(location, "order of reshape", expected, describe_shape(axes))
     if ir.count_elements(shape) != view.size:
         found = f"{describe_shape(shape)} with {ir.count_elements(shape)}"
-        raise InputError.at(location, "shape of reshape", f"{view.size} elements as in {describe_shape(view.shape)}", found)
+        raise InputError.at(
+            location, "shape of reshape", f"{view.size} elements as in {describe_shape(view.shape)}", found
+        )
     turned = permuted(view, chain_axes(axes, len(view.shape)))
     result = reshaped(turned, shape)
     if result is not None:
@@ -100,7 +102,12 @@ def _integer(value: Value, location: Location, subject: str) -> Affine:
 
 
 def _check_range(
-    place: Affine, length: int, shape: tuple[int, ...], axis: int, ranges: dict[str, tuple[int, int]], location: Location
+    place: Affine,
+    length: int,
+    shape: tuple[int, ...],
+    axis: int,
+    ranges: dict[str, tuple[int, int]],
+    location: Location,
 ) -> None:
     low, high = bounds(place, ranges)
     last = high + length - 1

@@ -1,0 +1,66 @@
+"""Samples with their labels (or real targets), checked against the program that is to read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.array_files import RealArray, check_finite, read_array
+from kilotune.codegen.diagnostics import InputError
+
+Targets = NDArray[np.int64] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """`features` (samples, features), row-major elements of X; `targets` (samples): labels from 0, or real targets."""
+
+    features: RealArray
+    targets: Targets
+
+
+def load_dataset(path: Path, feature_count: int, class_count: int | None, *, binary: bool = False) -> Dataset:
+    """A data file: one row per sample, column 0 the label, the rest the features.
+
+    With `class_count` None column 0 is a real target. `binary` (the program ends in sgn) also accepts labels -1
+    and 1, which become 0 and 1. Raises InputError for a file that cannot be read, another number of axes or
+    columns, no samples, NaN or infinity, and labels that are not classes. Rows and columns count from 0.
+    """
+    table = read_array(path)
+    expected_columns = f"{feature_count + 1} columns (a label and {feature_count} features)"
+    if table.ndim != 2:
+        found = f"{table.ndim} axes: {table.shape}"
+        raise InputError(str(path), subject="data", expected=f"2 axes: samples, and {expected_columns}", found=found)
+    if not len(table):
+        raise InputError(str(path), subject="data", expected="at least one sample", found="none")
+    if table.shape[1] != feature_count + 1:
+        raise InputError(str(path), subject="data", expected=expected_columns, found=str(table.shape[1]))
+    check_finite(table, path)
+    features = np.ascontiguousarray(table[:, 1:])
+    if class_count is None:
+        return Dataset(features, table[:, 0].copy())
+    return Dataset(features, _labels(table[:, 0], class_count, binary, path))
+
+
+def _labels(column: RealArray, class_count: int, binary: bool, path: Path) -> NDArray[np.int64]:
+    fractional = np.flatnonzero(column != np.floor(column))
+    if len(fractional):
+        raise _label_error(path, int(fractional[0]), "an integer", column)
+    if binary and bool((column == -1).any()):
+        wrong = np.flatnonzero(np.abs(column) != 1)
+        if len(wrong):
+            raise _label_error(path, int(wrong[0]), "-1 or 1, as in other rows", column)
+        return (column > 0).astype(np.int64)
+    outside = np.flatnonzero((column < 0) | (column >= class_count))
+    if len(outside):
+        classes = f"a class from 0 to {class_count - 1}"
+        raise _label_error(path, int(outside[0]), f"{classes}, or -1 and 1" if binary else classes, column)
+    return column.astype(np.int64)
+
+
+def _label_error(path: Path, row: int, expected: str, column: RealArray) -> InputError:
+    place = f"row {row} (counted from 0)"
+    return InputError(str(path), place=place, subject="label", expected=expected, found=f"{column[row]:g}")
