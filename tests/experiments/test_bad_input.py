@@ -63,7 +63,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
         ("W.npy", "expected", "found"),
     ),
     "parameter file missing": (lambda f: (f / "B.npy").unlink(), ("model.sd:", "B")),
-    "NaN in the weights": (with_nan, ("W.npy", "(0, 1)", "nan")),
+    "NaN in the weights": (with_nan, ("W.npy", "[0, 1]", "nan")),
     "label outside the classes": (
         lambda f: replace_data(f, change(data(f), (7, 0), 12)),
         ("train.npy", "row", "class", "12"),
