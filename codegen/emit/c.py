@@ -265,7 +265,8 @@ def _source(
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     parts += layout.typedefs + arrays + layout.array
     parts += [*context.operators.functions, *context.functions.definitions]
-    body = [*layout.pointers, *context.writer.lines]
+    unread = program.input is not None and program.input.name not in used_variables(program)
+    body = [*layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
     parts.append("\n".join([signature, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"
 

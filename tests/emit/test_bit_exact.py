@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from compiled import compile_sources, needs_compiler
+from tests.emit.compiled import compile_sources, needs_compiler
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
+from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.table import FixedBatch
