@@ -195,7 +195,9 @@ def _interface(storage: Storage, program: ir.Program) -> Interface:
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
     if program.result_kind is ir.ResultKind.CLASS:
-        classes = max(o.a.size if isinstance(o, ir.ArgMax) else 2 for o in writers if isinstance(o, ir.ArgMax | ir.Sign))
+        classes = max(
+            o.a.size if isinstance(o, ir.ArgMax) else 2 for o in writers if isinstance(o, ir.ArgMax | ir.Sign)
+        )
     return Interface(
         program.result_kind,
         given.size if given else 0,

@@ -68,9 +68,7 @@ def visit(context: Context, view: ir.View, counters: Sequence[str], strides: Seq
     return context.storage.element(view, list(zip(counters, strides, strict=True)))
 
 
-def operand(
-    context: Context, item: ir.Operand, counters: Sequence[str], strides: Sequence[int], literal: int
-) -> Value:
+def operand(context: Context, item: ir.Operand, counters: Sequence[str], strides: Sequence[int], literal: int) -> Value:
     """An operand's element, or the integer of a literal."""
     if isinstance(item, ir.Literal):
         return constant(literal)

@@ -52,9 +52,7 @@ def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mappi
         f"static union {{\n    int32_t alignment;\n    uint8_t bytes[{placed.peak_bytes}];\n}} kt_ram;"
     ]
     kept = {name: placed.offsets[name] for name in blocks}
-    return Layout(
-        kept, placed.peak_bytes, ["\n".join(typedefs)] if blocks else [], array if blocks else [], pointers
-    )
+    return Layout(kept, placed.peak_bytes, ["\n".join(typedefs)] if blocks else [], array if blocks else [], pointers)
 
 
 def _check(blocks: Mapping[str, Block], offsets: Mapping[str, int]) -> None:
@@ -64,4 +62,3 @@ def _check(blocks: Mapping[str, Block], offsets: Mapping[str, int]) -> None:
     overlap = find_overlap(blocks, offsets)
     if overlap is not None:
         raise ValueError(f"{overlap[0]} and {overlap[1]} are live at the same time and share bytes of RAM")
-

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray, quantise
 from kilotune.codegen.emit.operators import int_type
+from kilotune.codegen.fixed.arithmetic import FloatArray, quantise
 
 FLASH_MACROS = """\
 /* Where constants live and how they are read: AVR needs special instructions for its flash. */

@@ -36,8 +36,11 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
             condition = inside([(name, extent, least, greatest) for name, _, extent, least, greatest in places])
             value = visit(context, operation.a, (image, "row", "column", channel), operation.a.strides)
             beyond = f"{value.text} > largest"
-            writer.line(f"if ({condition} && {beyond}) largest = {value.text};" if condition else
-                        f"if ({beyond}) largest = {value.text};")
+            writer.line(
+                f"if ({condition} && {beyond}) largest = {value.text};"
+                if condition
+                else f"if ({beyond}) largest = {value.text};"
+            )
         target = visit(context, operation.out, (image, y, x, channel), operation.out.strides)
         result = operators.store(Value("largest", bits), row[Column.SHIFT_OUT], row[Column.BITS])
         writer.line(f"{target.text} = {cast(result, target.bits).text};")
@@ -52,7 +55,10 @@ def window_place(
         dilation, kernel = operation.dilation[axis], operation.b.shape[1 + axis]
     else:
         dilation, kernel = 1, operation.kernel[axis]
-    terms = [f"{position} * {stride}" if stride != 1 else position, f"{offset} * {dilation}" if dilation != 1 else offset]
+    terms = [
+        f"{position} * {stride}" if stride != 1 else position,
+        f"{offset} * {dilation}" if dilation != 1 else offset,
+    ]
     terms = [term for term in terms if not term.startswith("0")] or ["0"]
     text = " + ".join(terms) + (f" - {before}" if before else "")
     greatest = (operation.out.shape[1 + axis] - 1) * stride + (kernel - 1) * dilation - before

@@ -217,6 +217,7 @@ def _sum_loop(b: _Builder) -> list[ir.Statement]:
     shape = b.shape(b.pick(0, 2))
     out = b.temporary(shape)
     fill = ir.Fill(out, b.location(), 0.0)
+    # the sum is not readable inside its own loop
     body = _loop_body(b, lambda: [ir.Add(out, b.location(), out, b.read(shape))])
     b.wrote(out)
     return [fill, body]
@@ -231,11 +232,11 @@ def _carry_loop(b: _Builder) -> list[ir.Statement]:
     kind = b.choose(["copy", "multiply", "slice"])
 
     def finish() -> list[ir.Statement]:
-        if kind == "multiply":
-            return [ir.Multiply(out, b.location(), out, b.read(shape))]
         value = b.read(shape)
         if value.variable == out.variable:
-            value = ir.whole(b.parameter(shape))
+            value = ir.whole(b.parameter(shape))  # no operation writes what it reads at another place
+        if kind == "multiply":
+            return [ir.Multiply(out, b.location(), out, value)]
         if kind == "slice":
             part = (1, *shape[1:])
             first = ir.View(value.variable, part, value.strides, value.offset)

@@ -6,15 +6,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from tests.emit.compiled import compile_sources, needs_compiler
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from tests.emit.compiled import compile_sources, needs_compiler
+from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
