@@ -8,7 +8,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
-from kilotune.codegen.emit.project import write_project
+from kilotune.codegen.emit.project import Recording, write_project
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.problem import Problem
@@ -32,7 +32,8 @@ def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, st
     if source_input is not None:
         column = [v.name for v in batch.program.variables].index(source_input.name)
         inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
-    write_project(folder, emit_c(batch, problem.bundle.parameters), inputs, outputs, decisions(problem, trial))
+    source = emit_c(batch, problem.bundle.parameters)
+    write_project(folder, source, Recording(inputs, outputs), decisions(problem, trial))
     names = {"source": "model.c", "header": "model.h", "check": "main.c", "decisions": "decisions.json"}
     return {what: str(folder / name) for what, name in names.items()}
 

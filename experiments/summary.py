@@ -53,10 +53,10 @@ def conclusion(outcome: TuneOutcome) -> str:
     """What is known about the optimum, in a sentence or two."""
     result = outcome.result
     leading = outcome.problem.space.objectives[0].metric
-    if result.best is None:
-        text = "No candidate was measured."
-    elif not result.feasible and result.proved:
+    if not result.feasible and result.proved:
         text = "Proved: no candidate meets the constraints. The nearest is shown."
+    elif result.best is None:
+        text = "No candidate was measured."
     elif not result.feasible:
         text = "No candidate found meets the constraints yet. The nearest is shown."
     elif result.proved and result.outcome is Outcome.EXHAUSTED:

@@ -75,10 +75,11 @@ def test_the_model_knows_the_memory_of_every_candidate(seed: int) -> None:
             flash_limit_bytes=int(metrics["flash_bytes"]) + slack, ram_limit_bytes=int(metrics["ram_bytes"])
         )
         space = ShiftrySpace(TASK, limits)
-        found = space.model([]).solve(5, [], seed, 5.0).candidates
-        assert found or not allowed
-        for measurement in space.evaluate(list(found)):
-            assert all(c.violation(measurement.metrics) == 0 for c in space.constraints)
+        answer = space.model([]).solve(5, [], seed, 5.0)
+        assert not (allowed and answer.exhausted)
+        measured = space.evaluate(list(answer.candidates))
+        feasible = [all(c.violation(m.metrics) == 0 for c in space.constraints) for m in measured]
+        assert feasible == ([False] if answer.exhausted else [True] * len(feasible))  # exhausted: the nearest is shown
 
 
 def test_the_models_bound_is_the_least_memory() -> None:
