@@ -76,6 +76,7 @@ class SteppedStrategy:
 
     def __init__(self, search: SteppedSearch) -> None:
         self._search = search
+        self._allow = search.allow if isinstance(search, TimeAware) else None
         self._steps = search.steps()
         self._started = False
         self._batch: list[Assignment] = []
@@ -92,8 +93,8 @@ class SteppedStrategy:
         return self._search.bound
 
     def allow(self, seconds: float) -> None:
-        if isinstance(self._search, TimeAware):
-            self._search.allow(seconds)
+        if self._allow is not None:
+            self._allow(seconds)
 
     def propose(self, count: int) -> list[Assignment]:
         if self._outcome is None and len(self._learnt) == len(self._batch):
