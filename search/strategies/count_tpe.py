@@ -117,7 +117,8 @@ class FlatTables:
 
     def _density(self, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         weights = np.where(self._real, counts + PRIOR / self._real.sum(axis=1, keepdims=True), 0.0)
-        return weights / weights.sum(axis=1, keepdims=True)
+        total: npt.NDArray[np.float64] = weights.sum(axis=1, keepdims=True)
+        return weights / total
 
     def _indices(self, candidate: Assignment) -> list[int]:
         return [table[candidate[d.name]] for d, table in zip(self._decisions, self._index, strict=True)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..candidates import first_candidate, random_candidate
 from ..front import Rank, Ranking
-from ..space import Assignment, Space, Trial
+from ..space import Assignment, Option, Space, Trial
 from ..strategy import UNKNOWN_BOUND, Steps
 from .moves import Move, Moves
 
@@ -73,7 +73,7 @@ class LocalSearch:
         batch_size = SMALLEST_BATCH
         while todo:
             batch, todo = todo[:batch_size], todo[batch_size:]
-            candidates = [self._moves.apply(here.candidate, dict([move])) for move in batch]
+            candidates: list[Assignment] = [self._moves.apply(here.candidate, dict([move])) for move in batch]
             points = self._standpoints((yield candidates))
             better = sorted(
                 ((point, move) for point, move in zip(points, batch, strict=True) if point.rank < here.rank),
@@ -94,13 +94,13 @@ class LocalSearch:
     def _combined(self, here: Standpoint, better: list[tuple[Standpoint, Move]]) -> Walk:
         """The best of the improving changes, or of the 2, 3, ... best of different decisions taken together."""
         best = better[0][0]
-        changes: dict[str, object] = {}
+        changes: dict[str, Option] = {}
         candidates: list[Assignment] = []
         for _, (name, option) in better:
             if name not in changes:
                 changes[name] = option
                 if len(changes) > 1:
-                    candidates.append(self._moves.apply(here.candidate, dict(changes)))  # type: ignore[arg-type]
+                    candidates.append(self._moves.apply(here.candidate, changes))
         if candidates:
             together = self._standpoints((yield candidates))
             best = min([best, *together], key=lambda point: point.rank)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..candidates import count_candidates, random_candidate
-from ..encoding import encoding_of
+from ..encoding import Key, encoding_of
 from ..space import Assignment, FlatSpace, Option, Space, State
 from ..strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
@@ -38,7 +38,8 @@ class RandomSearch:
         return Outcome.EXHAUSTED
 
     def _drawn(self) -> Steps:
-        encode, seen = encoding_of(self._space).key, set()
+        encode = encoding_of(self._space).key
+        seen: set[Key] = set()
         while True:
             rng = batch_generator(self._seed, len(seen))
             batch: list[Assignment] = []
