@@ -115,8 +115,8 @@ class Space(Protocol):
         """The empty assignment."""
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
-        """Measure complete assignments, in order. Deterministic; a candidate that cannot be measured is a failure, not
-        an exception."""
+        """Measure complete assignments, in order. Deterministic, to the last bit, whatever else is in the batch (the
+        engine cuts batches up by the clock); a candidate that cannot be measured is a failure, not an exception."""
 
 
 @runtime_checkable

