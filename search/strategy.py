@@ -6,11 +6,12 @@ import enum
 import importlib
 import math
 from collections.abc import Generator, Sequence
-from typing import Protocol, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .space import Assignment, Space, Trial
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Outcome(enum.Enum):
@@ -116,6 +117,8 @@ class SteppedStrategy:
 
 def batch_generator(seed: int, start: int) -> np.random.Generator:
     """Random numbers for the batch whose first proposal is number `start`: they depend on nothing else."""
+    import numpy as np  # here, so that a command can list the strategies without waiting for it
+
     return np.random.default_rng((seed, start))
 
 

@@ -21,7 +21,7 @@ from .moves import Move, Moves
 
 SMALLEST_BATCH = 4
 LARGEST_BATCH = 64
-SMALLEST_KICK = 2
+SMALLEST_KICK = 4  # decisions; with 2 a descent too often leads back to where it came from
 KICKS_PER_STRENGTH = 4  # kicks in vain until one more decision is kicked
 KICKS_UNTIL_RESTART = 40
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -51,8 +52,11 @@ class RandomSearch:
                     batch.append(candidate)
                     if len(batch) == BATCH:
                         break
-            if not batch:
-                return Outcome.STALLED
+            if len(batch) < BATCH:  # hardly any new ones are left to draw: a small space that does not know its size
+                everything = list(islice(all_candidates(self._space), ENUMERABLE + 1))
+                batch += [candidate for candidate in everything if encode(candidate) not in seen]
+                yield batch
+                return Outcome.EXHAUSTED if len(everything) <= ENUMERABLE else Outcome.STALLED
             yield batch
 
 
