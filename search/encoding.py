@@ -76,7 +76,7 @@ class FlatEncoding:
             if name not in candidate:
                 return f"A candidate leaves decision {name!r} open."
             if candidate[name] not in table:
-                return f"A candidate answers decision {name!r} with {candidate[name]!r}, which is not one of its options."
+                return f"A candidate answers decision {name!r} with {candidate[name]!r}, not one of its options."
         unknown = sorted(set(candidate) - {name for name, _ in self._tables})
         return f"A candidate answers {unknown[0]!r}, which is no decision of the space."
 

@@ -96,9 +96,9 @@ class Front:
 
     def _insert(self, losses: Rank, trial: Trial) -> None:
         # Most trials are dominated, and often by the same one: ask it first.
-        if self._last_dominator is not None and self._last_dominator != losses:
-            if _no_worse(self._last_dominator, losses):
-                return
+        last = self._last_dominator
+        if last is not None and last != losses and _no_worse(last, losses):
+            return
         at = bisect_left(self._losses, losses)
         if at < len(self._losses) and self._losses[at] == losses:
             if trial.number < self._trials[at].number:

@@ -243,6 +243,8 @@ def _sentence(place: str, reason: str) -> str:
         return f"{place} may not be written ({reason}): change its permissions, or use another --storage."
     if "locked" in lower:
         return f"{place} is locked by another process ({reason}): wait for it, or use another --storage."
+    if "unique" in lower:
+        return f"{place} already has these trials ({reason}): another process is working on this study."
     if "full" in lower:
         return f"There is no room left for {place} ({reason}): free some, then resume the study."
     return f"The study database {place} failed: {reason}."

@@ -6,11 +6,12 @@ import enum
 import importlib
 import math
 from collections.abc import Generator, Sequence
-from typing import Protocol, runtime_checkable
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from .space import Assignment, Space, Trial
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Outcome(enum.Enum):
@@ -76,6 +77,7 @@ class SteppedStrategy:
 
     def __init__(self, search: SteppedSearch) -> None:
         self._search = search
+        self._allow = search.allow if isinstance(search, TimeAware) else None
         self._steps = search.steps()
         self._started = False
         self._batch: list[Assignment] = []
@@ -92,8 +94,8 @@ class SteppedStrategy:
         return self._search.bound
 
     def allow(self, seconds: float) -> None:
-        if isinstance(self._search, TimeAware):
-            self._search.allow(seconds)
+        if self._allow is not None:
+            self._allow(seconds)
 
     def propose(self, count: int) -> list[Assignment]:
         if self._outcome is None and len(self._learnt) == len(self._batch):
@@ -115,6 +117,8 @@ class SteppedStrategy:
 
 def batch_generator(seed: int, start: int) -> np.random.Generator:
     """Random numbers for the batch whose first proposal is number `start`: they depend on nothing else."""
+    import numpy as np  # here, so that a command can list the strategies without waiting for it
+
     return np.random.default_rng((seed, start))
 
 

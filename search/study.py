@@ -220,6 +220,7 @@ class _Run:
     ) -> None:
         self._study, self._budget, self._on_progress = study, budget, on_progress
         self._strategy = study._factory(study.space, study.seed)
+        self._allow = self._strategy.allow if isinstance(self._strategy, TimeAware) else None
         self._measuring = ChunkedMeasuring(executor, self._must_stop)
         self._unreplayed = set(study._known)  # trials of earlier runs that this one has not proposed yet
         self._proposed = 0  # distinct candidates
@@ -236,8 +237,8 @@ class _Run:
         """The loop of every search."""
         study, strategy = self._study, self._strategy
         while study.status is Status.RUNNING:
-            if isinstance(strategy, TimeAware):
-                strategy.allow(self._budget.seconds - self.elapsed_s())
+            if self._allow is not None:
+                self._allow(self._budget.seconds - self.elapsed_s())
             proposals = strategy.propose(PROPOSALS_PER_ROUND)
             study._bound = max(study._bound, strategy.bound)
             if proposals:

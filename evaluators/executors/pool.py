@@ -111,10 +111,11 @@ class PoolExecutor:
         return job.chunk
 
     def _mourn(self, worker: _Worker, job: _Job) -> _Chunk | None:
-        """A worker died over a job: once more, one candidate at a time, so that only the guilty one fails."""
+        """A worker died over a job: first find the guilty candidate, by sending each alone; then try that once more."""
         self._remove(worker)
         if job.attempt == 0:
-            self._waiting.extendleft(_Job(job.chunk, range(i, i + 1), 1) for i in reversed(job.positions))
+            attempt = 1 if len(job.positions) == 1 else 0
+            self._waiting.extendleft(_Job(job.chunk, range(i, i + 1), attempt) for i in reversed(job.positions))
             return None
         sentence = f"The worker process died twice while measuring it ({_cause(worker.process.exitcode)})."
         job.chunk.measured[job.positions.start] = Measurement(failure=sentence)

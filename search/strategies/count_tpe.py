@@ -9,7 +9,7 @@ the study is.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from ..front import Rank, Ranking
 from ..space import Assignment, Decision, FlatSpace, Option, Space, Trial
 from ..strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
-START = 16  # random trials before the first model
+START = 16  # random candidates before the first model
 BATCH = 64
 FIRST_BATCHES = 16  # while a study is short, a model that is 64 trials old is an old one
 DRAWS_PER_PROPOSAL = 24
@@ -29,7 +29,7 @@ MOST_GOOD = 48
 PRIOR = 1.0
 BATCHES_UNTIL_STALLED = 50
 
-Draw = tuple[dict[str, Option], Key]
+Walk = tuple[float, dict[str, Option]]
 
 
 class CountSearch:
@@ -117,7 +117,8 @@ class FlatTables:
 
     def _density(self, counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         weights = np.where(self._real, counts + PRIOR / self._real.sum(axis=1, keepdims=True), 0.0)
-        return weights / weights.sum(axis=1, keepdims=True)
+        total: npt.NDArray[np.float64] = weights.sum(axis=1, keepdims=True)
+        return weights / total
 
     def _indices(self, candidate: Assignment) -> list[int]:
         return [table[candidate[d.name]] for d, table in zip(self._decisions, self._index, strict=True)]
@@ -144,7 +145,8 @@ class TreeTables:
         walks = sorted((self._walk(counts, rng) for _ in range(4 * size)), key=lambda walk: -walk[0])
         return [candidate for _, candidate in walks]
 
-    def _walk(self, counts: dict[tuple[str, Option], float], rng: np.random.Generator) -> tuple[float, dict[str, Option]]:
+    def _walk(self, counts: Mapping[tuple[str, Option], float], rng: np.random.Generator) -> Walk:
+        """A candidate, and its mean log(l / g) over the decisions that it meets."""
         score = 0.0
 
         def choose(decision: Decision) -> Option:

@@ -15,13 +15,13 @@ import numpy as np
 
 from ..candidates import first_candidate, random_candidate
 from ..front import Rank, Ranking
-from ..space import Assignment, Space, Trial
+from ..space import Assignment, Option, Space, Trial
 from ..strategy import UNKNOWN_BOUND, Steps
 from .moves import Move, Moves
 
 SMALLEST_BATCH = 4
 LARGEST_BATCH = 64
-SMALLEST_KICK = 2
+SMALLEST_KICK = 4  # decisions; with 2 a descent too often leads back to where it came from
 KICKS_PER_STRENGTH = 4  # kicks in vain until one more decision is kicked
 KICKS_UNTIL_RESTART = 40
 
@@ -73,7 +73,7 @@ class LocalSearch:
         batch_size = SMALLEST_BATCH
         while todo:
             batch, todo = todo[:batch_size], todo[batch_size:]
-            candidates = [self._moves.apply(here.candidate, dict([move])) for move in batch]
+            candidates: list[Assignment] = [self._moves.apply(here.candidate, dict([move])) for move in batch]
             points = self._standpoints((yield candidates))
             better = sorted(
                 ((point, move) for point, move in zip(points, batch, strict=True) if point.rank < here.rank),
@@ -85,22 +85,24 @@ class LocalSearch:
                 continue
             here = yield from self._combined(here, better)
             # What has not been tried lately comes first; what has been is tried again, for the ground has changed.
-            allowed = set(self._moves.of(here.candidate))
+            # (dict, not set: the order of a set of strings differs from process to process)
+            allowed = dict.fromkeys(self._moves.of(here.candidate))
             queue = dict.fromkeys([*todo, *tried, *batch])
-            todo = [move for move in queue if move in allowed] + self._shuffled(allowed.difference(queue))
+            new = self._shuffled(move for move in allowed if move not in queue)
+            todo = [move for move in queue if move in allowed] + new
             tried, batch_size = [], SMALLEST_BATCH
         return here
 
     def _combined(self, here: Standpoint, better: list[tuple[Standpoint, Move]]) -> Walk:
         """The best of the improving changes, or of the 2, 3, ... best of different decisions taken together."""
         best = better[0][0]
-        changes: dict[str, object] = {}
+        changes: dict[str, Option] = {}
         candidates: list[Assignment] = []
         for _, (name, option) in better:
             if name not in changes:
                 changes[name] = option
                 if len(changes) > 1:
-                    candidates.append(self._moves.apply(here.candidate, dict(changes)))  # type: ignore[arg-type]
+                    candidates.append(self._moves.apply(here.candidate, changes))
         if candidates:
             together = self._standpoints((yield candidates))
             best = min([best, *together], key=lambda point: point.rank)

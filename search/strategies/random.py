@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
 from ..candidates import count_candidates, random_candidate
-from ..encoding import encoding_of
+from ..encoding import Key, encoding_of
 from ..space import Assignment, FlatSpace, Option, Space, State
 from ..strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
@@ -38,7 +39,8 @@ class RandomSearch:
         return Outcome.EXHAUSTED
 
     def _drawn(self) -> Steps:
-        encode, seen = encoding_of(self._space).key, set()
+        encode = encoding_of(self._space).key
+        seen: set[Key] = set()
         while True:
             rng = batch_generator(self._seed, len(seen))
             batch: list[Assignment] = []
@@ -50,8 +52,11 @@ class RandomSearch:
                     batch.append(candidate)
                     if len(batch) == BATCH:
                         break
-            if not batch:
-                return Outcome.STALLED
+            if len(batch) < BATCH:  # hardly any new ones are left to draw: a small space that does not know its size
+                everything = list(islice(all_candidates(self._space), ENUMERABLE + 1))
+                batch += [candidate for candidate in everything if encode(candidate) not in seen]
+                yield batch
+                return Outcome.EXHAUSTED if len(everything) <= ENUMERABLE else Outcome.STALLED
             yield batch
 
 

@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from ..candidates import complete, random_candidate
-from ..encoding import encoding_of
+from ..encoding import Key, encoding_of
 from ..front import Rank, Ranking
 from ..space import Assignment, Decision, Option, Space, Trial
 from ..strategy import UNKNOWN_BOUND, Steps, batch_generator
@@ -43,7 +43,8 @@ class OptunaSearch:
         self._study = self._new_study()
 
     def steps(self) -> Steps:
-        encode, seen = encoding_of(self._space).key, set()
+        encode = encoding_of(self._space).key
+        seen: set[Key] = set()
         while True:
             asked = [self._ask() for _ in range(BATCH)]
             keys = [encode(candidate) for _, candidate in asked]
@@ -52,7 +53,7 @@ class OptunaSearch:
             if seen.issuperset(keys):
                 # On small spaces the sampler settles on what it knows; an Optuna study would go on repeating it.
                 rng = batch_generator(self._seed, len(seen))
-                fresh = [random_candidate(self._space, rng) for _ in range(BATCH)]
+                fresh: list[Assignment] = [random_candidate(self._space, rng) for _ in range(BATCH)]
                 keys += [encode(candidate) for candidate in fresh]
                 self._add((yield fresh))
             seen.update(keys)
@@ -118,7 +119,7 @@ class OptunaSearch:
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)  # it announces every study
         try:
-            directions = ["minimize"] * len(self._space.objectives)
+            directions = [optuna.study.StudyDirection.MINIMIZE] * len(self._space.objectives)
             return optuna.create_study(sampler=self._sampler, directions=directions)
         finally:
             optuna.logging.set_verbosity(verbosity)
