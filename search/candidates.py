@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .space import Assignment, Decision, FlatSpace, Option, Space, State
+from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space, State
 
 Choice = Callable[[Decision], Option]
 """Answers one decision."""

@@ -10,8 +10,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from .candidates import follow
-from .space import Assignment, Decision, FlatSpace, Option, Space
+from kilotune.search.candidates import follow
+from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space
 
 Key = bytes | str
 """Canonical and hashable: equal keys, equal candidates."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from .space import Assignment, Measurement, Space
+from kilotune.search.space import Assignment, Measurement, Space
 
 
 @dataclass(frozen=True)

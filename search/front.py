@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .space import Constraint, Measurement, Objective, Space, Trial
+from kilotune.search.space import Constraint, Measurement, Objective, Space, Trial
 
 Rank = tuple[float, ...]
 """(violation, loss of each objective in order); smaller is better, compared lexicographically."""

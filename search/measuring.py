@@ -6,8 +6,8 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from .executor import Executor
-from .space import Assignment, Measurement
+from kilotune.search.executor import Executor
+from kilotune.search.space import Assignment, Measurement
 
 CHUNK_S = 0.2  # what a chunk should last
 GROWTH = 8  # a chunk has at most this many times the candidates of the one before

@@ -6,8 +6,8 @@ import enum
 import math
 from dataclasses import dataclass
 
-from .space import Direction, Objective, Trial
-from .strategy import Outcome
+from kilotune.search.space import Direction, Objective, Trial
+from kilotune.search.strategy import Outcome
 
 
 class Status(enum.Enum):

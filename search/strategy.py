@@ -8,7 +8,7 @@ import math
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from .space import Assignment, Space, Trial
+from kilotune.search.space import Assignment, Space, Trial
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,6 +147,7 @@ def _registry() -> dict[str, tuple[str, str]]:
         "exhaustive": ("exhaustive", "ExhaustiveSearch"),
         "greedy": ("greedy", "GreedySearch"),
         "local": ("local", "LocalSearch"),
+        "refine": ("refine", "RefineSearch"),
         "tpe": ("tpe", "OptunaSearch"),
         "count_tpe": ("count_tpe", "CountSearch"),
         "cp": ("cp", "ModelSearch"),

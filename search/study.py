@@ -15,16 +15,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .budget import Budget
-from .candidates import count_candidates
-from .encoding import Encoding, FlatEncoding, Key, encoding_of
-from .executor import Executor
-from .front import Front, Ranking
-from .measuring import ChunkedMeasuring
-from .result import Progress, Result, Status, as_metric, relative_gap
-from .space import Assignment, Measurement, Space, Trial
-from .store import Store, StoreError, StudyRow, TrialRow
-from .strategy import Outcome, Strategy, TimeAware, make_strategy
+from kilotune.search.budget import Budget
+from kilotune.search.candidates import count_candidates
+from kilotune.search.encoding import Encoding, FlatEncoding, Key, encoding_of
+from kilotune.search.executor import Executor
+from kilotune.search.front import Front, Ranking
+from kilotune.search.measuring import ChunkedMeasuring
+from kilotune.search.result import Progress, Result, Status, as_metric, relative_gap
+from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.strategy import Outcome, Strategy, TimeAware, make_strategy
 
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
 WRITE_EVERY_S = 0.4

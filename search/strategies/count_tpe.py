@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..candidates import complete, first_candidate, random_candidate
-from ..encoding import Key, encoding_of
-from ..front import Rank, Ranking
-from ..space import Assignment, Decision, FlatSpace, Option, Space, Trial
-from ..strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
+from kilotune.search.candidates import complete, first_candidate, random_candidate
+from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
 START = 16  # random candidates before the first model
 BATCH = 64

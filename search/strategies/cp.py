@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from ..front import Rank, Ranking
-from ..space import Assignment, HasModel, Space, Trial
-from ..strategy import UNKNOWN_BOUND, Outcome, Steps
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, HasModel, Space, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 CANDIDATES_PER_ROUND = 8
 FIRST_SOLVE_S = 1.0

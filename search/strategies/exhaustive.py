@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from ..candidates import complete
-from ..front import Rank, Ranking
-from ..space import Assignment, Space, State, Trial
-from ..strategy import UNKNOWN_BOUND, Outcome, Steps
+from kilotune.search.candidates import complete
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, Space, State, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 FULL_BATCH = 64
 NODES_PER_LOOK = 256  # nodes visited without a leaf before the engine may look at its clock

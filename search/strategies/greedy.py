@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..candidates import first_candidate
-from ..front import Ranking
-from ..space import HasProcedure, Space
-from ..strategy import UNKNOWN_BOUND, Outcome, Steps
-from .local import LocalSearch, Standpoint
+from kilotune.search.candidates import first_candidate
+from kilotune.search.front import Ranking
+from kilotune.search.space import HasProcedure, Space
+from kilotune.search.strategies.local import LocalSearch, Standpoint
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 
 class GreedySearch:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..candidates import first_candidate, random_candidate
-from ..front import Rank, Ranking
-from ..space import Assignment, Option, Space, Trial
-from ..strategy import UNKNOWN_BOUND, Steps
-from .moves import Move, Moves
+from kilotune.search.candidates import first_candidate, random_candidate
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, Option, Space, Trial
+from kilotune.search.strategies.moves import Move, Moves
+from kilotune.search.strategy import UNKNOWN_BOUND, Steps
 
 SMALLEST_BATCH = 4
 LARGEST_BATCH = 64
@@ -50,7 +50,7 @@ class LocalSearch:
         self._moves = Moves(space)
 
     def steps(self) -> Steps:
-        best = yield from self.descend((yield from self._measured(first_candidate(self._space))))
+        best = yield from self.descend((yield from self.start()))
         while True:
             home = best
             in_vain = 0
@@ -65,6 +65,10 @@ class LocalSearch:
             restarted = random_candidate(self._space, self._rng)
             found = yield from self.descend((yield from self._measured(restarted)))
             best = min(best, found, key=lambda standpoint: standpoint.rank)
+
+    def start(self) -> Walk:
+        """Where the first descent begins: the space's best guess."""
+        return (yield from self._measured(first_candidate(self._space)))
 
     def descend(self, here: Standpoint) -> Walk:
         """Improve by changes of single decisions until none improves."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..candidates import decisions_of, follow
-from ..space import Assignment, FlatSpace, Option, Space
+from kilotune.search.candidates import decisions_of, follow
+from kilotune.search.space import Assignment, FlatSpace, Option, Space
 
 Move = tuple[str, Option]
 """Answer this decision with this option."""

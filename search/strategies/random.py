@@ -7,10 +7,10 @@ from itertools import islice
 
 import numpy as np
 
-from ..candidates import count_candidates, random_candidate
-from ..encoding import Key, encoding_of
-from ..space import Assignment, FlatSpace, Option, Space, State
-from ..strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
+from kilotune.search.candidates import count_candidates, random_candidate
+from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.space import Assignment, FlatSpace, Option, Space, State
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
 BATCH = 64
 ENUMERABLE = 1 << 16  # up to so many candidates are shuffled, more are drawn

@@ -15,11 +15,11 @@ import optuna
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from ..candidates import complete, random_candidate
-from ..encoding import Key, encoding_of
-from ..front import Rank, Ranking
-from ..space import Assignment, Decision, Option, Space, Trial
-from ..strategy import UNKNOWN_BOUND, Steps, batch_generator
+from kilotune.search.candidates import complete, random_candidate
+from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, Decision, Option, Space, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, Steps, batch_generator
 
 BATCH = 8
 LONGEST_HISTORY = 400

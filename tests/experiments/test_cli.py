@@ -36,7 +36,9 @@ def stored_trials(place: dict[str, Any]) -> int:
 
 
 def test_a_run_prints_json_alone_on_stdout_and_writes_the_program(place: dict[str, Any]) -> None:
-    done = run(place, "--space", "shiftry", "--input", MODEL, "--budget", "300trials", "--json", "-", "--output", "program")
+    done = run(
+        place, "--space", "shiftry", "--input", MODEL, "--budget", "300trials", "--json", "-", "--output", "program"
+    )
     assert done.returncode == ExitStatus.FEASIBLE, done.stderr
     result = json.loads(done.stdout)
     assert result["schema"] == 1
@@ -50,13 +52,27 @@ def test_a_run_prints_json_alone_on_stdout_and_writes_the_program(place: dict[st
     for path in result["best"]["artifacts"].values():
         assert (place["cwd"] / path).exists()
     if shutil.which("gcc"):
-        checked = subprocess.run(["make", "-C", "program", "check"], capture_output=True, text=True, check=False, **place)
+        checked = subprocess.run(
+            ["make", "-C", "program", "check"], capture_output=True, text=True, check=False, **place
+        )
         assert checked.returncode == 0, checked.stderr
         assert "100 of 100 outputs equal" in checked.stdout
 
 
 def test_the_same_seed_gives_the_same_result(place: dict[str, Any]) -> None:
-    arguments = ("--space", "shiftry", "--input", MODEL, "--budget", "200trials", "--json", "-", "--no-output", "--seed", "5")
+    arguments = (
+        "--space",
+        "shiftry",
+        "--input",
+        MODEL,
+        "--budget",
+        "200trials",
+        "--json",
+        "-",
+        "--no-output",
+        "--seed",
+        "5",
+    )
     first, second = (json.loads(run(place, *arguments).stdout) for _ in range(2))
     with_jobs = json.loads(run(place, *arguments, "--jobs", "2").stdout)
     assert first["best"]["assignment"] == second["best"]["assignment"] == with_jobs["best"]["assignment"]
@@ -73,14 +89,38 @@ def test_seedot_sweeps_its_whole_curve(place: dict[str, Any]) -> None:
 
 
 def test_no_candidate_fits(place: dict[str, Any]) -> None:
-    done = run(place, "--space", "shiftry", "--input", MODEL, "--limit", "flash=100", "--strategy", "cp", "--budget", "50trials")
+    done = run(
+        place,
+        "--space",
+        "shiftry",
+        "--input",
+        MODEL,
+        "--limit",
+        "flash=100",
+        "--strategy",
+        "cp",
+        "--budget",
+        "50trials",
+    )
     assert done.returncode == ExitStatus.INFEASIBLE
     assert "no candidate meets the constraints" in done.stdout
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_study_goes_on(place: dict[str, Any], how: signal.Signals) -> None:
-    arguments = ("--space", "shiftry", "--input", MODEL, "--budget", "60s", "--study", "long", "--no-output", "--strategy", "random")
+    arguments = (
+        "--space",
+        "shiftry",
+        "--input",
+        MODEL,
+        "--budget",
+        "60s",
+        "--study",
+        "long",
+        "--no-output",
+        "--strategy",
+        "random",
+    )
     running = subprocess.Popen([*TUNE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **place)
     deadline = time.monotonic() + 60
     while stored_trials(place) < 200 and time.monotonic() < deadline:
@@ -100,7 +140,19 @@ def test_a_stopped_study_goes_on(place: dict[str, Any], how: signal.Signals) -> 
 
 
 def test_the_same_command_with_the_same_study_name_resumes(place: dict[str, Any]) -> None:
-    arguments = ("--space", "shiftry", "--input", MODEL, "--study", "named", "--budget", "50trials", "--no-output", "--json", "-")
+    arguments = (
+        "--space",
+        "shiftry",
+        "--input",
+        MODEL,
+        "--study",
+        "named",
+        "--budget",
+        "50trials",
+        "--no-output",
+        "--json",
+        "-",
+    )
     evaluations = [json.loads(run(place, *arguments).stdout)["evaluations"] for _ in range(2)]
     assert evaluations == [50, 100]
     other = run(place, *arguments, "--seed", "1")

@@ -200,9 +200,7 @@ def test_local_ends_descents_in_local_optima_and_leaves_them_again() -> None:
     assert study.front.best_rank == best_rank(space)
     best = greedy.front.best
     assert best is not None
-    neighbours = [
-        {**best.assignment, d.name: option} for d in space.decisions for option in d.options
-    ]
+    neighbours = [{**best.assignment, d.name: option} for d in space.decisions for option in d.options]
     ranking = Ranking.of(space)
     assert min(ranking.rank(m) for m in space.evaluate(neighbours)) == greedy.front.best_rank
 
@@ -222,6 +220,19 @@ def test_greedy_is_the_spaces_own_procedure_where_there_is_one() -> None:
     assert [t.assignment["d3"] for t in study.trials()] == [11, 10]
     assert result.outcome is Outcome.FINISHED
     assert not result.proved
+
+
+def test_refine_starts_with_the_procedure_and_is_never_worse() -> None:
+    space = Heuristic(8, 12, 1)
+    study, _ = search(space, "refine", 300)
+    first = [t.assignment["d3"] for t in study.trials()[:2]]
+    assert first == [11, 10]
+    greedy, _ = search(space, "greedy")
+    assert study.front.best_rank < greedy.front.best_rank
+    plain = FlatProblem(8, 3, 1)
+    assert [t.assignment for t in search(plain, "refine", 60)[0].trials()] == [
+        t.assignment for t in search(plain, "local", 60)[0].trials()
+    ]
 
 
 @dataclass(frozen=True)
