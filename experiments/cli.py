@@ -85,7 +85,7 @@ def with_run_options(command: Any) -> Any:
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.version_option(package_name="kilotune")
 @click.pass_context
-def cli(context: click.Context, **options: Any) -> None:
+def cli(context: click.Context, /, **options: Any) -> None:
     """Search for the best decisions a compiler for tiny hardware can make, and write the program.
 
     \b
@@ -113,7 +113,7 @@ def cli(context: click.Context, **options: Any) -> None:
 @storage_option
 @with_run_options
 @click.pass_context
-def resume_command(context: click.Context, study: str, **options: Any) -> None:
+def resume_command(context: click.Context, /, study: str, **options: Any) -> None:
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
     from kilotune.experiments import tuning
 

@@ -39,9 +39,7 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
     ):
         table.add_column(title, justify="right")
-        columns.append(
-            {**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})}
-        )
+        columns.append({**metrics, **_test_accuracy(test)})
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
@@ -75,8 +73,8 @@ def conclusion(outcome: TuneOutcome) -> str:
     )
 
 
-def _has_accuracy(metrics: Mapping[str, float] | None) -> bool:
-    return metrics is not None and "accuracy_percent" in metrics
+def _test_accuracy(test: Mapping[str, float] | None) -> dict[str, float]:
+    return {"test_accuracy_percent": test["accuracy_percent"]} if test and "accuracy_percent" in test else {}
 
 
 def _number(value: float) -> str:
