@@ -79,7 +79,9 @@ def _check_shapes(operation: ir.Operation, operands: dict[str, np.ndarray]) -> N
     elif isinstance(operation, ir.Select):
         assert np.shape(operands["condition"]) == ()
         branches = (operation.a, operation.b)
-        assert all(branch.shape == shape if isinstance(branch, ir.View) else operation.out.size == 1 for branch in branches)
+        assert all(
+            branch.shape == shape if isinstance(branch, ir.View) else operation.out.size == 1 for branch in branches
+        )
     elif isinstance(operation, ir.ArgMax | ir.Sign):
         assert shape == ()
     elif not isinstance(operation, ir.MatMul | ir.Conv2D | ir.MaxPool | ir.Fill):

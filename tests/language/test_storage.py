@@ -255,13 +255,17 @@ def test_random_views_equal_numpy(data: st.DataObject) -> None:
     source = "X"
     for _ in range(data.draw(st.integers(1, 5))):
         rank = array.ndim
-        kind = data.draw(st.sampled_from(["reverse", "slice", "reshape", "index"] if rank > 1 else ["reverse", "reshape"]))
+        kind = data.draw(
+            st.sampled_from(["reverse", "slice", "reshape", "index"] if rank > 1 else ["reverse", "reshape"])
+        )
         if kind == "reverse":
             axis = data.draw(st.integers(0, rank - 1))
             source, array = f"reverse({source}, {axis})", np.flip(array, axis)
         elif kind == "slice":
             starts = [data.draw(st.integers(0, extent - 1)) for extent in array.shape]
-            lengths = [data.draw(st.integers(1, extent - start)) for extent, start in zip(array.shape, starts, strict=True)]
+            lengths = [
+                data.draw(st.integers(1, extent - start)) for extent, start in zip(array.shape, starts, strict=True)
+            ]
             source += "".join(f"[{start}:+{length}]" for start, length in zip(starts, lengths, strict=True))
             source = f"({source})"
             array = array[tuple(slice(s, s + n) for s, n in zip(starts, lengths, strict=True))]
@@ -273,7 +277,9 @@ def test_random_views_equal_numpy(data: st.DataObject) -> None:
             turned = array.transpose(order)
             divisors = [d for d in range(1, turned.size + 1) if turned.size % d == 0]
             first = data.draw(st.sampled_from(divisors))
-            shape = data.draw(st.sampled_from([turned.shape, (first, turned.size // first), (1, first, turned.size // first)]))
+            shape = data.draw(
+                st.sampled_from([turned.shape, (first, turned.size // first), (1, first, turned.size // first)])
+            )
             axes = ", ".join(str(axis + 1) for axis in order)
             source = f"reshape({source}, ({', '.join(map(str, shape))}), ({axes}))"
             array = turned.reshape(shape)
