@@ -178,6 +178,35 @@ def test_patches_of_an_image_through_two_recurrences() -> None:
     np.testing.assert_allclose(run(program, p), expected, rtol=1e-12, strict=True)
 
 
+def test_detection_head_that_keeps_the_largest_of_three() -> None:
+    """The face detectors' form: a label chooses the channel that is kept."""
+    source = """
+    let X = (1, 2, 3, 2) in [-1.0, 1.0] in
+    let F = (1, 1, 1, 2, 4) in [-1.0, 1.0] in
+    let CN = conv2d(X, F, {s 1 1}, {p 0 0 0 0}, {d 1 1}, {g 1}) in
+    let kept = init([1, 2, 3, 2], 0.0) in
+    let acc = init([1, 1], 0.0) in
+    let acc2 = init([1, 1], 0.0) in
+    let dummy = loop(i = [0:2], acc) (
+        let dummy2 = loop(j = [0:3], acc2) (
+            let index = argmax(reshape(CN[0:+1][i:+1][j:+1][0:+3], (3, 1), (1, 2, 3, 4))) in
+            let kept[0:+1][i:+1][j:+1][0:+1] = CN[0:+1][i:+1][j:+1][index:+1] in
+            let kept[0:+1][i:+1][j:+1][1:+1] = CN[0:+1][i:+1][j:+1][3:+1] in
+            let acc2[0:+1][0:+1] = reshape(kept[0:+1][0:+1][0:+1][0:+1], (1, 1), (1, 2, 3, 4)) in
+            kept[0][0][0][0]
+        ) in
+        let acc[0:+1][0:+1] = acc2[0:+1][0:+1] in
+        kept[0][0][0][0]
+    ) in
+    kept
+    """
+    program = compile_source(source)
+    p = random_parameters(program)
+    scores = convolve(p["X"], p["F"])
+    expected = np.stack([scores[..., :3].max(-1), scores[..., 3]], axis=-1)
+    np.testing.assert_allclose(run(program, p), expected, rtol=1e-12, strict=True)
+
+
 def test_small_lenet() -> None:
     source = """
     let X = (64, 1) in [0.0, 1.0] in

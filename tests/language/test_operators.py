@@ -217,3 +217,24 @@ def test_scalar_times_matrix_is_no_matrix_product() -> None:
     """(n, 1) * (1, 1): rule T-M2S makes the second a scalar."""
     program = compile_source("let X = (3, 1) in [0.0, 1.0] in X * (X^T * X)")
     assert [type(operation) for operation in program.body] == [ir.MatMul, ir.Multiply]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("A[argmax(v[0:+3])]", A[V[:3].argmax()]),
+        (
+            "let c = argmax(reshape(A, (12), (2, 1))) in reshape(B, (12), (2, 1))[c]",
+            B.T.reshape(-1)[A.T.reshape(-1).argmax()],
+        ),
+        ("let c = argmax(A[0:+2][0:+2]) in M[c]", SQUARE[A[:2, :2].argmax()]),
+        ("let c = argmax(v) in I[0:+1][0:+5][1:+2][c:+1]", IMAGE[:, :, 1:3, V.argmax()][..., None]),
+        ("let c = sgn(v[0:+1]) in A[c]", A[int(V[0] > 0)]),
+        ("let c = sgn(-v[0:+1]) in A[c:+2][1:+2]", A[int(V[0] <= 0) :, 1:3][:2]),
+        ("let c = argmax(s) in A[c]", A[0]),
+        ("$(i = [0:3]) (let c = argmax(A[i]) in M[c])", SQUARE[A.argmax(1)].sum(0)),
+        ("let c = argmax(v) in $(i = [0:3]) A[i][c]", A[:, V.argmax()].sum()),
+    ],
+)
+def test_labels_choose_elements(expression: str, expected: np.ndarray) -> None:
+    check(expression, np.asarray(expected))
