@@ -51,14 +51,33 @@ def with_run_options(command: Any) -> Any:
 @budget_option
 @click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
 @click.option("--limit", "limits", multiple=True, metavar="flash=SIZE|ram=SIZE", help="Memory limit, e.g. flash=32KiB.")
-@click.option("--drop", type=click.FloatRange(0, 100), default=2.0, show_default=True, metavar="POINTS",
-              help="Without limits: how far training accuracy may fall below the float model's.")
-@click.option("--loss", type=click.FloatRange(0), default=0.1, show_default=True,
-              help="The same for numerical models: the permitted precision loss.")
-@click.option("--rounding", type=click.Choice(["toward-zero", "floor", "nearest"]),
-              help="How scaling down rounds [default: the space's].")
-@click.option("--accumulator", type=click.Choice(["wide", "double"]), default="wide", show_default=True,
-              help="Sums of products: 32 bits, or twice the operands' width (shiftry).")
+@click.option(
+    "--drop",
+    type=click.FloatRange(0, 100),
+    default=2.0,
+    show_default=True,
+    metavar="POINTS",
+    help="Without limits: how far training accuracy may fall below the float model's.",
+)
+@click.option(
+    "--loss",
+    type=click.FloatRange(0),
+    default=0.1,
+    show_default=True,
+    help="The same for numerical models: the permitted precision loss.",
+)
+@click.option(
+    "--rounding",
+    type=click.Choice(["toward-zero", "floor", "nearest"]),
+    help="How scaling down rounds [default: the space's].",
+)
+@click.option(
+    "--accumulator",
+    type=click.Choice(["double", "wide"]),
+    default="double",
+    show_default=True,
+    help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
@@ -190,7 +209,6 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     from rich.console import Console
 
     from kilotune.experiments import tuning
-    from kilotune.experiments.export import export_program
     from kilotune.experiments.summary import print_summary
     from kilotune.search.result import Status
 
@@ -198,6 +216,8 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     artifacts: dict[str, str] = {}
     folder = options["output"] or Path("out") / result.study
     if result.best is not None and not options["no_output"]:
+        from kilotune.experiments.export import export_program
+
         artifacts = export_program(outcome.problem, result.best, folder)
     to_stdout = options["json_file"] == "-"
     if not options["quiet"]:

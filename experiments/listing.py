@@ -15,6 +15,7 @@ STRATEGIES = {
     "greedy": "the paper's own procedure",
     "exhaustive": "depth-first branch and bound; proves the optimum when it ends",
     "local": "iterated local search over single decisions",
+    "refine": "the paper's procedure, then local search from its best",
     "cp": "CP-SAT on the space's model, with a surrogate of the precision refitted to the trials",
     "tpe": "Optuna's TPE; any other sampler as optuna:NAME",
     "count_tpe": "TPE over count tables, for evaluations that take less time than Optuna does",
@@ -92,7 +93,8 @@ def _devices() -> list[dict[str, Any]]:
     from kilotune.evaluators.devices import DEVICES
 
     return [
-        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes} for d in DEVICES
+        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes}
+        for d in DEVICES
     ]
 
 

@@ -61,7 +61,9 @@ def resolve_input(text: str | None) -> Path:
     if text in model_names():
         return model_path(text)
     raise InputError(
-        text, expected=f"a folder with model.sd, or one of the bundled models {', '.join(model_names())}", found="neither"
+        text,
+        expected=f"a folder with model.sd, or one of the bundled models {', '.join(model_names())}",
+        found="neither",
     )
 
 

@@ -25,7 +25,9 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
     def __init__(self, objectives: tuple[Objective, ...], quiet: bool) -> None:
         self._objectives = objectives
         self._console = Console(stderr=True, quiet=quiet)
-        self._live = Live(console=self._console, auto_refresh=False) if self._console.is_terminal and not quiet else None
+        self._live = (
+            Live(console=self._console, auto_refresh=False) if self._console.is_terminal and not quiet else None
+        )
         self._next_line_s = FIRST_PLAIN_LINE_S
         self._started_s = time.monotonic()
 

@@ -11,7 +11,7 @@ from typing import Any
 SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
 LIMITED_METRICS = ("flash", "ram")
 
-BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "local"}
+BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "refine"}
 """What runs without --strategy, by space: the one that our own comparisons favour."""
 
 
@@ -28,7 +28,7 @@ class TuneRequest:
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
     rounding: str | None = None
-    accumulator: str = "wide"
+    accumulator: str = "double"
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads."""

@@ -39,7 +39,9 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
     ):
         table.add_column(title, justify="right")
-        columns.append({**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})})
+        columns.append(
+            {**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})}
+        )
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
@@ -51,10 +53,10 @@ def conclusion(outcome: TuneOutcome) -> str:
     """What is known about the optimum, in a sentence or two."""
     result = outcome.result
     leading = outcome.problem.space.objectives[0].metric
-    if result.best is None:
-        text = "No candidate was measured."
-    elif not result.feasible and result.proved:
+    if not result.feasible and result.proved:
         text = "Proved: no candidate meets the constraints. The nearest is shown."
+    elif result.best is None:
+        text = "No candidate was measured."
     elif not result.feasible:
         text = "No candidate found meets the constraints yet. The nearest is shown."
     elif result.proved and result.outcome is Outcome.EXHAUSTED:

@@ -16,8 +16,9 @@ from kilotune.experiments.problem import Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
+from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
-from kilotune.search.space import HasProcedure, Space, Trial
+from kilotune.search.space import Trial
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
@@ -92,27 +93,6 @@ def conclude(problem: Problem, result: Result) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model."""
     test = None if result.best is None else problem.test_metrics(result.best.assignment)
     return TuneOutcome(problem, result, run_procedure(problem.space), test, problem.float_metrics())
-
-
-def run_procedure(space: Space) -> Trial | None:
-    """The answer of the space's own procedure; None where it has none."""
-    if not isinstance(space, HasProcedure):
-        return None
-    procedure = space.procedure()
-    answer, number = None, 0
-    try:
-        batch = next(procedure)
-        while True:
-            measured = space.evaluate(batch)
-            trials = [
-                Trial(number + i, assignment, measurement)
-                for i, (assignment, measurement) in enumerate(zip(batch, measured, strict=True))
-            ]
-            number += len(trials)
-            answer = trials[-1] if trials else answer
-            batch = procedure.send(trials)
-    except StopIteration:
-        return answer
 
 
 def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class State(Protocol):
         """The state after answering the current decision. ValueError when it is not one of the options."""
 
     def bound(self) -> float:
-        """A loss of the first objective that no feasible completion can beat; -inf if unknown, +inf if none is feasible."""
+        """A loss of the first objective that no feasible completion can beat; -inf if unknown, +inf if none exists."""
 
 
 @runtime_checkable
@@ -115,7 +115,8 @@ class Space(Protocol):
         """The empty assignment."""
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
-        """Measure complete assignments, in order. Deterministic; a candidate that cannot be measured is a failure, not an exception."""
+        """Measure complete assignments, in order. Deterministic, to the last bit, whatever else is in the batch (the
+        engine cuts batches up by the clock); a candidate that cannot be measured is a failure, not an exception."""
 
 
 @runtime_checkable
@@ -134,10 +135,11 @@ class Trial:
     number: int
     assignment: Assignment
     measurement: Measurement
+    elapsed_s: float = field(default=0.0, compare=False)  # on the study's clock, when it finished
 
 
 Procedure = Generator[list[Assignment], list[Trial], None]
-"""Straight-line search code: yields batches of candidates, is sent their trials in the same order, returns when done."""
+"""Straight-line search code: yields batches of candidates, is sent their trials in the same order, and returns."""
 
 
 @runtime_checkable
@@ -173,7 +175,8 @@ class CandidateModel(Protocol):
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """`bound` is a loss of the first objective that no feasible candidate can beat (-inf: unknown); `exhausted`: no candidate is left."""
+    """`bound` is a loss of the first objective that no feasible candidate can beat (-inf: unknown); `exhausted`: no
+    candidate is left."""
 
     candidates: tuple[Assignment, ...]
     bound: float = -math.inf

@@ -52,7 +52,9 @@ def test_every_package_is_installed() -> None:
 
 def test_names_say_something() -> None:
     for path in SOURCES:
-        assert not {part.removesuffix(".py") for part in path.parts} & {"util", "utils", "common", "helpers", "misc"}, path
+        assert not {part.removesuffix(".py") for part in path.parts} & {"util", "utils", "common", "helpers", "misc"}, (
+            path
+        )
 
 
 def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:

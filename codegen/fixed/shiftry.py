@@ -33,7 +33,7 @@ class ShiftryLowering:
     program: ir.Program
     largest_exponents: Mapping[int, float]
     rounding: Rounding = Rounding.TOWARD_ZERO
-    accumulator: Accumulator = Accumulator.WIDE
+    accumulator: Accumulator = Accumulator.DOUBLE
 
     def lower(self, bits: npt.ArrayLike, scales: npt.ArrayLike) -> FixedBatch:
         """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`."""
@@ -112,13 +112,12 @@ class _Lowering:
     def _literal_scale(self, value: float, bits: Ints) -> Ints:
         return bits - 1 - exponent(abs(value))
 
-    def _operand(self, operand: ir.Operand, other: ir.Operand) -> tuple[Ints, Ints]:
-        """(bits, scale) of an operand; a literal takes the bits of the operand that it meets."""
+    def _operand(self, operand: ir.Operand, other: ir.Operand, out: str) -> tuple[Ints, Ints]:
+        """(bits, scale) of an operand; a literal takes the bits of the operand that it meets, or else of the result."""
         if isinstance(operand, ir.View):
             column = self.index[operand.variable]
             return self.bits[:, column], self.scales[:, column]
-        assert isinstance(other, ir.View)
-        bits = self.bits[:, self.index[other.variable]]
+        bits = self._bits_of(other.variable if isinstance(other, ir.View) else out)
         return bits, self._literal_scale(operand.value, bits)
 
     def _settle(self, name: str, natural: Ints) -> Ints:
@@ -133,8 +132,8 @@ class _Lowering:
 
     def _sum(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
         """Both operands are scaled before the addition, in the widest of the three widths."""
-        bits_a, scale_a = self._operand(a, b)
-        bits_b, scale_b = self._operand(b, a)
+        bits_a, scale_a = self._operand(a, b, out)
+        bits_b, scale_b = self._operand(b, a, out)
         common = np.minimum(np.minimum(scale_a, scale_b), self.scales[:, self.index[out]])
         scale = self._settle(out, common)
         bits = np.maximum(np.maximum(bits_a, bits_b), self._bits_of(out))
@@ -156,8 +155,8 @@ class _Lowering:
         this operation reads gives up the bits in excess before it is stored, which costs nothing at run time; where
         there is none, each product is shifted. Shiftry's examples never need it; its public tool halves partial sums.
         """
-        bits_a, scale_a = self._operand(a, b)
-        bits_b, scale_b = self._operand(b, a)
+        bits_a, scale_a = self._operand(a, b, out)
+        bits_b, scale_b = self._operand(b, a, out)
         room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b) - self._bits_of(out)
         excess = np.maximum(scale_a + scale_b - room, 0)
         for operand in (b, a):
@@ -171,8 +170,8 @@ class _Lowering:
         return np.maximum(double, 32) if self.rules.accumulator is Accumulator.WIDE else double
 
     def _product(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
-        bits_a, scale_a = self._operand(a, b)
-        bits_b, scale_b = self._operand(b, a)
+        bits_a, scale_a = self._operand(a, b, out)
+        bits_b, scale_b = self._operand(b, a, out)
         natural = scale_a + scale_b - self.rows[:, row, Column.SHIFT_TERM]
         self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b))
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
@@ -184,7 +183,7 @@ class _Lowering:
                 self._set(row, constant, _quantise_each(operand.value, bits, scale))
 
     def _move(self, row: int, operation: ir.Operation, out: str, a: ir.View) -> None:
-        bits, natural = self._operand(a, a)
+        bits, natural = self._operand(a, a, out)
         natural = natural.copy()
         self._set(row, Column.ACC_BITS, np.maximum(bits, self._bits_of(out)))
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
@@ -194,7 +193,7 @@ class _Lowering:
 
     def _function(self, row: int, out: str, a: ir.View, largest: float, doubling: int) -> None:
         """The argument's bitwidth chooses the table, and the table fixes both scales (Section 5.4)."""
-        bits, scale = self._operand(a, a)
+        bits, scale = self._operand(a, a, out)
         natural = np.zeros_like(scale)
         input_scale = np.zeros_like(scale)
         for width in SHIFTRY_INPUT_SCALE:
@@ -214,7 +213,7 @@ class _Lowering:
 
     def _normalise(self, row: int, out: str, a: ir.View) -> None:
         """The sum of squares of a row must fit 31 bits; the quotient is at most 1."""
-        bits, _ = self._operand(a, a)
+        bits, _ = self._operand(a, a, out)
         length = a.shape[-1] if a.shape else 1
         self._set(row, Column.SHIFT_A, np.maximum(bits - 1 - (31 - exponent(float(length))) // 2, 0))
         natural = bits - 2

@@ -41,7 +41,7 @@ class ShiftryModel:
 
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
         """Up to `count` candidates, the most promising first; see `search.space.CandidateModel`."""
-        encoding = _Encoding(self._space, self._surrogate)
+        encoding = _Encoding(self._space, self._surrogate, limited=True)
         for assignment in excluded:
             encoding.forbid(assignment)
         solver = cp_model.CpSolver()
@@ -60,7 +60,17 @@ class ShiftryModel:
                 break
             candidates.append(encoding.read(solver))
             encoding.forbid(candidates[-1])
-        return ModelAnswer(tuple(candidates), bound, exhausted=not candidates and status == cp_model.INFEASIBLE)
+        exhausted = not candidates and status == cp_model.INFEASIBLE
+        if exhausted and not excluded:
+            return ModelAnswer((self._smallest(solver),), bound, exhausted=True)
+        return ModelAnswer(tuple(candidates), bound, exhausted)
+
+    def _smallest(self, solver: cp_model.CpSolver) -> Assignment:
+        """The candidate of least memory, limits aside: the nearest one where nothing meets them."""
+        encoding = _Encoding(self._space, self._surrogate, limited=False)
+        encoding.model.minimize(encoding.memory_bytes * (encoding.largest_cost + 1) + encoding.cost)
+        solver.solve(encoding.model)
+        return encoding.read(solver)
 
     def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver) -> float:
         """A bound on the memory of every candidate that is left; +inf when there is none."""
@@ -90,7 +100,7 @@ def _permitted_loss(space: ShiftrySpace) -> float:
 class _Encoding:
     """Variables and linear expressions of the model."""
 
-    def __init__(self, space: ShiftrySpace, surrogate: Surrogate) -> None:
+    def __init__(self, space: ShiftrySpace, surrogate: Surrogate, *, limited: bool) -> None:
         self.model = cp_model.CpModel()
         self._decisions = space.decisions
         self._chosen = [
@@ -120,9 +130,9 @@ class _Encoding:
         self.memory_bytes = flash + ram
         most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
         self.memory_span = int(most) + 10 * 1024 + self._most_ram
-        if space.options.flash_limit_bytes is not None:
+        if limited and space.options.flash_limit_bytes is not None:
             self.model.add(flash <= space.options.flash_limit_bytes)
-        if space.options.ram_limit_bytes is not None:
+        if limited and space.options.ram_limit_bytes is not None:
             self.model.add(ram <= space.options.ram_limit_bytes)
 
     def forbid(self, assignment: Assignment) -> None:

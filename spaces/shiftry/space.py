@@ -58,8 +58,8 @@ class ShiftryOptions:
     ram_limit_bytes: int | None = None
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
-    rounding: Rounding = Rounding.FLOOR
-    accumulator: Accumulator = Accumulator.WIDE
+    rounding: Rounding = Rounding.TOWARD_ZERO
+    accumulator: Accumulator = Accumulator.DOUBLE
 
     @property
     def limited(self) -> bool:

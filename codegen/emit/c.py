@@ -1,0 +1,281 @@
+"""Whole programs as C99: one header, one source, one function; the same text for the host and for devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.context import Context, Row
+from kilotune.codegen.emit.dot import emit_conv2d, emit_matmul
+from kilotune.codegen.emit.elementwise import emit_elementwise
+from kilotune.codegen.emit.hazards import check_order
+from kilotune.codegen.emit.iteration import iterate
+from kilotune.codegen.emit.layout import Layout, lay_out
+from kilotune.codegen.emit.operators import Operators, int_type
+from kilotune.codegen.emit.parameters import FLASH_MACROS, ConstantArray, constant_array, dense_array, sparse_format
+from kilotune.codegen.emit.storage import Storage, describe_storage, label_variables, used_variables
+from kilotune.codegen.emit.tables import Functions
+from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool, emit_normalise
+from kilotune.codegen.emit.writer import Writer
+from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.fixed.table import FixedBatch
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a caller must know: one sample is `features` integers of `input_bits` at `input_scale`.
+
+    A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
+    `input_bits` is 0 for a program without input.
+    """
+
+    kind: ir.ResultKind
+    features: int
+    input_bits: int
+    input_scale: int
+    results: int
+    result_bits: int
+    result_scale: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class CSource:
+    """Emitted C. `name` is the stem of both files; `function` the entry.
+
+    `ram_bytes` is the size of the one RAM array, of which `scratch_bytes` (the largest of them) belong to operations
+    rather than variables; `flash_bytes` are parameters and tables.
+    """
+
+    name: str
+    function: str
+    header: str
+    source: str
+    interface: Interface
+    offsets: Mapping[str, int]
+    ram_bytes: int
+    scratch_bytes: int
+    flash_bytes: int
+
+
+def emit_c(
+    batch: FixedBatch,
+    parameters: Mapping[str, FloatArray],
+    placement: Mapping[str, int] | None = None,
+    *,
+    name: str = "model",
+    function: str = "predict",
+) -> CSource:
+    """The only candidate of `batch` as C.
+
+    `placement`: byte offset of temporaries in RAM; first fit places those that it does not name. Raises ValueError
+    for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
+    two live variables overlap.
+    """
+    if len(batch) != 1:
+        raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
+    check_order(batch.program)
+    storage = describe_storage(batch)
+    operators = Operators(batch.rounding)
+    context = Context(storage, operators, Functions(operators), batch.functions, batch.rows[0], Writer(depth=1))
+    _emit_body(context, batch.program.body, 0)
+    _emit_result(context)
+    layout = lay_out(storage, context.scratches, placement or {})
+    constants = _parameter_arrays(storage, batch.program, parameters)
+    interface = _interface(storage, batch.program)
+    arrays = [*constants, *context.functions.arrays]
+    signature = _signature(interface, function)
+    return CSource(
+        name,
+        function,
+        _header(interface, batch.program, name, signature),
+        _source(context, layout, constants, batch.program, name, signature),
+        interface,
+        layout.offsets,
+        layout.size_bytes,
+        max((s.size_bytes for s in context.scratches.values()), default=0),
+        sum(array.size_bytes for array in arrays),
+    )
+
+
+def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) -> int:
+    """Emit statements whose first operation is row `number`; the number after the last one."""
+    for statement in body:
+        if isinstance(statement, ir.Loop):
+            name = context.storage.loop_names[statement.index]
+            end = statement.start + statement.count
+            context.writer.line()
+            context.writer.line(f"/* {_place(statement.location)}: loop */")
+            with context.writer.block(f"for (kt_index {name} = {statement.start}; {name} < {end}; {name}++)"):
+                number = _emit_body(context, statement.body, number)
+        else:
+            _emit_operation(context, statement, Row(number, context.rows[number]))
+            number += 1
+    return number
+
+
+def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None:
+    context.writer.line()
+    context.writer.line(f"/* {_place(operation.location)}: {_sentence(operation)} */")
+    match operation:
+        case ir.MatMul():
+            emit_matmul(context, operation, row)
+        case ir.Conv2D():
+            emit_conv2d(context, operation, row)
+        case ir.MaxPool():
+            emit_maxpool(context, operation, row)
+        case ir.NormaliseL2():
+            emit_normalise(context, operation, row)
+        case ir.ArgMax():
+            emit_argmax(context, operation)
+        case _:
+            emit_elementwise(context, operation, row)
+
+
+def _place(location: ir.Location) -> str:
+    """The source place; only the file's name, so that the text does not depend on where it was compiled."""
+    return f"{PurePath(location.path).name}:{location.line}:{location.column}"
+
+
+def _sentence(operation: ir.Operation) -> str:
+    read = [o.variable if isinstance(o, ir.View) else str(o.value) for o in operation.operands]
+    inside = ", ".join(read) if read else str(getattr(operation, "value", ""))
+    return _comment(f"{operation.out.variable} = {type(operation).__name__}({inside})")
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *")
+
+
+def _emit_result(context: Context) -> None:
+    """Return the label, or copy the result's elements to the caller."""
+    program, writer = context.storage.program, context.writer
+    writer.line()
+    if program.result_kind is ir.ResultKind.CLASS:
+        writer.line(f"return {context.storage.element(program.result, []).text};")
+        return
+    loops = iterate([program.result])
+    steps = ir.row_major_strides(loops.extents)
+    with writer.loops([(f"i{axis}", extent) for axis, extent in enumerate(loops.extents)]) as counters:
+        value = context.storage.element(program.result, list(zip(counters, loops.strides[0], strict=True)))
+        place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(counters, steps, strict=True)) or "0"
+        writer.line(f"result[{place}] = {value.text};")
+
+
+def _parameter_arrays(
+    storage: Storage, program: ir.Program, parameters: Mapping[str, FloatArray]
+) -> list[ConstantArray]:
+    arrays = []
+    used = used_variables(program)
+    for variable in program.variables:
+        if variable.role is not ir.Role.PARAMETER or variable.name not in used:
+            continue
+        name, bits, scale = storage.names[variable.name], storage.bits[variable.name], storage.scales[variable.name]
+        values = parameters[variable.name].reshape(variable.shape)
+        note = f"/* {_comment(variable.name)}: {storage.describe(variable.name)} */\n"
+        if variable.name in storage.sparse:
+            lists = sparse_format(values, bits, scale)
+            row_kind = f"uint{lists.row_bits}_t"
+            kept = constant_array(f"{name}_values", int_type(bits), lists.values, bits)
+            rows = constant_array(f"{name}_rows", row_kind, lists.rows, lists.row_bits)
+            rule = "/* for each column, the rows (from 1) of its values, then 0 */\n"
+            arrays += [ConstantArray(note + kept.definition, kept.size_bytes)]
+            arrays += [ConstantArray(rule + rows.definition, rows.size_bytes)]
+        else:
+            dense = dense_array(name, values, bits, scale)
+            arrays.append(ConstantArray(note + dense.definition, dense.size_bytes))
+    return arrays
+
+
+def _interface(storage: Storage, program: ir.Program) -> Interface:
+    given, result = program.input, program.result.variable
+    writers = [o for o in ir.operations(program.body) if o.out.variable == result]
+    classes = 0
+    if program.result_kind is ir.ResultKind.CLASS:
+        classes = max(
+            o.a.size if isinstance(o, ir.ArgMax) else 2 for o in writers if isinstance(o, ir.ArgMax | ir.Sign)
+        )
+    return Interface(
+        program.result_kind,
+        given.size if given else 0,
+        storage.bits[given.name] if given else 0,
+        storage.scales[given.name] if given else 0,
+        program.result.size,
+        storage.bits[result],
+        0 if result in label_variables(program) else storage.scales[result],
+        classes,
+    )
+
+
+def _signature(interface: Interface, function: str) -> str:
+    arguments = []
+    if interface.input_bits:
+        arguments.append(f"const {int_type(interface.input_bits)} *x")
+    if interface.kind is ir.ResultKind.REAL:
+        arguments.append(f"{int_type(interface.result_bits)} *result")
+    kind = "int" if interface.kind is ir.ResultKind.CLASS else "void"
+    return f"{kind} {function}({', '.join(arguments) or 'void'})"
+
+
+def _header(interface: Interface, program: ir.Program, name: str, signature: str) -> str:
+    lines = [f"/* {_comment(program.name)}: fixed-point inference. Written by kilotune; changes will be lost. */"]
+    guard = f"{''.join(c if c.isalnum() else '_' for c in name).upper()}_H"
+    lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
+    if interface.input_bits:
+        lines += [
+            "/* One sample: x[i] = (the feature) * 2**MODEL_INPUT_SCALE, toward zero. */",
+            f"#define MODEL_FEATURES {interface.features}",
+            f"#define MODEL_INPUT_BITS {interface.input_bits}",
+            f"#define MODEL_INPUT_SCALE ({interface.input_scale})",
+            "",
+        ]
+    if interface.kind is ir.ResultKind.CLASS:
+        lines += ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
+    else:
+        lines += [
+            "/* Writes the results: real value = result[i] / 2**MODEL_RESULT_SCALE. */",
+            f"#define MODEL_RESULTS {interface.results}",
+            f"#define MODEL_RESULT_BITS {interface.result_bits}",
+            f"#define MODEL_RESULT_SCALE ({interface.result_scale})",
+        ]
+    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{signature};", ""]
+    lines += ["#ifdef __cplusplus", "}", "#endif", "", "#endif"]
+    return "\n".join(lines) + "\n"
+
+
+_PRELUDE = """\
+#if defined(__GNUC__)
+#define KT_INLINE static inline __attribute__((always_inline))
+/* variables of different widths share RAM */
+#define KT_ALIAS __attribute__((may_alias))
+#else
+#define KT_INLINE static inline
+#define KT_ALIAS
+#endif
+"""
+
+
+def _source(
+    context: Context, layout: Layout, constants: list[ConstantArray], program: ir.Program, name: str, signature: str
+) -> str:
+    arrays = [array.definition for array in (*constants, *context.functions.arrays)]
+    parts = [f"/* {_comment(program.name)}: fixed-point inference. Written by kilotune; changes will be lost. */"]
+    parts += [f'#include "{name}.h"', _PRELUDE + f"typedef {_index_type(program)} kt_index;"]
+    parts += [FLASH_MACROS.rstrip()] if arrays else []
+    parts += layout.typedefs + arrays + layout.array
+    parts += [*context.operators.functions, *context.functions.definitions]
+    unread = program.input is not None and program.input.name not in used_variables(program)
+    body = [*layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
+    parts.append("\n".join([signature, "{", *body, "}"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _index_type(program: ir.Program) -> str:
+    """The type of loop counters and element numbers: 16 bits are what an 8-bit processor counts with."""
+    largest = max(v.size for v in program.variables)
+    windows = [o for o in ir.operations(program.body) if isinstance(o, ir.Conv2D | ir.MaxPool)]
+    largest = max([largest, *(o.a.size + sum(o.padding) for o in windows)])
+    return "int16_t" if largest < 1 << 15 else "int32_t"

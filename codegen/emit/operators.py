@@ -1,0 +1,169 @@
+"""C expressions of the fixed-point operators: exact widths, wrap-around, division by powers of two.
+
+Every expression has a type of <stdint.h> that is written out, because `int` has 16 bits on AVR: operands are cast
+before the operator, sums and wrapping products are unsigned, and a shift count is below the width. So the code is
+the same on every target and free of undefined behaviour, with or without -fwrapv.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kilotune.codegen.fixed.arithmetic import Rounding
+
+WIDTHS = (8, 16, 32, 64)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A C expression that needs no parentheses around it, of type int{bits}_t."""
+
+    text: str
+    bits: int
+
+
+def int_type(bits: int) -> str:
+    """The signed C type of that width."""
+    return f"int{bits}_t"
+
+
+def width_for(low: int, high: int) -> int:
+    """The least width whose signed type holds low..high."""
+    return next(bits for bits in WIDTHS if -(1 << (bits - 1)) <= low and high < 1 << (bits - 1))
+
+
+def constant(value: int) -> Value:
+    """An integer constant, of the least width that holds it."""
+    bits = width_for(value, value)
+    if value == -(1 << 31):
+        return Value("INT32_MIN", bits)
+    if bits == 64:
+        return Value(f"INT64_C({value})", bits)
+    return Value(str(value) if value >= 0 else f"({value})", bits)
+
+
+def cast(value: Value, bits: int) -> Value:
+    """The value modulo 2**bits."""
+    return value if value.bits == bits else Value(f"({int_type(bits)}){value.text}", bits)
+
+
+def _narrow(value: Value, bits: int) -> str:
+    """An argument for a parameter of that width: a wider value needs a cast, a narrower one is converted by C."""
+    return cast(value, bits).text if value.bits > bits else value.text
+
+
+_DIVISION = {
+    Rounding.TOWARD_ZERO: "(v + ((v >> {last}) & (int{bits}_t)((({wide})1 << n) - 1))) >> n",
+    Rounding.FLOOR: "v >> n",
+    Rounding.NEAREST: "(v >> n) + ((v >> (n - 1)) & 1)",
+}
+_DIVISION_NOTE = {
+    Rounding.TOWARD_ZERO: "toward zero",
+    Rounding.FLOOR: "toward minus infinity",
+    Rounding.NEAREST: "to the nearest, halves up",
+}
+
+
+@dataclass
+class Operators:
+    """Builds expressions and remembers which inline functions they call."""
+
+    rounding: Rounding
+    _functions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Definitions of the inline functions used so far, in order of first use."""
+        return tuple(self._functions.values())
+
+    def require(self, name: str, definition: str) -> str:
+        """Remember the definition of the inline function `name`."""
+        self._functions.setdefault(name, definition)
+        return name
+
+    def down(self, value: Value, shift: int) -> Value:
+        """`value / 2**shift` for shift >= 0, rounded as the program says, at the value's own width."""
+        if shift == 0:
+            return value
+        if shift >= value.bits:
+            return cast(self.down(cast(value, max(32, value.bits)), shift), value.bits)
+        bits = value.bits
+        name = f"kt_down{bits}"
+        wide = "uint16_t" if bits < 16 else f"uint{bits}_t"
+        body = _DIVISION[self.rounding].format(last=bits - 1, bits=bits, wide=wide)
+        note = _DIVISION_NOTE[self.rounding]
+        self.require(
+            name,
+            f"/* v / 2**n for 0 < n < {bits}, rounded {note} */\n"
+            f"KT_INLINE {int_type(bits)} {name}({int_type(bits)} v, uint8_t n)\n{{\n"
+            f"    return ({int_type(bits)})({body});\n}}",
+        )
+        return Value(f"{name}({value.text}, {shift})", bits)
+
+    def up(self, value: Value, shift: int, bits: int) -> Value:
+        """`value * 2**shift` modulo 2**bits, for shift >= 0."""
+        if shift == 0:
+            return cast(value, bits)
+        if shift >= bits:
+            return cast(self.up(value, shift, 32 if shift < 32 else 64), bits)
+        name = f"kt_up{bits}"
+        self.require(
+            name,
+            f"/* v * 2**n modulo 2**{bits}, for n < {bits} */\n"
+            f"KT_INLINE {int_type(bits)} {name}({int_type(bits)} v, uint8_t n)\n{{\n"
+            f"    return ({int_type(bits)})(uint{bits}_t)((uint{bits}_t)v << n);\n}}",
+        )
+        return Value(f"{name}({_narrow(value, bits)}, {shift})", bits)
+
+    def scale(self, value: Value, shift: int, bits: int) -> Value:
+        """An operand divided by 2**shift at its own width, or multiplied modulo 2**bits when shift < 0."""
+        return self.down(value, shift) if shift >= 0 else self.up(value, -shift, bits)
+
+    def exact(self, value: Value, shift: int) -> Value:
+        """An operand divided by 2**shift, or multiplied at a width that holds every product when shift < 0."""
+        if shift >= 0:
+            return self.down(value, shift)
+        return self.up(value, -shift, next(bits for bits in WIDTHS if bits >= value.bits - shift))
+
+    def saturating(self, value: Value, shift: int) -> Value:
+        """`value * 2**shift` of an int32_t, held at the ends of int32_t."""
+        self.require(
+            "kt_saturate32",
+            "/* v * 2**n, or the end of int32_t that it lies beyond, for 0 < n < 32 */\n"
+            "KT_INLINE int32_t kt_saturate32(int32_t v, uint8_t n)\n{\n"
+            "    if (v > (INT32_MAX >> n)) return INT32_MAX;\n"
+            "    if (v < (INT32_MIN >> n)) return INT32_MIN;\n"
+            "    return (int32_t)((uint32_t)v << n);\n}",
+        )
+        return Value(f"kt_saturate32({value.text}, {shift})", 32)
+
+    def add(self, a: Value, b: Value, bits: int) -> Value:
+        """`a + b` modulo 2**bits."""
+        return self._modular("kt_add", "+", a, b, bits)
+
+    def subtract(self, a: Value, b: Value, bits: int) -> Value:
+        """`a - b` modulo 2**bits."""
+        return self._modular("kt_sub", "-", a, b, bits)
+
+    def multiply(self, a: Value, b: Value, bits: int) -> Value:
+        """`a * b` modulo 2**bits: a widening product where it cannot overflow (one instruction on most targets)."""
+        if a.bits + b.bits <= bits:
+            kind = int_type(bits)
+            return Value(f"({kind})(({kind}){a.text} * ({kind}){b.text})", bits)
+        return self._modular("kt_mul", "*", a, b, bits)
+
+    def _modular(self, stem: str, operator: str, a: Value, b: Value, bits: int) -> Value:
+        name, kind, unsigned = f"{stem}{bits}", int_type(bits), f"uint{bits}_t"
+        # `unsigned` first: the product of two uint16_t would be done in int, where it can overflow
+        first = f"(unsigned)({unsigned})a" if operator == "*" and bits < 32 else f"({unsigned})a"
+        self.require(
+            name,
+            f"/* a {operator} b modulo 2**{bits} */\n"
+            f"KT_INLINE {kind} {name}({kind} a, {kind} b)\n{{\n"
+            f"    return ({kind})({unsigned})({first} {operator} ({unsigned})b);\n}}",
+        )
+        return Value(f"{name}({_narrow(a, bits)}, {_narrow(b, bits)})", bits)
+
+    def store(self, value: Value, shift: int, bits: int) -> Value:
+        """wrap(down(value, shift), bits): what an operation writes."""
+        return cast(self.scale(value, shift, bits), bits)

@@ -1,0 +1,106 @@
+"""Model parameters as constant arrays: dense ones row by row, sparse ones in SeeDot's two lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.operators import int_type
+from kilotune.codegen.fixed.arithmetic import FloatArray, quantise
+
+FLASH_MACROS = """\
+/* Where constants live and how they are read: AVR needs special instructions for its flash. */
+#ifndef KT_FLASH
+#if defined(__AVR__)
+#include <avr/pgmspace.h>
+#define KT_FLASH PROGMEM
+#define KT_LOAD8(p) ((int8_t)pgm_read_byte(p))
+#define KT_LOAD16(p) ((int16_t)pgm_read_word(p))
+#define KT_LOAD32(p) ((int32_t)pgm_read_dword(p))
+#define KT_LOAD_ROW8(p) ((uint8_t)pgm_read_byte(p))
+#define KT_LOAD_ROW16(p) ((uint16_t)pgm_read_word(p))
+#else
+#define KT_FLASH
+#define KT_LOAD8(p) (*(p))
+#define KT_LOAD16(p) (*(p))
+#define KT_LOAD32(p) (*(p))
+#define KT_LOAD_ROW8(p) (*(p))
+#define KT_LOAD_ROW16(p) (*(p))
+#endif
+#endif
+"""
+
+
+@dataclass(frozen=True)
+class ConstantArray:
+    """The definition of one array in flash."""
+
+    definition: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class SparseFormat:
+    """How a sparse matrix is stored (SeeDot Section 5.1): values column by column, and beside them row numbers.
+
+    `rows`: for each column, the rows (counted from 1) of its values, then 0.
+    """
+
+    values: tuple[int, ...]
+    rows: tuple[int, ...]
+    row_bits: int
+
+
+def constant_array(name: str, kind: str, values: Iterable[int], bits: int) -> ConstantArray:
+    """A `static const` array; C has no empty ones, so those get one element that is never read."""
+    numbers = [_number(v) for v in values] or ["0"]
+    lines, line = [], ""
+    for number in numbers:
+        if len(line) + len(number) > 110:
+            lines.append(line.rstrip())
+            line = ""
+        line += f"{number}, "
+    lines.append(line.rstrip(", "))
+    body = "\n    ".join(lines)
+    definition = f"static const {kind} {name}[{len(numbers)}] KT_FLASH = {{\n    {body}\n}};"
+    return ConstantArray(definition, len(numbers) * bits // 8)
+
+
+def _number(value: int) -> str:
+    return "INT32_MIN" if value == -(1 << 31) else str(value)
+
+
+def dense_array(name: str, values: FloatArray, bits: int, scale: int) -> ConstantArray:
+    """All elements in row-major order, quantised."""
+    return constant_array(name, int_type(bits), quantise(values, bits, scale).reshape(-1).tolist(), bits)
+
+
+def sparse_format(values: FloatArray, bits: int, scale: int) -> SparseFormat:
+    """The two lists of a matrix. Values that quantise to zero keep their place: positions depend on no decision."""
+    quantised = quantise(values, bits, scale)
+    kept: list[int] = []
+    rows: list[int] = []
+    for column in range(values.shape[1]):
+        places = np.flatnonzero(values[:, column])
+        kept += quantised[places, column].tolist()
+        rows += [*(places + 1).tolist(), 0]
+    return SparseFormat(tuple(kept), tuple(rows), 8 if values.shape[0] < 256 else 16)
+
+
+def stored_sparse(program: ir.Program) -> set[str]:
+    """Sparse parameters that are only read, whole, as the left operand of a matrix product.
+
+    Any other use needs random access, so such a parameter is stored dense although it is marked sparse.
+    """
+    names = {v.name for v in program.variables if v.role is ir.Role.PARAMETER and v.sparse and len(v.shape) == 2}
+    for operation in ir.operations(program.body):
+        for operand in operation.operands:
+            if not isinstance(operand, ir.View) or operand.variable not in names:
+                continue
+            left = isinstance(operation, ir.MatMul) and operand is operation.a and operand is not operation.b
+            if not left or operand != ir.whole(program.variable(operand.variable)):
+                names.discard(operand.variable)
+    return names - {program.result.variable}

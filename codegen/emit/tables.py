@@ -1,0 +1,139 @@
+"""C functions for exponentials by table, and for sigmoid and tanh on top of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.operators import Operators, Value, cast, constant, int_type, width_for
+from kilotune.codegen.emit.parameters import ConstantArray, constant_array
+from kilotune.codegen.emit.writer import Writer
+from kilotune.codegen.fixed.arithmetic import scale_down
+from kilotune.codegen.fixed.exponential import Exponential
+
+
+@dataclass
+class Functions:
+    """The tables and functions that a program needs; equal ones are emitted once."""
+
+    operators: Operators
+    definitions: list[str] = field(default_factory=list)
+    arrays: list[ConstantArray] = field(default_factory=list)
+    _array_names: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
+    _made: dict[tuple[str, Exponential, int], Value] = field(default_factory=dict)
+
+    def apply(self, operation: ir.Operation, table: Exponential, argument: Value, shift: int) -> Value:
+        """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
+        scaled = self._scaled(table, argument, shift)
+        width = _argument_width(table, scaled.bits)
+        stem = {ir.Exp: "exp", ir.Sigmoid: "sigmoid", ir.Tanh: "tanh"}[type(operation)]
+        function = self._exponential(table, width) if stem == "exp" else self._logistic(stem, table, width)
+        return Value(f"{function.text}({scaled.text})", function.bits)
+
+    def _scaled(self, table: Exponential, argument: Value, shift: int) -> Value:
+        if shift < 0 and argument.bits - shift > 32 and _argument_width(table, 32) == 32:
+            return self.operators.saturating(argument, -shift)  # the table's ends are nearer anyway
+        return self.operators.exact(argument, shift)
+
+    def _array(self, bits: int, entries: tuple[int, ...]) -> str:
+        key = (bits, entries)
+        if key not in self._array_names:
+            self._array_names[key] = name = f"kt_table{len(self._array_names)}"
+            self.arrays.append(constant_array(name, int_type(bits), entries, bits))
+        return self._array_names[key]
+
+    def _exponential(self, table: Exponential, width: int) -> Value:
+        """The name of the function and the width of its result."""
+        key = ("exp", table, width)
+        if key not in self._made:
+            name = f"kt_exp{len(self._made)}"
+            body = Writer()
+            self._clamp(body, table, width)
+            result = self._look_up(body, table)
+            body.line(f"return {result.text};")
+            self._define(name, table, width, result.bits, "e**v", body)
+            self._made[key] = Value(name, result.bits)
+        return self._made[key]
+
+    def _define(self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer) -> None:
+        comment = f"/* {what} for v at scale {table.input_scale}; the result has scale {table.scale} */"
+        lines = [comment, f"static {int_type(bits)} {name}({int_type(width)} v)", "{"]
+        self.definitions.append("\n".join([*lines, *(f"    {line}" for line in body.lines), "}"]))
+
+    def _clamp(self, body: Writer, table: Exponential, width: int) -> None:
+        """t = clamp(sign * (v - reference), 0, limit); the ends are applied to v, where nothing can overflow."""
+        low, high = _argument_ends(table)
+        least = -(1 << (width - 1))
+        if low > least:
+            body.line(f"if (v < {constant(low).text}) v = {constant(low).text};")
+        if high < -least - 1:
+            body.line(f"if (v > {constant(high).text}) v = {constant(high).text};")
+        kind = f"uint{width}_t"
+        operands = [f"({kind})v", f"({kind}){constant(table.reference).text}"]
+        first, second = operands if table.sign > 0 else operands[::-1]
+        body.line(f"const {kind} t = ({kind})({first} - {second});")
+
+    def _look_up(self, body: Writer, table: Exponential) -> Value:
+        high = self._entry(table, table.coarse, table.coarse_operand_shift if table.fine else 0, table.coarse_shift)
+        if not table.fine:
+            return high
+        mask = len(table.fine) - 1
+        low = self._entry(table, table.fine, table.fine_operand_shift, table.fine_shift, mask)
+        body.line(f"const {int_type(high.bits)} high = {high.text};")
+        body.line(f"const {int_type(low.bits)} low = {low.text};")
+        largest = max(map(abs, table.coarse)) * max(map(abs, table.fine))
+        bits = min(table.product_bits, width_for(-largest, largest))
+        product = self.operators.multiply(Value("high", high.bits), Value("low", low.bits), bits)
+        result = self.operators.down(product, table.product_shift)
+        if bits < table.product_bits or largest < 1 << (bits - 1):  # the product does not wrap
+            bound = (largest >> table.product_shift) + 1
+            return cast(result, min(bits, width_for(-bound, bound)))
+        return result
+
+    def _entry(
+        self, table: Exponential, entries: tuple[int, ...], operand_shift: int, shift: int, mask: int | None = None
+    ) -> Value:
+        """The element of a table that t chooses. Its operand shift is applied here, once, instead of on the device."""
+        scaled = scale_down(np.array(entries, dtype=np.int64), operand_shift, self.operators.rounding)
+        name = self._array(table.bits, tuple(scaled.tolist()))
+        place = f"t >> {shift}" if shift else "t"
+        if mask is not None:
+            place = f"({place}) & {mask}" if shift else f"t & {mask}"
+        return Value(f"KT_LOAD{table.bits}(&{name}[{place}])", table.bits)
+
+    def _logistic(self, stem: str, table: Exponential, width: int) -> Value:
+        """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
+        key = (stem, table, width)
+        if key not in self._made:
+            decay = self._exponential(table, width)
+            name = f"kt_{stem}{len(self._made)}"
+            wide = width_for(0, 1 << (2 * table.scale + 1))
+            bits = width_for(0, 1 << table.scale)
+            one = f"(({int_type(wide)})1 << {table.scale})"
+            body = Writer()
+            body.line(f"const {int_type(wide)} decayed = {decay.text}(v > 0 ? ({int_type(width)})-v : v);")
+            if stem == "sigmoid":
+                ratio = f"({one} * (v <= 0 ? decayed : {one})) / ({one} + decayed)"
+                body.line(f"return ({int_type(bits)})({ratio});")
+            else:
+                ratio = f"({one} * ({one} - decayed)) / ({one} + decayed)"
+                body.line(f"const {int_type(bits)} magnitude = ({int_type(bits)})({ratio});")
+                body.line(f"return v <= 0 ? ({int_type(bits)})-magnitude : magnitude;")
+            what = "1 / (1 + e**-v)" if stem == "sigmoid" else "tanh(v / 2)"
+            self._define(name, table, width, bits, what, body)
+            self._made[key] = Value(name, bits)
+        return self._made[key]
+
+
+def _argument_ends(table: Exponential) -> tuple[int, int]:
+    """The arguments beyond which the table does not change."""
+    other = table.reference + table.sign * table.limit
+    return min(table.reference, other), max(table.reference, other)
+
+
+def _argument_width(table: Exponential, bits: int) -> int:
+    """The width at which an argument of `bits` bits can be clamped and subtracted from the reference."""
+    low, high = _argument_ends(table)
+    return max(16, bits, width_for(low, high), width_for(0, table.limit))

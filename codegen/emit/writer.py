@@ -1,0 +1,42 @@
+"""Lines of C with their indentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Writer:
+    """Collects lines; blocks nest."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 0
+
+    def line(self, text: str = "") -> None:
+        """One line at the current depth."""
+        self.lines.append("    " * self.depth + text if text else "")
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        """`opening {` ... `}` around what is written inside; a bare block when `opening` is empty."""
+        self.line(f"{opening} {{" if opening else "{")
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.line("}")
+
+    @contextmanager
+    def loops(self, counters: list[tuple[str, int]]) -> Iterator[list[str]]:
+        """A nest of loops, (counter, trip count) from the outermost; yields an expression of each counter.
+
+        A loop that would run once is left out; its counter is then `0`.
+        """
+        with ExitStack() as nest:
+            expressions = []
+            for counter, count in counters:
+                if count != 1:
+                    nest.enter_context(self.block(f"for (kt_index {counter} = 0; {counter} < {count}; {counter}++)"))
+                expressions.append(counter if count != 1 else "0")
+            yield expressions

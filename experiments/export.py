@@ -1,0 +1,57 @@
+"""From a trial to a folder of C that checks itself against recorded outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.project import Recording, write_project
+from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.experiments.problem import Problem
+from kilotune.search.space import Trial
+
+RECORDED_SAMPLES = 100
+"""Inputs that the exported main.c runs, from the test data where there are any."""
+
+
+def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, str]:
+    """Write the trial's program into `folder`; the paths written, by what they are.
+
+    ValueError when the folder holds something else already.
+    """
+    batch = problem.lower(trial.assignment)
+    data = problem.bundle.test or problem.bundle.train
+    features = np.zeros((1, 0)) if data is None else data.features[:RECORDED_SAMPLES]
+    outputs = Simulator(batch.program, problem.bundle.parameters, features).run(batch)[0]
+    inputs = np.zeros((len(features), 0), dtype=np.int64)
+    source_input = batch.program.input
+    if source_input is not None:
+        column = [v.name for v in batch.program.variables].index(source_input.name)
+        inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
+    source = emit_c(batch, problem.bundle.parameters)
+    write_project(folder, source, Recording(inputs, outputs), decisions(problem, trial))
+    names = {"source": "model.c", "header": "model.h", "check": "main.c", "decisions": "decisions.json"}
+    return {what: str(folder / name) for what, name in names.items()}
+
+
+def decisions(problem: Problem, trial: Trial) -> dict[str, object]:
+    """What was decided, and the format of every variable that came of it."""
+    batch = problem.lower(trial.assignment)
+    integers = {o.out.variable for o in ir.operations(batch.program.body) if isinstance(o, ir.INTEGER_RESULTS)}
+    formats = {
+        variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
+        for i, variable in enumerate(batch.program.variables)
+        if variable.name not in integers
+    }
+    return {
+        "space": problem.request.space,
+        "model": problem.bundle.name,
+        "rounding": batch.rounding.value,
+        "assignment": dict(trial.assignment),
+        "metrics": dict(trial.measurement.metrics),
+        "variables": formats,
+    }

@@ -1,0 +1,40 @@
+"""Training and test samples of a data set, and the scaling that the training samples decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.experiments.models.train.bundle import Rows
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows, column 0 the label (or target)."""
+
+    train: Rows
+    test: Rows
+
+
+def cut(rows: Rows, train_samples: int) -> Split:
+    """The rows in a fixed random order, cut in two."""
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    return Split(rows[order[:train_samples]], rows[order[train_samples:]])
+
+
+def standardise(split: Split, limit: float, first: int = 1) -> Split:
+    """Columns from `first` on with mean 0 and deviation 1 over the training rows, clipped to [-limit, limit].
+
+    Rounded to float16, so that the files are small; the models are trained on the rounded values.
+    """
+    mean = split.train[:, first:].mean(axis=0)
+    deviation = split.train[:, first:].std(axis=0)
+
+    def scaled(rows: Rows) -> Rows:
+        values = np.clip((rows[:, first:] - mean) / deviation, -limit, limit)
+        return np.column_stack([rows[:, :first], values]).astype(np.float16)
+
+    return Split(scaled(split.train), scaled(split.test))

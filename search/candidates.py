@@ -1,0 +1,78 @@
+"""Walks through a space that end in a candidate: the first one, a random one, one close to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space, State
+
+Choice = Callable[[Decision], Option]
+"""Answers one decision."""
+
+
+def complete(state: State, choose: Choice) -> dict[str, Option]:
+    """Walk from `state` to a candidate. ValueError when a decision offers no option."""
+    while (decision := state.decision) is not None:
+        if not decision.options:
+            raise ValueError(f"Decision {decision.name!r} offers no option, so no candidate can be completed.")
+        state = state.take(choose(decision))
+    return dict(state.assignment)
+
+
+def first_candidate(space: Space) -> dict[str, Option]:
+    """The first option (the space's best guess) all the way."""
+    return complete(space.start(), lambda decision: decision.options[0])
+
+
+def random_candidate(space: Space, rng: np.random.Generator) -> dict[str, Option]:
+    """One option of each decision, uniformly."""
+    if isinstance(space, FlatSpace):
+        draws = rng.random(len(space.decisions)).tolist()
+        return {d.name: d.options[int(u * len(d.options))] for d, u in zip(space.decisions, draws, strict=True)}
+    return complete(space.start(), lambda decision: decision.options[int(rng.integers(len(decision.options)))])
+
+
+def follow(space: Space, answers: Assignment, changes: Mapping[str, Option] | None = None) -> dict[str, Option]:
+    """The candidate that answers as `changes` say, else as `answers` say, else by the first option.
+
+    In a tree an answer may be missing or no longer offered after a change above it: then the next of the three counts.
+    """
+    wanted = {**answers, **changes} if changes else answers
+
+    def choose(decision: Decision) -> Option:
+        for source in (wanted, answers):
+            option = source.get(decision.name)
+            if option is not None and option in decision.options:
+                return option
+        return decision.options[0]
+
+    if isinstance(space, FlatSpace):
+        return {decision.name: choose(decision) for decision in space.decisions}
+    return complete(space.start(), choose)
+
+
+def decisions_of(space: Space, candidate: Assignment) -> tuple[Decision, ...]:
+    """The decisions that the walk to `candidate` meets, in order."""
+    if isinstance(space, FlatSpace):
+        return space.decisions
+    met: list[Decision] = []
+    state = space.start()
+    while (decision := state.decision) is not None:
+        met.append(decision)
+        state = state.take(candidate[decision.name])
+    return tuple(met)
+
+
+def count_candidates(space: Space) -> int | None:
+    """How many candidates there are, where that is known without enumerating them."""
+    size = getattr(space, "size", None)
+    if callable(size):
+        return int(size())
+    if isinstance(space, FlatSpace):
+        product = 1
+        for decision in space.decisions:
+            product *= len(decision.options)
+        return product
+    return None

@@ -1,0 +1,55 @@
+"""Batches into chunks: small enough to look at the clock between two of them, large enough to cost nothing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from kilotune.search.executor import Executor
+from kilotune.search.space import Assignment, Measurement
+
+CHUNK_S = 0.2  # what a chunk should last
+GROWTH = 8  # a chunk has at most this many times the candidates of the one before
+WAIT_S = 0.1
+DRAIN_S = 1.0  # how long chunks in flight may still take when the run has to stop
+
+
+class ChunkedMeasuring:
+    """Cuts batches up by how long the candidates before took. That affects no measurement and no trial's number."""
+
+    def __init__(self, executor: Executor, must_stop: Callable[[], bool]) -> None:
+        self._executor, self._must_stop = executor, must_stop
+        self._chunk_size = 1
+        self._ticket = 0
+
+    def chunks(self, candidates: Sequence[Assignment]) -> Iterator[tuple[int, list[Measurement]]]:
+        """(position in the batch, measurements from there on) of each chunk, as they finish. When the run has to stop
+        it hands out no more, waits up to DRAIN_S for those in flight, and drops the rest."""
+        workers = self._executor.workers
+        in_flight: dict[int, int] = {}
+        start, stop_at = 0, math.inf
+        while start < len(candidates) or in_flight:
+            if stop_at == math.inf and self._must_stop():
+                stop_at = time.monotonic() + DRAIN_S
+            if stop_at < math.inf:
+                if not in_flight:
+                    return
+                if time.monotonic() > stop_at:
+                    self._executor.cancel()
+                    return
+            else:
+                share = math.ceil(len(candidates) / (2 * workers)) if workers > 1 else len(candidates)
+                while start < len(candidates) and len(in_flight) < (2 * workers if workers > 1 else 1):
+                    size = min(self._chunk_size, share)
+                    self._ticket += 1
+                    self._executor.submit(self._ticket, candidates[start : start + size])
+                    in_flight[self._ticket] = start
+                    start += size
+            for finished in self._executor.results(WAIT_S):
+                self._adapt(len(finished.measurements), finished.work_s)
+                yield in_flight.pop(finished.ticket), finished.measurements
+
+    def _adapt(self, size: int, work_s: float) -> None:
+        fitting = CHUNK_S * size / work_s if work_s > 0 else math.inf
+        self._chunk_size = max(1, int(min(fitting, GROWTH * max(size, self._chunk_size))))

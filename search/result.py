@@ -1,0 +1,70 @@
+"""What a run tells its caller: progress while it lasts, a result at its end."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from kilotune.search.space import Direction, Objective, Trial
+from kilotune.search.strategy import Outcome
+
+
+class Status(enum.Enum):
+    """Where a study stands. All but FINISHED can be resumed."""
+
+    RUNNING = "running"  # or killed while it was
+    FINISHED = "finished"  # the strategy came to its end, or the best trial is proved
+    BUDGET_SPENT = "budget spent"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A look at a running study. `bound` is in the unit of the first objective's metric, None while unknown."""
+
+    trials: int  # in the study
+    new_trials: int  # of this run
+    incumbent: Trial | None
+    feasible: bool
+    bound: float | None
+    gap: float | None
+    trials_per_s: float
+    elapsed_s: float  # of this run
+    seconds_left: float  # +inf without a limit
+    trials_left: float  # +inf without a limit
+
+
+@dataclass(frozen=True)
+class Result:
+    """A study at the end of a run. `best` is feasible, or the nearest to it that was found; `front` only ever holds
+    feasible trials. `elapsed_s` and `evaluations` are the study's, over all of its runs."""
+
+    study: str
+    status: Status
+    outcome: Outcome | None
+    best: Trial | None
+    feasible: bool
+    front: tuple[Trial, ...]
+    bound: float | None  # in the unit of the first objective's metric
+    gap: float | None
+    proved: bool
+    evaluations: int
+    new_evaluations: int
+    elapsed_s: float
+
+
+def as_metric(loss: float, objective: Objective) -> float | None:
+    """A bound on the loss as a bound on the metric; None when nothing is known."""
+    if loss == -math.inf:
+        return None
+    return loss if objective.direction is Direction.MINIMIZE else -loss
+
+
+def relative_gap(best_loss: float, bound: float) -> float | None:
+    """(best - bound) / |best|, at least 0: by which share the best can still be improved. None when unknown."""
+    if not math.isfinite(best_loss) or not math.isfinite(bound):
+        return None
+    if best_loss <= bound:
+        return 0.0
+    return (best_loss - bound) / abs(best_loss) if best_loss else math.inf

@@ -1,0 +1,250 @@
+"""Studies on disk: SQLAlchemy Core on SQLite (write-ahead log) by default, on any database by its URL.
+
+A finished trial is written once and never changed; `kill -9` of the writer loses none that `append` returned for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+
+SCHEMA_VERSION = 1
+
+_TABLES = sa.MetaData()
+_META = sa.Table("kilotune_meta", _TABLES, sa.Column("schema_version", sa.Integer, nullable=False))
+_STUDIES = sa.Table(
+    "studies",
+    _TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("space", sa.String(255), nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("strategy", sa.String(255), nullable=False),
+    sa.Column("seed", sa.BigInteger, nullable=False),
+    sa.Column("budget", sa.Text, nullable=False),
+    sa.Column("decisions", sa.Text),  # JSON [[name, [option, ...]], ...] of a flat space, else NULL
+    sa.Column("request", sa.Text, nullable=False),  # JSON object of the caller
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("outcome", sa.String(32)),
+    sa.Column("bound", sa.Float),
+    sa.Column("elapsed_s", sa.Float, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),  # Unix time
+)
+_TRIALS = sa.Table(
+    "trials",
+    _TABLES,
+    sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("candidate", sa.Text, nullable=False),  # `Encoding.text`: option indices, or an object
+    sa.Column("metrics", sa.Text, nullable=False),
+    sa.Column("failure", sa.Text),
+    sa.Column("elapsed_s", sa.Float, nullable=False),
+)
+
+
+class StoreError(Exception):
+    """The store cannot be used; the message says what to do about it."""
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """What is stored about a study besides its trials. `decisions` is None for a space that is not flat."""
+
+    name: str
+    space: str
+    fingerprint: str
+    strategy: str
+    seed: int
+    budget: str = "unlimited"
+    decisions: Sequence[Sequence[Any]] | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+    status: str = "running"
+    outcome: str | None = None
+    bound: float | None = None  # loss of the first objective
+    elapsed_s: float = 0.0
+    created: float = field(default_factory=time.time)
+    trials: int = 0
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A stored trial; `candidate` is the text of the space's encoding."""
+
+    number: int
+    candidate: str
+    metrics: Mapping[str, float]
+    failure: str | None
+    elapsed_s: float
+
+
+class Store:
+    """All studies of one database."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is a database URL or the path of a SQLite file, created when missing. StoreError when it cannot be."""
+        self.url = url if "://" in url else f"sqlite:///{url}"
+        try:
+            parsed = make_url(self.url)
+        except sa.exc.ArgumentError:
+            raise StoreError(f"{url!r} is not a database URL; sqlite:///studies.db would be one.") from None
+        self.place = parsed.database or "memory" if parsed.drivername == "sqlite" else parsed.render_as_string()
+        try:
+            if parsed.drivername.startswith("sqlite") and parsed.database not in (None, "", ":memory:"):
+                Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+            self._engine = sa.create_engine(self.url, json_serializer=None)
+        except OSError as error:
+            raise StoreError(f"The folder for the studies of {self.place} cannot be made: {error.strerror}.") from None
+        except (sa.exc.NoSuchModuleError, ImportError) as error:
+            raise StoreError(f"No driver for the database {url!r} is installed: {error}.") from None
+        if parsed.drivername.startswith("sqlite"):
+            event.listen(self._engine, "connect", _set_pragmas)
+        with self._errors():
+            self._prepare()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def create(self, study: StudyRow) -> None:
+        """StoreError when the name is taken."""
+        values = {
+            "decisions": None if study.decisions is None else json.dumps(study.decisions),
+            "request": json.dumps(dict(study.request)),
+            **{name: getattr(study, name) for name in _PLAIN_COLUMNS},
+        }
+        with self._errors():
+            try:
+                with self._engine.begin() as connection:
+                    connection.execute(_STUDIES.insert().values(values))
+            except sa.exc.IntegrityError:
+                raise StoreError(
+                    f"{self.place} already holds a study {study.name!r}: resume it, or choose another name."
+                ) from None
+
+    def study(self, name: str) -> StudyRow:
+        """StoreError when there is no such study; the message lists those that there are."""
+        for study in self.studies(name):
+            return study
+        known = ", ".join(study.name for study in self.studies()) or "none yet"
+        raise StoreError(f"{self.place} holds no study {name!r}. Its studies: {known}.")
+
+    def studies(self, name: str | None = None) -> list[StudyRow]:
+        """All studies, oldest first (or only the one of that name)."""
+        count = sa.select(sa.func.count()).where(_TRIALS.c.study_id == _STUDIES.c.id).scalar_subquery()
+        query = sa.select(_STUDIES, count.label("trials")).order_by(_STUDIES.c.id)
+        if name is not None:
+            query = query.where(_STUDIES.c.name == name)
+        with self._errors(), self._engine.connect() as connection:
+            return [_study_row(row) for row in connection.execute(query).mappings()]
+
+    def append(self, name: str, trials: Sequence[TrialRow], **changes: Any) -> None:
+        """Write finished trials and the study's changed columns (status, outcome, bound, elapsed_s, budget) in one
+        transaction: when this returns, they survive the death of this process."""
+        with self._errors(), self._engine.begin() as connection:
+            study_id = connection.execute(sa.select(_STUDIES.c.id).where(_STUDIES.c.name == name)).scalar_one()
+            if trials:
+                rows = [
+                    {
+                        "study_id": study_id,
+                        "number": trial.number,
+                        "candidate": trial.candidate,
+                        "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
+                        "failure": trial.failure,
+                        "elapsed_s": trial.elapsed_s,
+                    }
+                    for trial in trials
+                ]
+                connection.execute(_TRIALS.insert(), rows)
+            if changes:
+                connection.execute(_STUDIES.update().where(_STUDIES.c.id == study_id).values(changes))
+
+    def trials(self, name: str) -> Iterator[TrialRow]:
+        """All trials of a study, by number."""
+        query = sa.select(_TRIALS).join(_STUDIES).where(_STUDIES.c.name == name).order_by(_TRIALS.c.number)
+        with self._errors(), self._engine.connect() as connection:
+            for row in connection.execute(query):
+                yield TrialRow(row.number, row.candidate, json.loads(row.metrics), row.failure, row.elapsed_s)
+
+    def delete(self, name: str) -> None:
+        """Remove a study and its trials. StoreError when there is no such study."""
+        self.study(name)
+        with self._errors(), self._engine.begin() as connection:
+            study_id = connection.execute(sa.select(_STUDIES.c.id).where(_STUDIES.c.name == name)).scalar_one()
+            connection.execute(_TRIALS.delete().where(_TRIALS.c.study_id == study_id))
+            connection.execute(_STUDIES.delete().where(_STUDIES.c.id == study_id))
+
+    def _prepare(self) -> None:
+        with self._engine.begin() as connection:
+            if not sa.inspect(connection).has_table(_META.name):
+                _TABLES.create_all(connection)
+                connection.execute(_META.insert().values(schema_version=SCHEMA_VERSION))
+                return
+            version = connection.execute(sa.select(_META.c.schema_version)).scalar_one_or_none()
+        if version != SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.place} holds studies of schema version {version}, and this kilotune reads version "
+                f"{SCHEMA_VERSION}: use another --storage, or the kilotune that wrote them."
+            )
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sa.exc.DBAPIError as error:
+            raise StoreError(_sentence(self.place, str(error.orig))) from error
+
+
+_PLAIN_COLUMNS = (
+    *("name", "space", "fingerprint", "strategy", "seed", "budget"),
+    *("status", "outcome", "bound", "elapsed_s", "created"),
+)
+
+
+def _study_row(row: Mapping[Any, Any]) -> StudyRow:
+    return StudyRow(
+        decisions=None if row["decisions"] is None else json.loads(row["decisions"]),
+        request=json.loads(row["request"]),
+        trials=row["trials"],
+        **{name: row[name] for name in _PLAIN_COLUMNS},
+    )
+
+
+def _set_pragmas(connection: Any, _record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA busy_timeout=10000")
+    # Readers do not block the writer, and with NORMAL a commit needs no fsync, yet outlives its process.
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=NORMAL")
+    cursor.close()
+
+
+def _plain_number(value: Any) -> Any:
+    if hasattr(value, "item"):  # a NumPy scalar
+        return value.item()
+    raise TypeError(f"a metric must be a number, not {value!r}")
+
+
+def _sentence(place: str, reason: str) -> str:
+    """What the user can do about the database's own words."""
+    lower = reason.lower()
+    if "not a database" in lower or "malformed" in lower:
+        return f"{place} is not a study database, or it is damaged ({reason}): move it away, or use another --storage."
+    if "unable to open" in lower:
+        return f"{place} cannot be opened or created ({reason}): does its folder exist, and may you write there?"
+    if "readonly" in lower or "read-only" in lower:
+        return f"{place} may not be written ({reason}): change its permissions, or use another --storage."
+    if "locked" in lower:
+        return f"{place} is locked by another process ({reason}): wait for it, or use another --storage."
+    if "unique" in lower:
+        return f"{place} already has these trials ({reason}): another process is working on this study."
+    if "full" in lower:
+        return f"There is no room left for {place} ({reason}): free some, then resume the study."
+    return f"The study database {place} failed: {reason}."

@@ -1,0 +1,74 @@
+"""Alternate between a constraint-programming model and measurements.
+
+Where the model knows the objective exactly, the first solution is the answer and its bound the proof. Where the
+objective is only known by measuring, the model carries a surrogate fitted to the trials so far: solve, measure the
+best few, refit (as sequential model-based optimisation does, with a solver in place of an acquisition sampler).
+"""
+
+from __future__ import annotations
+
+import math
+
+from kilotune.search.front import Rank, Ranking
+from kilotune.search.space import Assignment, HasModel, Space, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
+
+CANDIDATES_PER_ROUND = 8
+FIRST_SOLVE_S = 1.0
+LONGEST_SOLVE_S = 30.0
+SHORTEST_SOLVE_S = 0.05
+SOLVES_IN_VAIN = 8
+
+
+class ModelSearch:
+    """ValueError for a space without a model."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        if not isinstance(space, HasModel):
+            raise ValueError(f"Strategy 'cp' needs a constraint model, and the space {space.name!r} has none.")
+        self.bound = UNKNOWN_BOUND
+        self._space: HasModel = space
+        self._seed = seed
+        self._ranking = Ranking.of(space)
+        self._best: Rank = (math.inf,) * (1 + len(space.objectives))
+        self._seconds_left = math.inf
+
+    def allow(self, seconds: float) -> None:
+        self._seconds_left = seconds
+
+    def steps(self) -> Steps:
+        trials: list[Trial] = []
+        excluded: dict[int, Assignment] = {}
+        solve_s, in_vain = FIRST_SOLVE_S, 0
+        for round_number in range(1 << 30):
+            seconds = max(SHORTEST_SOLVE_S, min(solve_s, self._seconds_left))
+            model = self._space.model(trials)
+            answer = model.solve(CANDIDATES_PER_ROUND, list(excluded.values()), self._seed + round_number, seconds)
+            if answer.candidates:
+                new = yield list(answer.candidates)
+            else:
+                new = []
+            before = self._best
+            for trial in new:
+                if trial.number not in excluded:
+                    excluded[trial.number] = trial.assignment
+                    trials.append(trial)
+                self._best = min(self._best, self._ranking.rank(trial.measurement))
+            if answer.exhausted:
+                self.bound = max(self.bound, self._best_loss())
+                return Outcome.PROVED
+            # Read as a bound on what is left, or on everything: this holds for both.
+            self.bound = max(self.bound, min(answer.bound, self._best_loss()))
+            improved = self._best < before
+            if self._best_loss() <= answer.bound and (len(self._best) == 2 or not improved) and self._best[0] == 0.0:
+                return Outcome.PROVED
+            in_vain = 0 if new else in_vain + 1
+            if not improved:  # more time for the solver is what may still close the gap
+                solve_s = min(2 * solve_s, LONGEST_SOLVE_S)
+            if in_vain == SOLVES_IN_VAIN:
+                return Outcome.STALLED
+            yield []
+        return None
+
+    def _best_loss(self) -> float:
+        return self._best[1] if self._best[0] == 0.0 else math.inf

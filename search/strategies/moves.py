@@ -1,0 +1,49 @@
+"""Small changes of a candidate: another answer to one decision, or to a few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kilotune.search.candidates import decisions_of, follow
+from kilotune.search.space import Assignment, FlatSpace, Option, Space
+
+Move = tuple[str, Option]
+"""Answer this decision with this option."""
+
+
+class Moves:
+    """The neighbourhood of candidates. After a change in a tree, the decisions below keep their answers where these
+    are still asked for and still offered, and else take the first option."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._flat = isinstance(space, FlatSpace)
+
+    def of(self, candidate: Assignment) -> list[Move]:
+        """All single-decision changes, in the order of the decisions."""
+        return [
+            (decision.name, option)
+            for decision in decisions_of(self._space, candidate)
+            for option in decision.options
+            if option != candidate[decision.name]
+        ]
+
+    def apply(self, candidate: Assignment, changes: Mapping[str, Option]) -> dict[str, Option]:
+        """The candidate with some decisions answered otherwise."""
+        if self._flat:
+            return {**candidate, **changes}
+        return follow(self._space, candidate, changes)
+
+    def kick(self, candidate: Assignment, changes: int, rng: np.random.Generator) -> dict[str, Option]:
+        """`changes` random decisions answered otherwise, at random."""
+        open_decisions = [d for d in decisions_of(self._space, candidate) if len(d.options) > 1]
+        if not open_decisions:
+            return dict(candidate)
+        chosen = rng.choice(len(open_decisions), size=min(changes, len(open_decisions)), replace=False)
+        answers: dict[str, Option] = {}
+        for i in chosen:
+            others = [o for o in open_decisions[i].options if o != candidate[open_decisions[i].name]]
+            answers[open_decisions[i].name] = others[int(rng.integers(len(others)))]
+        return self.apply(candidate, answers)

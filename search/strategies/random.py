@@ -1,0 +1,76 @@
+"""Uniform random candidates, none twice: the honest baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from kilotune.search.candidates import count_candidates, random_candidate
+from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.space import Assignment, FlatSpace, Option, Space, State
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
+
+BATCH = 64
+ENUMERABLE = 1 << 16  # up to so many candidates are shuffled, more are drawn
+DRAWS_PER_CANDIDATE = 200
+
+
+class RandomSearch:
+    """Shuffles a small space and draws from a large one."""
+
+    bound = UNKNOWN_BOUND
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space, self._seed = space, seed
+
+    def steps(self) -> Steps:
+        size = count_candidates(self._space)
+        if size is not None and size <= ENUMERABLE:
+            return self._shuffled()
+        return self._drawn()
+
+    def _shuffled(self) -> Steps:
+        everything = list(all_candidates(self._space))
+        order = np.random.default_rng(self._seed).permutation(len(everything))
+        for start in range(0, len(everything), BATCH):
+            yield [everything[i] for i in order[start : start + BATCH]]
+        return Outcome.EXHAUSTED
+
+    def _drawn(self) -> Steps:
+        encode = encoding_of(self._space).key
+        seen: set[Key] = set()
+        while True:
+            rng = batch_generator(self._seed, len(seen))
+            batch: list[Assignment] = []
+            for _ in range(BATCH * DRAWS_PER_CANDIDATE):
+                candidate = random_candidate(self._space, rng)
+                key = encode(candidate)
+                if key not in seen:
+                    seen.add(key)
+                    batch.append(candidate)
+                    if len(batch) == BATCH:
+                        break
+            if len(batch) < BATCH:  # hardly any new ones are left to draw: a small space that does not know its size
+                everything = list(islice(all_candidates(self._space), ENUMERABLE + 1))
+                batch += [candidate for candidate in everything if encode(candidate) not in seen]
+                yield batch
+                return Outcome.EXHAUSTED if len(everything) <= ENUMERABLE else Outcome.STALLED
+            yield batch
+
+
+def all_candidates(space: Space) -> Iterator[dict[str, Option]]:
+    """Every candidate once, depth first."""
+    if isinstance(space, FlatSpace):
+        counts = [len(d.options) for d in space.decisions]
+        for indices in np.ndindex(*counts):
+            yield {d.name: d.options[i] for d, i in zip(space.decisions, indices, strict=True)}
+        return
+    stack: list[State] = [space.start()]
+    while stack:
+        state = stack.pop()
+        if state.decision is None:
+            yield dict(state.assignment)
+        else:
+            stack.extend(state.take(option) for option in reversed(state.decision.options))

@@ -1,0 +1,159 @@
+"""What picks candidates: the Strategy protocol, straight-line search code as a Strategy, and strategies by name."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import math
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from kilotune.search.space import Assignment, Space, Trial
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Outcome(enum.Enum):
+    """How a strategy ended by itself."""
+
+    PROVED = "proved"  # no candidate can be better than the best one found (or none is feasible)
+    EXHAUSTED = "exhausted"  # every candidate has been measured
+    FINISHED = "finished"  # a procedure came to its end; nothing is claimed
+    STALLED = "stalled"  # it proposes nothing but what it has seen
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """Picks candidates. The engine owns the loop, the clock, the cache and the store."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """None: it goes on."""
+
+    @property
+    def bound(self) -> float:
+        """A loss of the first objective that no feasible candidate can beat; -inf if unknown."""
+
+    def propose(self, count: int) -> list[Assignment]:
+        """At most `count` candidates. None of them, with `outcome` still None: it is waiting for trials that it
+        proposed, or thinking; the engine looks at its clock and asks again."""
+
+    def learn(self, trials: Sequence[Trial]) -> None:
+        """Finished (also failed) trials, one for each proposal and in the order of the proposals. A candidate
+        proposed before comes back with the number of its first trial."""
+
+
+@runtime_checkable
+class TimeAware(Protocol):
+    """Ability of a strategy or a procedure: it thinks for long (a solver), so it is told how long it may."""
+
+    def allow(self, seconds: float) -> None:
+        """What is left of the budget, before each `propose`."""
+
+
+Steps = Generator[list[Assignment], list[Trial], Outcome | None]
+"""Yields batches of candidates, is sent their trials in the same order. An empty batch lets the engine look at its
+clock. Returns the outcome, None standing for FINISHED."""
+
+
+class SteppedSearch(Protocol):
+    """Search written as straight-line code."""
+
+    @property
+    def bound(self) -> float:
+        """As `Strategy.bound`, as of the last batch that was yielded."""
+
+    def steps(self) -> Steps:
+        """The search itself. Called once."""
+
+
+class SteppedStrategy:
+    """A Strategy around straight-line code.
+
+    The code sees whole batches only, however the engine cuts them up: so neither the number of workers nor the
+    speed of the evaluations changes what it proposes.
+    """
+
+    def __init__(self, search: SteppedSearch) -> None:
+        self._search = search
+        self._allow = search.allow if isinstance(search, TimeAware) else None
+        self._steps = search.steps()
+        self._started = False
+        self._batch: list[Assignment] = []
+        self._given = 0
+        self._learnt: list[Trial] = []
+        self._outcome: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return self._outcome
+
+    @property
+    def bound(self) -> float:
+        return self._search.bound
+
+    def allow(self, seconds: float) -> None:
+        if self._allow is not None:
+            self._allow(seconds)
+
+    def propose(self, count: int) -> list[Assignment]:
+        if self._outcome is None and len(self._learnt) == len(self._batch):
+            self._advance()
+        proposals = self._batch[self._given : self._given + count]
+        self._given += len(proposals)
+        return proposals
+
+    def learn(self, trials: Sequence[Trial]) -> None:
+        self._learnt.extend(trials)
+
+    def _advance(self) -> None:
+        try:
+            self._batch = self._steps.send(self._learnt) if self._started else next(self._steps)
+        except StopIteration as end:
+            self._batch, self._outcome = [], end.value or Outcome.FINISHED
+        self._started, self._given, self._learnt = True, 0, []
+
+
+def batch_generator(seed: int, start: int) -> np.random.Generator:
+    """Random numbers for the batch whose first proposal is number `start`: they depend on nothing else."""
+    import numpy as np  # here, so that a command can list the strategies without waiting for it
+
+    return np.random.default_rng((seed, start))
+
+
+def strategy_names() -> tuple[str, ...]:
+    """All strategies, by the names that `make_strategy` takes; `optuna:SAMPLER` works besides."""
+    return tuple(_registry())
+
+
+def make_strategy(name: str, space: Space, seed: int) -> Strategy:
+    """A fresh strategy. ValueError, a sentence: no such strategy, or it does not fit the space."""
+    family, _, sampler = name.partition(":")
+    if family == "optuna" and sampler:
+        module = importlib.import_module("kilotune.search.strategies.tpe")
+        return SteppedStrategy(module.OptunaSearch(space, seed, sampler))
+    if name not in _registry():
+        known = ", ".join(strategy_names())
+        raise ValueError(f"There is no strategy {name!r}; there are {known}, and optuna:SAMPLER for Optuna's samplers.")
+    module_name, class_name = _registry()[name]
+    module = importlib.import_module(f"kilotune.search.strategies.{module_name}")
+    return SteppedStrategy(getattr(module, class_name)(space, seed))
+
+
+def _registry() -> dict[str, tuple[str, str]]:
+    # Modules by name, so that listing the strategies imports none of their libraries.
+    return {
+        "exhaustive": ("exhaustive", "ExhaustiveSearch"),
+        "greedy": ("greedy", "GreedySearch"),
+        "local": ("local", "LocalSearch"),
+        "refine": ("refine", "RefineSearch"),
+        "tpe": ("tpe", "OptunaSearch"),
+        "count_tpe": ("count_tpe", "CountSearch"),
+        "cp": ("cp", "ModelSearch"),
+        "random": ("random", "RandomSearch"),
+    }
+
+
+UNKNOWN_BOUND = -math.inf
+"""The bound of a strategy that knows none."""

@@ -1,0 +1,143 @@
+"""A model of one's own with one mistake in it at a time: one clear sentence, exit status 4, nothing written."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.experiments.cli import main
+from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.models.catalogue import model_path
+
+MODEL = "protonn-digits"
+
+
+def tune(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(list(arguments))
+    return int(end.value.code or 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a bundled model, and a place of its own for everything that is written."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KILOTUNE_STORAGE", str(tmp_path / "studies.db"))
+    shutil.copytree(model_path(MODEL), tmp_path / "mine")
+    return tmp_path / "mine"
+
+
+def edit(folder: Path, old: str, new: str) -> None:
+    program = folder / "model.sd"
+    text = program.read_text()
+    assert old in text
+    program.write_text(text.replace(old, new, 1))
+
+
+def data(folder: Path) -> np.ndarray:
+    return np.load(folder / "train.npz")["data"].astype(np.float64)
+
+
+def replace_data(folder: Path, array: np.ndarray) -> None:
+    (folder / "train.npz").unlink()
+    np.save(folder / "train.npy", array)
+
+
+def change(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray:
+    changed = array.copy()
+    changed[place] = value
+    return changed
+
+
+def with_nan(folder: Path) -> None:
+    np.save(folder / "W.npy", change(np.load(folder / "W.npy"), (0, 1), np.nan))
+
+
+MISTAKES: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
+    "parameter of the wrong shape": (
+        lambda f: np.save(f / "W.npy", np.load(f / "W.npy")[:-1]),
+        ("W.npy", "expected", "found"),
+    ),
+    "parameter file missing": (lambda f: (f / "B.npy").unlink(), ("model.sd:", "B")),
+    "NaN in the weights": (with_nan, ("W.npy", "[0, 1]", "nan")),
+    "label outside the classes": (
+        lambda f: replace_data(f, change(data(f), (7, 0), 12)),
+        ("train.npy", "row", "class", "12"),
+    ),
+    "label that is no integer": (lambda f: replace_data(f, change(data(f), (7, 0), 0.5)), ("train.npy", "0.5")),
+    "NaN in the data": (lambda f: replace_data(f, change(data(f), (3, 2), np.nan)), ("train.npy", "nan")),
+    "empty data": (lambda f: replace_data(f, data(f)[:0]), ("train.npy", "expected")),
+    "3-D data": (lambda f: replace_data(f, data(f)[:, :, None]), ("train.npy", "expected", "3")),
+    "another number of features": (lambda f: replace_data(f, data(f)[:, :-1]), ("train.npy", "expected", "found")),
+    "no data": (lambda f: (f / "train.npz").unlink(), ("train",)),
+    "no program": (lambda f: (f / "model.sd").unlink(), ("model.sd",)),
+    "syntax error": (lambda f: edit(f, "argmax(", "argmax(("), ("model.sd:", "expected", "found")),
+    "unbound name": (lambda f: edit(f, "argmax(", "argmax(nowhere + "), ("model.sd:", "nowhere")),
+    "pickled parameter": (
+        lambda f: np.save(f / "W.npy", np.array([{}], dtype=object), allow_pickle=True),
+        ("W.npy",),
+    ),
+    "parameter file of garbage": (lambda f: (f / "W.npy").write_bytes(b"no array"), ("W.npy",)),
+}
+
+
+@pytest.mark.parametrize("space", ["shiftry", "seedot"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make, said = MISTAKES[mistake]
+    make(folder)
+    status = tune("--space", space, "--input", str(folder), "--budget", "20trials", "--output", "program")
+    captured = capsys.readouterr()
+    assert status == ExitStatus.BAD_INPUT
+    assert captured.out == ""
+    message = captured.err.strip()
+    assert message.startswith("tune: ")
+    assert len(message.splitlines()) == 1, message
+    assert "Traceback" not in message
+    for words in said:
+        assert words in message
+    assert not Path("program").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--space"),
+        (("--space", "shifty"), "there are seedot, shiftry"),
+        (("--space", "shiftry", "--input", "nowhere"), "expected a folder with model.sd, or one of the bundled models"),
+        (("--space", "shiftry", "--strategy", "magic"), "There is no strategy 'magic'"),
+        (("--space", "shiftry", "--budget", "soon"), "'soon'"),
+        (("--space", "shiftry", "--limit", "flash"), "expected flash=SIZE"),
+        (("--space", "shiftry", "--limit", "disk=3KiB"), "expected flash=SIZE"),
+        (("--space", "shiftry", "--device", "due"), "there are uno"),
+        (("--space", "shiftry", "--drop", "-1"), "--drop"),
+        (("--space", "shiftry", "--nonsense"), "--nonsense"),
+        (("resume", "never"), "holds no study 'never'"),
+        (("export", "never", "--output", "x"), "holds no study 'never'"),
+        (("list", "ghosts"), "ghosts"),
+    ],
+)
+def test_bad_usage(arguments: tuple[str, ...], said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert folder.exists()
+    assert tune(*arguments) == ExitStatus.BAD_INPUT
+    message = capsys.readouterr().err.strip()
+    assert said in message
+    assert len(message.splitlines()) == 1, message
+
+
+def test_a_mistake_leaves_no_study_behind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with_nan(folder)
+    assert tune("--space", "shiftry", "--input", str(folder)) == ExitStatus.BAD_INPUT
+    capsys.readouterr()
+    assert tune("list", "studies", "--json") == ExitStatus.FEASIBLE
+    assert capsys.readouterr().out.strip() == "[]"
+
+
+def test_tracebacks_only_on_request(folder: Path) -> None:
+    with_nan(folder)
+    with pytest.raises(ValueError, match=r"W\.npy"):
+        main(["--space", "shiftry", "--input", str(folder), "--debug"])

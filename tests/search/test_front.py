@@ -1,0 +1,78 @@
+"""Fronts and incumbents against brute force."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilotune.search.front import Front, Ranking
+from kilotune.search.space import Constraint, Direction, Measurement, Objective, Trial
+
+RANKING = Ranking(
+    (Objective("a"), Objective("b", Direction.MAXIMIZE), Objective("c")),
+    (Constraint("flash", 4), Constraint("speed", 2, at_least=True)),
+)
+
+small = st.integers(0, 4).map(float)
+metrics = st.fixed_dictionaries({"a": small, "b": small, "c": small, "flash": st.integers(0, 6), "speed": small})
+measurements = st.one_of(
+    st.builds(Measurement, metrics),
+    st.just(Measurement(failure="it broke")),
+    st.just(Measurement({"a": 0.0, "flash": 0.0, "speed": 9.0})),
+    st.just(Measurement({"a": math.nan, "b": 4.0, "c": 0.0, "flash": 0.0, "speed": 9.0})),
+)
+
+
+def is_feasible(measurement: Measurement) -> bool:
+    m = measurement.metrics
+    complete = all(k in m and not math.isnan(m[k]) for k in ("a", "b", "c", "flash", "speed"))
+    return measurement.failure is None and complete and m["flash"] <= 4 and m["speed"] >= 2
+
+
+def losses(measurement: Measurement) -> tuple[float, float, float]:
+    return measurement.metrics["a"], -measurement.metrics["b"], measurement.metrics["c"]
+
+
+@given(st.lists(measurements, max_size=30).flatmap(lambda ms: st.tuples(st.just(ms), st.permutations(range(len(ms))))))
+def test_front_is_the_set_of_non_dominated_feasible_trials_in_any_order_of_arrival(
+    case: tuple[list[Measurement], list[int]],
+) -> None:
+    found, order = case
+    trials = [Trial(i, {"x": i}, m) for i, m in enumerate(found)]
+    front = Front(RANKING)
+    for i in order:
+        front.add(trials[i])
+
+    feasible = [t for t in trials if is_feasible(t.measurement)]
+    expected = set()
+    for trial in feasible:
+        mine = losses(trial.measurement)
+        others = [(losses(t.measurement), t.number) for t in feasible]
+        dominated = any(all(x <= y for x, y in zip(o, mine, strict=True)) and o != mine for o, _ in others)
+        if not dominated and trial.number == min(n for o, n in others if o == mine):
+            expected.add(trial.number)
+    assert {t.number for t in front.trials} == expected
+
+    if feasible:
+        best = min(feasible, key=lambda t: (losses(t.measurement), t.number))
+        assert front.feasible
+        assert front.best == best
+    elif trials:
+        assert not front.feasible
+        ranks = [(RANKING.rank(t.measurement), t.number) for t in trials]
+        assert front.best is not None
+        assert front.best.number == min(ranks)[1]
+    else:
+        assert front.best is None
+
+
+def test_the_nearest_candidate_is_the_one_that_exceeds_its_limits_by_the_smallest_share() -> None:
+    ranking = Ranking((Objective("a"),), (Constraint("flash", 1000), Constraint("accuracy", 0.9, at_least=True)))
+    front = Front(ranking)
+    front.add(Trial(0, {}, Measurement({"a": 1, "flash": 1000, "accuracy": 0.45})))  # half of its accuracy is missing
+    front.add(Trial(1, {}, Measurement({"a": 9, "flash": 1100, "accuracy": 0.95})))  # a tenth too much flash
+    front.add(Trial(2, {}, Measurement(failure="it broke")))
+    assert front.best is not None
+    assert front.best.number == 1
+    assert not front.feasible
+    assert front.trials == ()

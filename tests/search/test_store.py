@@ -1,0 +1,139 @@
+"""What the store keeps, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.study import Study
+from tests.search.problems import FlatProblem
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "studies.db"))
+
+
+def test_trials_come_back_as_they_were_written(store: Store) -> None:
+    store.create(StudyRow("s", "flat", "f", "local", 1, request={"budget": "2h", "device": "uno"}))
+    rows = [
+        TrialRow(0, "[1, 2]", {"loss": 0.1, "flash": 3, "nothing": float("inf")}, None, 0.5),
+        TrialRow(1, '{"ä":"b"}', {}, "It broke.", 0.75),
+    ]
+    store.append("s", rows, status="interrupted", elapsed_s=1.5, bound=-2.0)
+    assert list(store.trials("s")) == rows
+    study = store.study("s")
+    assert (study.request, study.status, study.elapsed_s, study.bound, study.trials) == (
+        {"budget": "2h", "device": "uno"},
+        "interrupted",
+        1.5,
+        -2.0,
+        2,
+    )
+
+
+def test_numpy_numbers_become_plain_ones_of_the_same_value(store: Store) -> None:
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    store.append("s", [TrialRow(0, "[]", {"a": np.float32(0.1), "b": np.int64(2**53 + 1)}, None, 0.0)])  # type: ignore[dict-item]
+    (row,) = store.trials("s")
+    assert row.metrics == {"a": float(np.float32(0.1)), "b": 2**53 + 1}
+
+
+def test_lists_studies_in_the_order_of_their_making_and_deletes_them(store: Store) -> None:
+    for name in ("b", "a", "c"):
+        store.create(StudyRow(name, "flat", "f", "local", 1))
+    store.append("a", [TrialRow(0, "[]", {}, None, 0.0)])
+    store.delete("b")
+    assert [(s.name, s.trials) for s in store.studies()] == [("a", 1), ("c", 0)]
+
+
+def test_a_name_that_is_taken_and_one_that_is_unknown(store: Store) -> None:
+    space = FlatProblem(2, 2, 1)
+    Study.create(store, "mine", space)
+    with pytest.raises(StoreError, match="already holds a study 'mine'"):
+        Study.create(store, "mine", space)
+    with pytest.raises(StoreError, match=r"no study 'yours'\. Its studies: mine"):
+        Study.resume(store, "yours", space)
+
+
+def test_an_unknown_strategy_leaves_no_study_behind(store: Store) -> None:
+    with pytest.raises(ValueError, match="no strategy 'magic'"):
+        Study.create(store, "mine", FlatProblem(2, 2, 1), "magic")
+    assert store.studies() == []
+
+
+def test_another_space_is_not_resumed(store: Store) -> None:
+    Study.create(store, "mine", FlatProblem(2, 2, 1))
+    with pytest.raises(StoreError, match="start a new study"):
+        Study.resume(store, "mine", FlatProblem(2, 2, 2))
+
+
+def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    Store(str(path)).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE kilotune_meta SET schema_version = 7")
+    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 1"):
+        Store(str(path))
+
+
+def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    path.write_text("these are my notes, " * 100)
+    with pytest.raises(StoreError, match=r"studies\.db is not a study database, or it is damaged"):
+        Store(str(path))
+    assert path.read_text().startswith("these are my notes")
+
+
+def test_a_database_damaged_in_mid_file_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    space = FlatProblem(10, 4, 1)
+    Study.create(store, "s", space, "random").run(InProcessExecutor(space), Budget(trials=2000))
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = os.urandom(len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="damaged"):
+        Study.resume(Store(str(path)), "s", space)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="folder for the studies of"):
+        Store(str(tmp_path / "file" / "studies.db"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="may you write there"):
+        Store(str(tmp_path / "studies.db"))
+
+
+def test_a_read_only_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "studies.db"
+    Store(str(path)).close()
+    store = Store(f"sqlite:///file:{path}?mode=ro&uri=true")
+    with pytest.raises(StoreError, match="may not be written"):
+        store.create(StudyRow("s", "flat", "f", "local", 1))
+
+
+@pytest.mark.parametrize(("url", "message"), [("nonsense://x", "No driver"), ("://", "not a database URL")])
+def test_a_url_that_is_none_is_refused(url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        Store(url)
+
+
+def test_a_second_process_on_the_same_study_is_told_so(store: Store) -> None:
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    store.append("s", [TrialRow(0, "[]", {}, None, 0.0)])
+    with pytest.raises(StoreError, match="another process is working on this study"):
+        store.append("s", [TrialRow(0, "[]", {}, None, 0.0)])

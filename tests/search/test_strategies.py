@@ -1,0 +1,311 @@
+"""What each strategy claims: optima are proved right, seeds repeat, good strategies beat bad ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.front import Ranking
+from kilotune.search.result import Result, Status
+from kilotune.search.space import (
+    Assignment,
+    Constraint,
+    Direction,
+    Measurement,
+    ModelAnswer,
+    Objective,
+    Procedure,
+    Space,
+    Trial,
+)
+from kilotune.search.strategies.random import all_candidates
+from kilotune.search.strategy import Outcome, make_strategy, strategy_names
+from kilotune.search.study import Study
+from tests.search.problems import FlatProblem, TreeProblem
+
+SAMPLING = ("random", "local", "count_tpe", "tpe", "optuna:NSGAIISampler")
+
+
+def search(space: Space, strategy: str, trials: float = math.inf, seed: int = 0) -> tuple[Study, Result]:
+    study = Study(space, strategy, seed)
+    return study, study.run(InProcessExecutor(space), Budget(seconds=30, trials=trials))
+
+
+def best_rank(space: Space) -> tuple[float, ...]:
+    ranking = Ranking.of(space)
+    return min(ranking.rank(m) for m in space.evaluate(list(all_candidates(space))))
+
+
+flat_problems = st.builds(
+    FlatProblem,
+    count=st.integers(1, 5),
+    options=st.integers(1, 3),
+    seed=st.integers(0, 10**6),
+    pairs=st.integers(0, 4),
+    levels=st.sampled_from([None, 1, 2]),
+    objectives=st.sampled_from(
+        [
+            (Objective("loss"),),
+            (Objective("loss"), Objective("cost")),
+            (Objective("loss"), Objective("cost", Direction.MAXIMIZE), Objective("weight")),
+        ]
+    ),
+    constraints=st.sampled_from([(), (Constraint("weight", 20),), (Constraint("cost", 0), Constraint("weight", 0.5))]),
+    bounded=st.booleans(),
+    slack=st.sampled_from([0.0, 1.0]),
+).filter(lambda problem: problem.count > 1 or not problem.pairs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(flat_problems)
+def test_exhaustive_proves_the_lexicographic_optimum_with_any_valid_bounds(space: FlatProblem) -> None:
+    study, result = search(space, "exhaustive")
+    assert result.proved
+    assert result.status is Status.FINISHED
+    assert study.front.best_rank == best_rank(space)
+    if result.feasible and result.best is not None:
+        assert result.bound == pytest.approx(result.best.measurement.metrics["loss"])
+        assert result.gap == 0.0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.builds(TreeProblem, st.integers(2, 4), st.integers(1, 3), st.integers(0, 10**6)))
+def test_exhaustive_proves_the_optimum_of_a_tree(space: TreeProblem) -> None:
+    study, result = search(space, "exhaustive")
+    assert result.proved
+    assert result.evaluations == len(list(all_candidates(space)))
+    assert study.front.best_rank == best_rank(space)
+
+
+def test_bounds_spare_exhaustive_most_candidates() -> None:
+    space = FlatProblem(7, 4, 3, pairs=3, bounded=True)
+    _, result = search(space, "exhaustive")
+    assert result.proved
+    assert result.evaluations < 0.05 * 4**7
+
+
+def test_the_bound_of_exhaustive_never_exceeds_the_optimum_and_never_sinks() -> None:
+    space = FlatProblem(6, 3, 5, pairs=6, bounded=True, slack=1.0)
+    strategy = make_strategy("exhaustive", space, 0)
+    (_, optimum) = best_rank(space)
+    bounds, number = [strategy.bound], 0
+    while strategy.outcome is None:
+        candidates = strategy.propose(5)
+        measured = zip(candidates, space.evaluate(candidates) if candidates else [], strict=True)
+        strategy.learn([Trial(number := number + 1, c, m) for c, m in measured])
+        bounds.append(strategy.bound)
+    assert bounds == sorted(bounds)
+    assert bounds[-1] == optimum
+    assert sum(math.isfinite(b) for b in bounds) > 2
+
+
+@dataclass(frozen=True)
+class Hopeless(FlatProblem):
+    """Knows that nothing is feasible."""
+
+    def bound_of(self, answers: Assignment) -> float:  # type: ignore[override]
+        return math.inf
+
+
+def test_when_nothing_is_feasible_exhaustive_proves_it_and_still_names_a_nearest_candidate() -> None:
+    _, result = search(Hopeless(3, 2, 1, constraints=(Constraint("weight", 0.5),)), "exhaustive")
+    assert result.outcome is Outcome.PROVED
+    assert not result.feasible
+    assert result.best is not None
+    assert result.front == ()
+
+
+@pytest.mark.parametrize("strategy", SAMPLING)
+@pytest.mark.parametrize(
+    "space",
+    [
+        FlatProblem(12, 4, 1, pairs=6, objectives=(Objective("loss"), Objective("cost"))),
+        FlatProblem(12, 4, 1, constraints=(Constraint("weight", 45),)),
+        TreeProblem(6, 6, 3),
+    ],
+    ids=["two objectives", "constrained", "tree"],
+)
+def test_the_same_seed_makes_the_same_trials_and_another_seed_makes_others(strategy: str, space: Space) -> None:
+    runs = [search(space, strategy, trials=60, seed=seed)[0].trials() for seed in (7, 7, 8)]
+    assert runs[0] == runs[1]
+    assert [t.assignment for t in runs[0]] != [t.assignment for t in runs[2]]
+    assert [t.number for t in runs[0]] == list(range(60))
+    assert len({tuple(t.assignment.items()) for t in runs[0]}) == 60
+
+
+@pytest.mark.parametrize("strategy", [*SAMPLING, "exhaustive"])
+def test_the_size_of_the_engines_bites_does_not_change_what_is_proposed(strategy: str) -> None:
+    space = FlatProblem(10, 3, 2, pairs=5)
+
+    def proposed(bite: int) -> list[Assignment]:
+        instance, seen = make_strategy(strategy, space, 3), list[Assignment]()
+        while len(seen) < 150:
+            candidates = instance.propose(bite)
+            measured = zip(candidates, space.evaluate(candidates) if candidates else [], strict=True)
+            instance.learn([Trial(len(seen) + i, c, m) for i, (c, m) in enumerate(measured)])
+            seen += candidates
+        return seen[:150]
+
+    assert proposed(1000) == proposed(3)
+
+
+@pytest.mark.parametrize("strategy", ["random", "local", "count_tpe", "exhaustive"])
+@pytest.mark.parametrize("space", [FlatProblem(3, 3, 1), TreeProblem(3, 3, 5)], ids=["flat", "tree"])
+def test_a_small_space_is_searched_to_its_end_without_repeats(strategy: str, space: Space) -> None:
+    study, result = search(space, strategy)
+    assert study.front.best_rank == best_rank(space)
+    assert result.evaluations == len(list(all_candidates(space)))
+    # A tree's size is not known, so only those that enumerate it can tell that they are through.
+    if strategy in ("random", "exhaustive") or isinstance(space, FlatProblem):
+        assert result.proved
+
+
+def median_loss(strategy: str, trials: int) -> float:
+    spaces = [FlatProblem(40, 4, seed, pairs=40) for seed in range(9)]
+    losses = sorted(search(space, strategy, trials, seed)[0].front.best_rank[1] for seed, space in enumerate(spaces))
+    return losses[len(losses) // 2]
+
+
+def test_on_flat_spaces_local_beats_count_tpe_which_beats_random() -> None:
+    local, count_tpe, random = (median_loss(name, 300) for name in ("local", "count_tpe", "random"))
+    assert local < count_tpe - 5 < random - 15
+
+
+def test_on_flat_spaces_count_tpe_beats_optunas_tpe() -> None:
+    space = FlatProblem(40, 4, 1, pairs=40)
+    count_tpe, tpe = (search(space, name, 200)[0].front.best_rank[1] for name in ("count_tpe", "tpe"))
+    assert count_tpe < tpe
+
+
+@pytest.mark.parametrize("strategy", ["local", "count_tpe", "tpe"])
+def test_strategies_walk_from_infeasible_to_feasible(strategy: str) -> None:
+    space = FlatProblem(20, 4, 4, constraints=(Constraint("weight", 74),))  # the first options weigh more
+    assert Ranking.of(space).violation(space.evaluate([next(all_candidates(space))])[0]) > 0
+    assert not search(space, "random", 300)[1].feasible
+    assert search(space, strategy, 300)[1].feasible
+
+
+def test_local_ends_descents_in_local_optima_and_leaves_them_again() -> None:
+    space = FlatProblem(8, 3, 11, pairs=20)
+    study, _ = search(space, "local", 2000)
+    greedy, _ = search(space, "greedy")
+    assert greedy.front.best_rank > study.front.best_rank  # the first local optimum is not the best
+    assert study.front.best_rank == best_rank(space)
+    best = greedy.front.best
+    assert best is not None
+    neighbours = [{**best.assignment, d.name: option} for d in space.decisions for option in d.options]
+    ranking = Ranking.of(space)
+    assert min(ranking.rank(m) for m in space.evaluate(neighbours)) == greedy.front.best_rank
+
+
+@dataclass(frozen=True)
+class Heuristic(FlatProblem):
+    """A space that comes with a paper's heuristic: the middle option everywhere, then the first."""
+
+    def procedure(self) -> Procedure:
+        (trial,) = yield [{d.name: 11 for d in self.decisions}]
+        assert trial.assignment["d0"] == 11
+        yield [{d.name: 10 for d in self.decisions}]
+
+
+def test_greedy_is_the_spaces_own_procedure_where_there_is_one() -> None:
+    study, result = search(Heuristic(4, 3, 1), "greedy")
+    assert [t.assignment["d3"] for t in study.trials()] == [11, 10]
+    assert result.outcome is Outcome.FINISHED
+    assert not result.proved
+
+
+def test_refine_starts_with_the_procedure_and_is_never_worse() -> None:
+    space = Heuristic(8, 12, 1)
+    study, _ = search(space, "refine", 300)
+    first = [t.assignment["d3"] for t in study.trials()[:2]]
+    assert first == [11, 10]
+    greedy, _ = search(space, "greedy")
+    assert study.front.best_rank < greedy.front.best_rank
+    plain = FlatProblem(8, 3, 1)
+    assert [t.assignment for t in search(plain, "refine", 60)[0].trials()] == [
+        t.assignment for t in search(plain, "local", 60)[0].trials()
+    ]
+
+
+@dataclass(frozen=True)
+class ExactModel:
+    """Sorts all candidates by the true loss; `offset` is how far below the optimum it bounds."""
+
+    space: Modelled
+    offset: float
+
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+        left = [c for c in all_candidates(self.space) if c not in excluded]
+        left.sort(key=lambda c: (self.space.evaluate([c])[0].metrics["loss"], str(c)))
+        bound = self.space.evaluate(left[:1])[0].metrics["loss"] - self.offset if left else math.inf
+        return ModelAnswer(tuple(left[:count]), bound, exhausted=not left)
+
+
+@dataclass(frozen=True)
+class Modelled(FlatProblem):
+    """A space with a model whose bound is exact or loose."""
+
+    offset: float = 0.0
+
+    def model(self, trials: Sequence[Trial]) -> ExactModel:
+        return ExactModel(self, self.offset)
+
+
+@pytest.mark.parametrize(("offset", "most"), [(0.0, 8), (100.0, 27)])
+def test_cp_proves_the_optimum_by_the_models_bound_or_when_no_candidate_is_left(offset: float, most: int) -> None:
+    space = Modelled(3, 3, 5, pairs=2, offset=offset)
+    study, result = search(space, "cp")
+    assert result.proved
+    assert result.evaluations == most
+    assert study.front.best_rank == best_rank(space)
+
+
+def test_cp_refuses_a_space_without_a_model() -> None:
+    with pytest.raises(ValueError, match="'flat' has none"):
+        make_strategy("cp", FlatProblem(2, 2, 1), 0)
+
+
+def test_an_unknown_strategy_is_refused_with_the_names_of_the_others() -> None:
+    with pytest.raises(ValueError, match="'magic'") as refusal:
+        make_strategy("magic", FlatProblem(2, 2, 1), 0)
+    assert all(name in str(refusal.value) for name in strategy_names())
+
+
+@pytest.mark.parametrize(("name", "message"), [("Nope", "no sampler"), ("GridSampler", "from a seed alone")])
+def test_an_optuna_sampler_that_cannot_be_had_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_strategy(f"optuna:{name}", FlatProblem(2, 2, 1), 0)
+
+
+def test_tpe_forgets_old_trials_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kilotune.search.strategies.tpe.LONGEST_HISTORY", 40)
+    monkeypatch.setattr("kilotune.search.strategies.tpe.SHORTENED_HISTORY", 20)
+    space = replace(FlatProblem(6, 4, 1), constraints=(Constraint("weight", 33),))
+    study, result = search(space, "tpe", 120)
+    assert result.evaluations == 120
+    assert study.front.best_rank < search(space, "random", 120)[0].front.best_rank
+
+
+def test_a_candidate_that_fails_is_a_trial_and_the_search_goes_on() -> None:
+    @dataclass(frozen=True)
+    class Fragile(FlatProblem):
+        def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+            if any(c["d0"] == 11 for c in batch):
+                raise RuntimeError("boom")
+            return super().evaluate(batch)
+
+    space = Fragile(3, 3, 1)
+    for strategy in ("exhaustive", "local", "count_tpe", "tpe", "random"):
+        study, _ = search(space, strategy, trials=27)
+        failed = [t for t in study.trials() if t.measurement.failure]
+        assert {t.assignment["d0"] for t in failed} == {11}
+        assert failed[0].measurement.failure == "The evaluation raised RuntimeError: boom"
+        assert study.front.feasible

@@ -1,0 +1,232 @@
+"""The engine keeps its budgets, measures nothing twice, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.result import Progress, Status
+from kilotune.search.space import Assignment, Objective, Space, Trial
+from kilotune.search.store import Store
+from kilotune.search.strategy import Outcome
+from kilotune.search.study import Study
+from tests.search.killed_study import SPACE as KILLED_SPACE
+from tests.search.problems import FlatProblem, TreeProblem
+
+ROOT = Path(__file__).parents[2]
+
+
+class Scripted:
+    """Proposes what it is told to, and notes what it learns."""
+
+    outcome: Outcome | None = None
+    bound = -math.inf
+
+    def __init__(self, batches: Sequence[Sequence[Assignment]], for_ever: bool = False) -> None:
+        self._batches, self._for_ever = list(batches), for_ever
+        self.learnt: list[Trial] = []
+
+    def propose(self, count: int) -> list[Assignment]:
+        if not self._batches:
+            self.outcome = Outcome.FINISHED
+            return []
+        return list(self._batches[0] if self._for_ever else self._batches.pop(0))
+
+    def learn(self, trials: Sequence[Trial]) -> None:
+        self.learnt += trials
+
+
+class CountingExecutor(InProcessExecutor):
+    """Remembers what was measured."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(space)
+        self.measured: list[Assignment] = []
+
+    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
+        self.measured += chunk
+        super().submit(ticket, chunk)
+
+
+def test_a_duplicate_is_answered_from_what_is_known_and_costs_no_trial() -> None:
+    space = FlatProblem(2, 3, 1)
+    a, b, c = ({"d0": 10, "d1": 10}, {"d0": 11, "d1": 10}, {"d0": 12, "d1": 10})
+    strategy = Scripted([[a, b, a], [b, c], [a]])
+    executor = CountingExecutor(space)
+    study = Study(space, factory=lambda _space, _seed: strategy)
+    result = study.run(executor, Budget(trials=4))
+    assert executor.measured == [a, b, c]
+    assert [t.number for t in strategy.learnt] == [0, 1, 0, 1, 2, 0]
+    assert [t.assignment for t in strategy.learnt] == [a, b, a, b, c, a]
+    assert strategy.learnt[0].measurement == strategy.learnt[2].measurement
+    assert (result.evaluations, result.status) == (3, Status.FINISHED)
+
+
+def test_a_strategy_that_only_repeats_itself_does_not_run_for_ever() -> None:
+    space = FlatProblem(2, 3, 1)
+    strategy = Scripted([[{"d0": 10, "d1": 10}]], for_ever=True)
+    result = Study(space, factory=lambda _space, _seed: strategy).run(InProcessExecutor(space))
+    assert (result.outcome, result.evaluations, result.proved) == (Outcome.STALLED, 1, False)
+
+
+def test_a_study_that_has_seen_every_candidate_says_so() -> None:
+    space = FlatProblem(3, 2, 1)
+    study = Study(space, "local")
+    result = study.run(InProcessExecutor(space))
+    assert (result.outcome, result.evaluations, result.proved) == (Outcome.EXHAUSTED, 8, True)
+
+
+@pytest.mark.parametrize("trials", [1, 7, 64, 65, 500])
+@pytest.mark.parametrize("strategy", ["random", "local", "count_tpe"])
+def test_a_budget_of_trials_is_kept_to_the_trial(strategy: str, trials: int) -> None:
+    space = FlatProblem(20, 4, 1)
+    result = Study(space, strategy).run(InProcessExecutor(space), Budget(trials=trials))
+    assert (result.evaluations, result.status) == (trials, Status.BUDGET_SPENT)
+
+
+@pytest.mark.parametrize(("sleep_s", "strategy"), [(0.0, "local"), (0.01, "random"), (0.15, "count_tpe")])
+def test_a_budget_of_time_is_kept_to_less_than_a_second(sleep_s: float, strategy: str) -> None:
+    space = FlatProblem(20, 4, 1, sleep_s=sleep_s)
+    start = time.monotonic()
+    result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=0.6))
+    assert 0.6 <= time.monotonic() - start < 1.6
+    assert result.status is Status.BUDGET_SPENT
+    assert result.evaluations >= 3
+
+
+def test_a_search_that_finds_nothing_to_measure_still_looks_at_the_clock() -> None:
+    class Endless(FlatProblem):
+        def bound_of(self, answers: Assignment) -> float:  # type: ignore[override]
+            return math.inf if len(answers) == self.count else -math.inf
+
+    space = Endless(40, 2, 1)
+    start = time.monotonic()
+    result = Study(space, "exhaustive").run(InProcessExecutor(space), Budget(seconds=0.3))
+    assert time.monotonic() - start < 1.3
+    assert result.status is Status.BUDGET_SPENT
+
+
+def test_a_run_ends_when_the_best_trial_meets_the_bound() -> None:
+    space = FlatProblem(6, 3, 1, bounded=True)
+    optimum = space.start().bound()
+    exact = FlatProblem(6, 3, 1, bounded=False)
+    object.__setattr__(exact, "bound_of", lambda answers: optimum + 2e-8)
+    study = Study(exact, "local")
+    result = study.run(InProcessExecutor(exact), Budget(seconds=10))
+    assert (result.outcome, result.proved) == (Outcome.PROVED, True)
+    assert result.evaluations < 3**6
+
+
+def test_a_bound_is_reported_in_the_unit_of_the_metric() -> None:
+    space = TreeProblem(4, 3, 2)
+    study = Study(space, "exhaustive")
+    result = study.run(InProcessExecutor(space))
+    assert result.best is not None
+    assert result.bound == result.best.measurement.metrics["gain"]
+
+
+@pytest.mark.parametrize("strategy", ["random", "local", "count_tpe", "tpe", "exhaustive"])
+@pytest.mark.parametrize(
+    "space",
+    [FlatProblem(10, 4, 2, pairs=5, objectives=(Objective("loss"), Objective("cost"))), TreeProblem(7, 5, 3)],
+    ids=["flat", "tree"],
+)
+def test_a_resumed_study_has_the_trials_of_one_that_never_stopped(tmp_path: Path, strategy: str, space: Space) -> None:
+    whole = Study(space, strategy, 3)
+    whole.run(InProcessExecutor(space), Budget(trials=130))
+
+    store = Store(str(tmp_path / "studies.db"))
+    Study.create(store, "cut", space, strategy, 3).run(InProcessExecutor(space), Budget(trials=37))
+    for _ in range(3):
+        cut = Study.resume(store, "cut", space)
+        executor = CountingExecutor(space)
+        result = cut.run(executor, Budget(trials=31))
+        assert len(executor.measured) == result.new_evaluations == 31
+    assert cut.trials() == whole.trials()
+    assert cut.front.trials == whole.front.trials
+    assert Study.resume(store, "cut", space).trials() == whole.trials()
+
+
+def test_resuming_finds_trials_that_are_missing_in_between(tmp_path: Path) -> None:
+    """Parallel workers finish out of order, so a kill may leave trial 9 without trial 8."""
+    space = FlatProblem(10, 4, 2, pairs=5)
+    whole = Study(space, "local", 3)
+    whole.run(InProcessExecutor(space), Budget(trials=100))
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    Study.create(store, "holes", space, "local", 3).run(InProcessExecutor(space), Budget(trials=60))
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM trials WHERE number IN (8, 20, 21, 58)")
+    cut = Study.resume(store, "holes", space)
+    cut.run(InProcessExecutor(space), Budget(trials=44))
+    assert cut.trials() == whole.trials()
+
+
+@pytest.mark.parametrize("strategy", ["local", "count_tpe"])
+def test_kill_minus_nine_loses_no_reported_trial_and_the_study_goes_on_identically(
+    tmp_path: Path, strategy: str
+) -> None:
+    database = tmp_path / "studies.db"
+    command = [sys.executable, "-m", "tests.search.killed_study", str(database), strategy]
+    victim = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert victim.stdout is not None
+    reported = [int(victim.stdout.readline()) for _ in range(2)][-1]
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+
+    store = Store(str(database))
+    kept = store.study("victim").trials
+    assert kept >= reported > 0
+    resumed = Study.resume(store, "victim", KILLED_SPACE)
+    assert resumed.status is Status.RUNNING
+    result = resumed.run(InProcessExecutor(KILLED_SPACE), Budget(trials=100))
+    assert result.evaluations == kept + 100
+
+    whole = Study(KILLED_SPACE, strategy, 5)
+    whole.run(InProcessExecutor(KILLED_SPACE), Budget(trials=kept + 100))
+    assert resumed.trials() == whole.trials()
+
+
+def test_ctrl_c_stops_after_the_chunk_and_the_study_can_be_resumed(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "studies.db"))
+    space = FlatProblem(12, 4, 1, sleep_s=0.01)
+    study = Study.create(store, "s", space, "random")
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    before = signal.getsignal(signal.SIGINT)
+    start = time.monotonic()
+    result = study.run(InProcessExecutor(space), Budget(seconds=20))
+    assert time.monotonic() - start < 1.5
+    assert signal.getsignal(signal.SIGINT) is before
+    assert result.status is Status.INTERRUPTED
+    row = store.study("s")
+    assert (row.status, row.trials) == ("interrupted", result.evaluations)
+    assert Study.resume(store, "s", space).run(InProcessExecutor(space), Budget(trials=5)).new_evaluations == 5
+
+
+def test_progress_tells_incumbent_bound_gap_rate_and_what_is_left() -> None:
+    space = FlatProblem(12, 4, 1, pairs=3, bounded=True, sleep_s=0.001)
+    seen: list[Progress] = []
+    Study(space, "random").run(InProcessExecutor(space), Budget(1.2, 10**6), on_progress=seen.append)
+    assert len(seen) >= 2
+    last = seen[-1]
+    assert last.incumbent is not None
+    best = last.incumbent.measurement.metrics["loss"]
+    assert last.bound == pytest.approx(space.start().bound())
+    assert last.bound is not None
+    assert last.gap == pytest.approx((best - last.bound) / abs(best))
+    assert last.trials_per_s == pytest.approx(last.new_trials / last.elapsed_s)
+    assert last.trials_left == 10**6 - last.new_trials
+    assert [p.seconds_left for p in seen] == sorted((p.seconds_left for p in seen), reverse=True)
+    assert [p.trials for p in seen] == sorted(p.trials for p in seen)

@@ -1,0 +1,110 @@
+"""The CP-SAT model and the state bounds count what the evaluator counts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kilotune.search.space import Assignment, Trial
+from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace, ShiftryState
+from kilotune.spaces.shiftry.surrogate import fit_surrogate
+
+from .small_network import small_network
+
+TASK = small_network()
+SPACE = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0))
+
+
+def random_candidates(space: ShiftrySpace, count: int, seed: int) -> list[Assignment]:
+    rng = np.random.default_rng(seed)
+    return [{d.name: d.options[rng.integers(len(d.options))] for d in space.decisions} for _ in range(count)]
+
+
+def trials_of(space: ShiftrySpace, candidates: list[Assignment]) -> list[Trial]:
+    return [Trial(i, c, m) for i, (c, m) in enumerate(zip(candidates, space.evaluate(candidates), strict=True))]
+
+
+def test_the_hidden_state_and_every_temporary_can_be_demoted() -> None:
+    names = {d.name for d in SPACE.decisions}
+    assert names == {"X", "W", "U", "B", "F", "a", "b", "c", "d", "H", "e", "scores"}
+    (measured,) = SPACE.evaluate([{d.name: next(o for o in d.options if "int8" in str(o)) for d in SPACE.decisions}])
+    assert measured.metrics["demoted"] == len(names)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 12), st.booleans())
+def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool) -> None:
+    options = ShiftryOptions(flash_limit_bytes=150, ram_limit_bytes=30) if limited else ShiftryOptions()
+    space = ShiftrySpace(TASK, options)
+    candidates = random_candidates(space, 30, seed)
+    state: ShiftryState = space.start()
+    for decision in space.decisions[:decided]:
+        state = state.take(candidates[0][decision.name])
+    completions = [{**candidate, **state.assignment} for candidate in candidates]
+    bound = state.bound()
+    for measurement in space.evaluate(completions):
+        feasible = all(c.violation(measurement.metrics) == 0 for c in space.constraints)
+        if bound == math.inf:
+            assert not feasible
+        else:
+            assert space.objectives[0].loss(measurement.metrics) >= bound
+
+
+def test_bounds_grow_along_a_path() -> None:
+    state = SPACE.start()
+    before = state.bound()
+    for decision in SPACE.decisions:
+        state = state.take(decision.options[0])
+        assert state.bound() >= before
+        before = state.bound()
+    (measured,) = SPACE.evaluate([state.assignment])
+    assert before <= measured.metrics["memory_bytes"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_model_knows_the_memory_of_every_candidate(seed: int) -> None:
+    """Excluding nothing but one candidate's memory: with limits just at, and just below it, the model (dis)allows it."""
+    (candidate,) = random_candidates(SPACE, 1, seed)
+    metrics = SPACE.evaluate([candidate])[0].metrics
+    for slack, allowed in ((0, True), (-1, False)):
+        limits = ShiftryOptions(
+            flash_limit_bytes=int(metrics["flash_bytes"]) + slack, ram_limit_bytes=int(metrics["ram_bytes"])
+        )
+        space = ShiftrySpace(TASK, limits)
+        answer = space.model([]).solve(5, [], seed, 5.0)
+        assert not (allowed and answer.exhausted)
+        measured = space.evaluate(list(answer.candidates))
+        feasible = [all(c.violation(m.metrics) == 0 for c in space.constraints) for m in measured]
+        assert feasible == ([False] if answer.exhausted else [True] * len(feasible))  # exhausted: the nearest is shown
+
+
+def test_the_models_bound_is_the_least_memory() -> None:
+    least = {d.name: next(o for o in d.options if "int8" in str(o)) for d in SPACE.decisions}
+    answer = SPACE.model([]).solve(3, [], 0, 5.0)
+    assert answer.bound == SPACE.evaluate([least])[0].metrics["memory_bytes"] == SPACE.start().bound()
+
+
+def test_excluded_candidates_do_not_come_back() -> None:
+    first = SPACE.model([]).solve(4, [], 0, 5.0).candidates
+    again = SPACE.model([]).solve(4, list(first), 0, 5.0).candidates
+    assert len(first) == len(again) == 4
+    assert not [candidate for candidate in again if candidate in first]
+
+
+def test_the_surrogate_learns_which_option_overflows() -> None:
+    trials = trials_of(SPACE, random_candidates(SPACE, 300, 7))
+    surrogate = fit_surrogate(SPACE.decisions, trials, "disagreements", 1.0)
+    predicted = [
+        surrogate.offset
+        + sum(costs[t.assignment[d.name]] for d, costs in zip(SPACE.decisions, surrogate.costs, strict=True))
+        for t in trials
+    ]
+    measured = [math.log1p(t.measurement.metrics["disagreements"]) for t in trials]
+    assert np.corrcoef(predicted, measured)[0, 1] > 0.6
+    untaught = fit_surrogate(SPACE.decisions, [], "disagreements", 1.0)
+    scores = next(i for i, d in enumerate(SPACE.decisions) if d.name == "scores")
+    assert surrogate.costs[scores] != untaught.costs[scores]
