@@ -131,11 +131,11 @@ def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
     with writer.block(""):
         first = visit(context, operation.a, ["0"] * len(loops.extents), loops.strides[0])
         writer.line(f"{int_type(bits)} largest = {first.text};")
-        writer.line("int16_t label = 0;")
+        writer.line("int16_t winner = 0;")
         with writer.loops(counters_of(loops)) as counters:
             value = visit(context, operation.a, counters, loops.strides[0])
             with writer.block(f"if ({value.text} > largest)"):
                 place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(counters, steps, strict=True)) or "0"
                 writer.line(f"largest = {value.text};")
-                writer.line(f"label = (int16_t)({place});")
-        writer.line(f"{visit(context, operation.out, (), ()).text} = label;")
+                writer.line(f"winner = (int16_t)({place});")
+        writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")

@@ -272,7 +272,7 @@ _LOOPS: dict[str, Callable[[_Builder], list[ir.Statement]]] = {"sum": _sum_loop,
 
 def _statement(b: _Builder, nested: bool = True) -> list[ir.Statement]:
     builders = {**_SIMPLE, **(_LOOPS if nested else {})}
-    names = list(builders) + (["MatMul", "sum", "carry"] if nested else ["MatMul"])
+    names = list(builders) + ["MatMul", "MatMul", "Conv2D", *_LOOPS][: 5 if nested else 3]
     statements = builders[b.choose(names)](b)
     for statement in statements:
         if isinstance(statement, ir.Operation) and statement.out.variable not in b.readable:
