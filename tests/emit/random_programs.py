@@ -282,14 +282,14 @@ def _statement(b: _Builder, nested: bool = True) -> list[ir.Statement]:
 
 @st.composite
 def random_models(draw: st.DrawFn) -> RandomModel:
-    """Programs of 1 to 6 statements (loops count as one) over one input, and 6 samples that reach far out."""
+    """Programs of 2 to 7 statements (loops count as one) over one input, and 6 samples that reach far out."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     b = _Builder(draw, random)
     if draw(st.integers(0, 9)):
         given = b.variable("X", b.shape(b.pick(1, 3)), ir.Role.INPUT)
         b.readable.append(given.name)
     body: list[ir.Statement] = []
-    for _ in range(b.pick(1, 6)):
+    for _ in range(b.pick(2, 7)):
         body += _statement(b)
     kind = ir.ResultKind.REAL
     temporaries = [name for name in b.readable if b.variables[name].role is ir.Role.TEMPORARY]
