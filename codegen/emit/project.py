@@ -34,7 +34,7 @@ def write_project(directory: Path | str, source: CSource, recording: Recording, 
     `decisions`: bits and scale of each variable (anything that JSON can hold). The folder appears complete or not at
     all. Raises ValueError when the directory holds something else, or when the recording does not fit the program.
     """
-    target = Path(directory)
+    target = Path(directory).absolute()
     _refuse_foreign(target)
     _check(source.interface, recording)
     files = {
@@ -52,11 +52,22 @@ def write_project(directory: Path | str, source: CSource, recording: Recording, 
         written.mkdir()
         for name, text in files.items():
             (written / name).write_text(text, encoding="utf-8")
-        if target.exists():
-            target.rename(scratch / "old")
-        written.rename(target)
+        _replace(target, written, scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _replace(target: Path, written: Path, old: Path) -> None:
+    """Put `written` at `target`; what was there comes back when that fails."""
+    if not target.exists():
+        written.rename(target)
+        return
+    target.rename(old)
+    try:
+        written.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
 
 
 def _refuse_foreign(target: Path) -> None:
