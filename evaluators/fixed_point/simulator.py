@@ -10,7 +10,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import Step, unroll
-from kilotune.evaluators.fixed_point.native import NativeProgram, load_kernel
+from kilotune.evaluators.fixed_point.kernel import load_kernel
+from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.reference import run_reference
 
 
