@@ -10,6 +10,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import Source, Step, elements_of
 from kilotune.evaluators.fixed_point.kernel import Kernel
 from kilotune.evaluators.fixed_point.reference import evaluate_function
@@ -97,6 +98,7 @@ class NativeProgram:
         self._program = program
         self._parameters = parameters
         self._features = features
+        self._ordered = find_hazard(steps) is None
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
         self._kept: list[np.ndarray] = []  # what the C structures point to
@@ -111,8 +113,8 @@ class NativeProgram:
         self._c_program = self._describe(steps)
 
     def supports(self, batch: FixedBatch) -> bool:
-        """Whether the kernel has the widths of the batch (8 and 16 bits)."""
-        return bool((batch.bits <= 16).all())
+        """Whether the kernel has the widths of the batch (8 and 16 bits), and its order of reads and writes is right."""
+        return self._ordered and bool((batch.bits <= 16).all())
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""

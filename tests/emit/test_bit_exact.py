@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
@@ -106,3 +107,17 @@ def test_a_wrong_shift_is_seen(column: Column, tmp_path: Path) -> None:
     broken = dataclasses.replace(batch, rows=rows)
     compiled = compile_sources([emit_c(broken, model.parameters)], tmp_path)
     assert (compiled.run(0, model.features) != expected).any()
+
+
+@needs_compiler
+def test_the_kernel_leaves_overlapping_updates_to_the_definition() -> None:
+    """A vector reversed into itself: element by element the second half would read what the first has written."""
+    here = ir.Location("reverse.sd", 1, 1)
+    given_x = ir.Variable("X", (4,), ir.Role.INPUT, here)
+    held = ir.Variable("H", (4,), ir.Role.TEMPORARY, here)
+    whole = ir.whole(held)
+    backwards = dataclasses.replace(whole, strides=(-1,), offset=ir.Affine(3))
+    body = (ir.Copy(whole, here, ir.whole(given_x)), ir.Copy(whole, here, backwards))
+    program = ir.Program("reverse", (given_x, held), body, whole, ir.ResultKind.REAL)
+    model = RandomModel(program, {}, np.arange(8.0).reshape(2, 4))
+    assert_kernel_agrees(model, ShiftryLowering(program, {}).lower([[8, 8]], [[3, 3]]))
