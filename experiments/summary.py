@@ -25,7 +25,7 @@ SHOWN = (
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum."""
     problem, result = outcome.problem, outcome.result
-    console.print(f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}")
+    console.print(f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}", soft_wrap=True)
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
     columns: list[Mapping[str, float]] = []
@@ -44,7 +44,7 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)
-    console.print(conclusion(outcome))
+    console.print(conclusion(outcome), soft_wrap=True)
 
 
 def conclusion(outcome: TuneOutcome) -> str:

@@ -45,7 +45,8 @@ class Simulator:
     def description(self) -> str:
         """Which execution runs, for results and reports."""
         kernel = None if self.backend is Backend.NUMPY else load_kernel()
-        return f"C kernel ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
+        # programs of other widths run in NumPy whatever there is
+        return f"C kernel for 8 and 16 bits ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
 
     def _unrolled(self) -> tuple[Step, ...]:
         if self._steps is None:
