@@ -25,7 +25,9 @@ SHOWN = (
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum."""
     problem, result = outcome.problem, outcome.result
-    console.print(f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}", soft_wrap=True)
+    console.print(
+        f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}", soft_wrap=True
+    )
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
     columns: list[Mapping[str, float]] = []
@@ -52,7 +54,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     result = outcome.result
     leading = outcome.problem.space.objectives[0].metric
     if not result.feasible and result.proved:
-        text = "Proved: no candidate meets the constraints. The nearest is shown."
+        text = "Proved: no candidate meets the constraints. The nearest one met is shown."
     elif result.best is None:
         text = "No candidate was measured."
     elif not result.feasible:

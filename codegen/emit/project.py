@@ -35,7 +35,7 @@ def write_project(directory: Path | str, source: CSource, recording: Recording, 
     all. Raises ValueError when the directory holds something else, or when the recording does not fit the program.
     """
     target = Path(directory).absolute()
-    _refuse_foreign(target)
+    refuse_foreign(target)
     _check(source.interface, recording)
     files = {
         f"{source.name}.h": source.header,
@@ -70,7 +70,8 @@ def _replace(target: Path, written: Path, old: Path) -> None:
         raise
 
 
-def _refuse_foreign(target: Path) -> None:
+def refuse_foreign(target: Path) -> None:
+    """ValueError when `target` holds something that `write_project` would destroy."""
     if target.is_dir():
         held = sorted(path.name for path in target.iterdir())
         if held and MARK not in held:

@@ -98,7 +98,8 @@ class NativeProgram:
         self._program = program
         self._parameters = parameters
         self._features = features
-        self._ordered = find_hazard(steps) is None
+        stored = program.variable(program.result.variable).role is not ir.Role.PARAMETER
+        self._runs = stored and find_hazard(steps) is None
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
         self._kept: list[np.ndarray] = []  # what the C structures point to
@@ -114,7 +115,7 @@ class NativeProgram:
 
     def supports(self, batch: FixedBatch) -> bool:
         """Whether the kernel has the widths of the batch (8 and 16 bits), and its order of reads and writes is right."""
-        return self._ordered and bool((batch.bits <= 16).all())
+        return self._runs and bool((batch.bits <= 16).all())
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""

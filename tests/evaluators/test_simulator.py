@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kilotune.codegen import ir
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
@@ -104,3 +105,18 @@ def test_simulators_travel_without_their_caches() -> None:
     simulator = Simulator(task.program, task.parameters, task.features)
     outputs = outputs_of(simulator)
     assert np.array_equal(outputs_of(pickle.loads(pickle.dumps(simulator))), outputs)
+
+
+@pytest.mark.parametrize("name", ["W", "X"])
+def test_a_program_may_return_what_it_was_given(name: str) -> None:
+    """The kernel holds no parameters in its storage; a result that is one comes from NumPy."""
+    here = ir.Location("test", 1, 1)
+    x = ir.Variable("X", (2, 1), ir.Role.INPUT, here)
+    w = ir.Variable("W", (2, 1), ir.Role.PARAMETER, here)
+    program = ir.Program("echo", (x, w), (), ir.whole({"X": x, "W": w}[name]), ir.ResultKind.REAL)
+    features = np.array([[0.5, -0.25], [0.125, 0.75]])
+    parameters = {"W": np.array([[0.5], [-1.0]])}
+    batch = ShiftryLowering(program, {}).lower([[16, 16]], [[8, 8]])
+    outputs = Simulator(program, parameters, features).run(batch)
+    assert np.array_equal(outputs, run_reference(batch, parameters, features))
+    assert outputs[0].tolist() == ([[128, -64], [32, 192]] if name == "X" else [[128, -256]] * 2)

@@ -97,6 +97,9 @@ def test_constants_only(folder: Path) -> None:
     """With a file for X there is no input, and no data is needed."""
     np.save(folder / "X.npy", np.ones(3))
     (folder / "train.npy").unlink()
+    with pytest.raises(InputError, match="expected an input X to classify"):
+        load_bundle(folder)
+    (folder / "model.sd").write_text(PROGRAM.replace("argmax((W * X) + b)", "(W * X) + b"))
     bundle = load_bundle(folder)
     assert bundle.program.input is None
     assert bundle.train is None
