@@ -8,7 +8,7 @@ not been tried is a bound that no measurement can refute. Precision steers among
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,8 @@ from ortools.sat.python import cp_model
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.live_ranges import liveness
+from kilotune.codegen.interference import LABEL_BYTES, Meeting
+from kilotune.codegen.placement import shared_bytes
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 COST_UNITS = 1000
 """Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
-
-LABEL_BYTES = 2
 
 
 class ShiftryModel:
@@ -126,6 +125,9 @@ class _Encoding:
             d.name: sum(parse_format(str(o)).bits // 8 * literal for o, literal in chosen.items())
             for d, chosen in zip(space.decisions, self._chosen, strict=True)
         }
+        self.wide = {d.name: self.model.new_bool_var(f"wide {d.name}") for d in space.decisions}
+        for name, expression in self._bytes_of.items():
+            self.model.add(expression == self.wide[name] + 1)
         flash, ram = self._flash(space), self._ram(space)
         self.memory_bytes = flash + ram
         most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
@@ -175,11 +177,27 @@ class _Encoding:
         return used
 
     def _ram(self, space: ShiftrySpace) -> cp_model.IntVar:
-        names, live = liveness(space.task.program)
-        sizes = {name: space.task.program.variable(name).size for name in names}
+        interference = space.evaluator.footprint.placer.interference
+        sizes = interference.elements
         self._most_ram = sum(2 * size for size in sizes.values())
         peak = self.model.new_int_var(0, self._most_ram, "ram")
-        for point in np.unique(live, axis=0):
-            alive = [name for name, is_live in zip(names, point, strict=True) if is_live]
-            self.model.add(peak >= sum(sizes[n] * self._bytes_of.get(n, LABEL_BYTES) for n in alive))
+        for instant in interference.instants:
+            held = sum(sizes[n] * self._bytes_of.get(n, LABEL_BYTES) for n in sorted(instant.held))
+            self.model.add(peak >= held - sum(self._shared(meeting, sizes) for meeting in instant.meetings))
         return peak
+
+    def _shared(self, meeting: Meeting, sizes: Mapping[str, int]) -> cp_model.IntVar:
+        """Bytes that a result may have in common with its operand, which depends on both widths."""
+        most = 2 * min(sizes[meeting.result], sizes[meeting.operand])
+        shared = self.model.new_int_var(0, most, f"shared {meeting.result} {meeting.operand}")
+        for result_bytes, result_is in self._widths_of(meeting.result):
+            for operand_bytes, operand_is in self._widths_of(meeting.operand):
+                result, operand = sizes[meeting.result] * result_bytes, sizes[meeting.operand] * operand_bytes
+                limit = shared_bytes(meeting, result, operand, result_bytes, operand_bytes)
+                self.model.add(shared <= limit).only_enforce_if([*result_is, *operand_is])
+        return shared
+
+    def _widths_of(self, name: str) -> list[tuple[int, list[cp_model.LiteralT]]]:
+        """(bytes an element, literals that say so) of a temporary; labels have one width and nothing to say."""
+        wide = self.wide.get(name)
+        return [(LABEL_BYTES, [])] if wide is None else [(1, [wide.negated()]), (2, [wide])]

@@ -51,7 +51,8 @@ class ShiftryOptions:
 
     With a flash or RAM limit the aim is the best precision that fits; without one it is the least memory whose accuracy
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
-    whose precision loss is at most `permitted_loss`).
+    whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
+    operands that die (`codegen.in_place`), which the paper does not do.
     """
 
     flash_limit_bytes: int | None = None
@@ -60,6 +61,7 @@ class ShiftryOptions:
     permitted_loss: float = 0.1
     rounding: Rounding = Rounding.TOWARD_ZERO
     accumulator: Accumulator = Accumulator.DOUBLE
+    in_place: bool = True
 
     @property
     def limited(self) -> bool:
@@ -75,7 +77,7 @@ class ShiftrySpace:
     def __init__(self, task: Task, options: ShiftryOptions = ShiftryOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
         self.options = options
-        self.evaluator = FixedPointEvaluator(task, backend)
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self.decisions = tuple(_decisions(task.program, self.profile))
@@ -204,7 +206,7 @@ class ShiftryState:
         space = self.space
         bits = space.smallest_bits(self.assignment)
         flash = float(space.evaluator.footprint.flash_bytes(bits)[0]) + space.least_table_bytes
-        ram = float(space.evaluator.footprint.ram_bytes(bits)[0])
+        ram = float(space.evaluator.footprint.least_ram_bytes(bits)[0])
         for limit, least in ((space.options.flash_limit_bytes, flash), (space.options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
