@@ -60,7 +60,7 @@ def write_orders(program: ir.Program) -> dict[tuple[int, str], WriteOrder]:
     seen: set[int] = set()
     for step in unroll(program):
         operation = step.operation
-        if step.row in seen and not _moves(operation) or _keeps_apart(program, operation):
+        if (step.row in seen and not _moves(operation)) or _keeps_apart(program, operation):
             continue
         seen.add(step.row)
         for name, written, first, last in _visits(step):

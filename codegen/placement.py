@@ -2,12 +2,13 @@
 
 A greedy pass places temporaries in some order, each at the lowest aligned offset that no earlier one forbids. The first
 order, from the largest to the smallest, nearly always reaches the largest sum of sizes held together, which nothing can
-beat; where it does not, other orders are tried, and then the temporaries at the top are moved to the front of the best
-order again and again. All of it is deterministic, so that a search and the C emitted for its answer place alike.
+beat; where it does not, other orders are tried, and then single temporaries are moved in the best of them. The same
+widths are always placed alike, so that a search and the C emitted for its answer agree.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -15,7 +16,7 @@ from types import MappingProxyType
 from kilotune.codegen.interference import Interference, Meeting
 
 REPAIRS = 60
-"""Passes spent on moving temporaries forward when no order reaches the bound."""
+"""Passes with one temporary moved, when no static order reaches the bound."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ class Placer:
                 best, best_peak, best_order = offsets, peak, order
             if best_peak <= bound:
                 break
-        order, offsets = best_order, best
-        for _ in range(REPAIRS if best_peak > bound else 0):
-            order = _raise_the_top(order, offsets, sizes)
+        chance = random.Random(0)
+        for _ in range(REPAIRS if best_peak > bound and len(sizes) > 1 else 0):
+            order = _moved(best_order, best, sizes, chance)
             offsets, peak = _first_fit(order, sizes, widths, near, start)
-            if peak < best_peak:
-                best, best_peak = offsets, peak
+            if peak <= best_peak:
+                best, best_peak, best_order = offsets, peak, order
             if best_peak <= bound:
                 break
         return PlacedVariables(dict(zip(self.interference.names, best, strict=True)), max(best_peak, 0), bound)
@@ -166,10 +167,13 @@ def _first_fit(
     return offsets, peak
 
 
-def _raise_the_top(order: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The order with the temporary that reaches highest moved half way to the front."""
-    top = max(order, key=lambda i: offsets[i] + sizes[i])
-    place = order.index(top)
-    moved = [i for i in order if i != top]
-    moved.insert(place // 2 if place > 1 else 0, top)
+def _moved(order: Sequence[int], offsets: Sequence[int], sizes: Sequence[int], chance: random.Random) -> list[int]:
+    """The order with one temporary moved: forward if it is the one that reaches highest, else anywhere."""
+    moved = list(order)
+    if chance.random() < 0.5:
+        number = max(order, key=lambda i: offsets[i] + sizes[i])
+        place = moved.index(number)
+        moved.insert(chance.randrange(place) if place else 0, moved.pop(place))
+    else:
+        moved.insert(chance.randrange(len(moved)), moved.pop(chance.randrange(len(moved))))
     return moved

@@ -46,7 +46,8 @@ class CSource:
     """Emitted C. `name` is the stem of both files; `function` the entry.
 
     `ram_bytes` is the size of the one RAM array, of which variables take the first `variable_bytes` (what a search reports
-    as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are parameters and tables.
+    as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
+    parameters and tables.
     """
 
     name: str

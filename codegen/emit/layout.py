@@ -25,9 +25,7 @@ class Layout:
     pointers: list[str]
 
 
-def lay_out(
-    storage: Storage, scratches: Mapping[int, Scratch], placement: Mapping[str, int], in_place: bool
-) -> Layout:
+def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mapping[str, int], in_place: bool) -> Layout:
     """Place what `placement` does not name, check the whole, and declare it. ValueError for a placement that is wrong.
 
     Variables come first, as `codegen.placement` places them for the search too; scratch arrays fit around them.

@@ -6,7 +6,7 @@ extent of the temporaries as the emitted C places them; the input stays in the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,10 @@ WIDTHS = (8, 16, 32)
 
 MOST_REMEMBERED = 50_000
 """Placements kept for width maps that come again, as they do when a search moves scales."""
+
+
+Refine = Callable[[Placer, Mapping[str, int], PlacedVariables], PlacedVariables]
+"""From widths in bits by variable and the placement found for them to one that is at least as good."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,20 @@ def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray])
 
 
 class Footprint:
-    """Counts for one program, prepared once."""
+    """Counts for one program, prepared once.
 
-    def __init__(self, program: ir.Program, parameters: Mapping[str, FloatArray], in_place: bool = False) -> None:
+    `in_place`: results may overwrite operands that die (`codegen.in_place`). `refine` may improve each placement.
+    """
+
+    def __init__(
+        self,
+        program: ir.Program,
+        parameters: Mapping[str, FloatArray],
+        in_place: bool = False,
+        refine: Refine | None = None,
+    ) -> None:
         self.program = program
+        self._refine = refine
         self.in_place = in_place
         self.placer = Placer(find_interference(program, in_place))
         self._placed: dict[bytes, PlacedVariables] = {}
@@ -83,7 +97,9 @@ class Footprint:
         if key not in self._placed:
             if len(self._placed) >= MOST_REMEMBERED:
                 self._placed.clear()
-            self._placed[key] = self.placer.place(self._by_name(bits))
+            by_name = self._by_name(bits)
+            found = self.placer.place(by_name)
+            self._placed[key] = self._refine(self.placer, by_name, found) if self._refine else found
         return self._placed[key]
 
     def _by_name(self, bits: Ints) -> dict[str, int]:

@@ -1,8 +1,10 @@
 """Bitwidths and scales as a CP-SAT model: memory exactly, precision by a surrogate.
 
 One Boolean an option. Flash is linear in them, RAM is at least the sum of live bytes at every program point, and the
-exponential tables are charged once whoever uses them. Without limits, memory is minimised; its optimum over what has
-not been tried is a bound that no measurement can refute. Precision steers among candidates by the fitted surrogate.
+exponential tables are charged once whoever uses them. Where these sums promise what cannot be placed, the offsets join
+the model (`spaces.shiftry.placing`): widths and placement are solved together. Without limits, memory is minimised; its
+optimum over what has not been tried is a bound that no measurement can refute. Precision steers among candidates by the
+fitted surrogate.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from kilotune.codegen.interference import LABEL_BYTES, Meeting
 from kilotune.codegen.placement import shared_bytes
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.shiftry.formats import parse_format
+from kilotune.spaces.shiftry.placing import Width, add_placement
 from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 
 if TYPE_CHECKING:
@@ -57,7 +60,11 @@ class ShiftryModel:
             status = solver.solve(encoding.model)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break
-            candidates.append(encoding.read(solver))
+            found = encoding.read(solver)
+            if not encoding.places and self._overflows(found):
+                encoding.place(self._space)
+                continue
+            candidates.append(found)
             encoding.forbid(candidates[-1])
         exhausted = not candidates and status == cp_model.INFEASIBLE
         if exhausted and not excluded:
@@ -71,12 +78,26 @@ class ShiftryModel:
         solver.solve(encoding.model)
         return encoding.read(solver)
 
+    def _overflows(self, assignment: Assignment) -> bool:
+        """Whether the sums hold the RAM limit and the placement does not."""
+        limit = self._space.options.ram_limit_bytes
+        return limit is not None and self._space.placed(assignment).peak_bytes > limit
+
     def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver) -> float:
         """A bound on the memory of every candidate that is left; +inf when there is none."""
         encoding.model.minimize(encoding.memory_bytes)
         status = solver.solve(encoding.model)
         if status == cp_model.INFEASIBLE:
             return math.inf
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            placed = self._space.placed(encoding.read(solver))
+            if placed.peak_bytes > placed.bound_bytes:  # the sums promise what no placement found keeps
+                encoding.place(self._space)
+                before = solver.best_objective_bound
+                status = solver.solve(encoding.model)
+                if status == cp_model.INFEASIBLE:
+                    return math.inf
+                return float(math.ceil(max(before, solver.best_objective_bound) - 1e-6))
         return float(math.ceil(solver.best_objective_bound - 1e-6))
 
     def _aim(self, encoding: _Encoding) -> None:
@@ -102,6 +123,7 @@ class _Encoding:
     def __init__(self, space: ShiftrySpace, surrogate: Surrogate, *, limited: bool) -> None:
         self.model = cp_model.CpModel()
         self._decisions = space.decisions
+        self._limited = limited
         self._chosen = [
             {option: self.model.new_bool_var(f"{d.name}={option}") for option in d.options} for d in space.decisions
         ]
@@ -128,7 +150,9 @@ class _Encoding:
         self.wide = {d.name: self.model.new_bool_var(f"wide {d.name}") for d in space.decisions}
         for name, expression in self._bytes_of.items():
             self.model.add(expression == self.wide[name] + 1)
-        flash, ram = self._flash(space), self._ram(space)
+        flash, self._peak = self._flash(space), self._ram(space)
+        ram = self._peak
+        self.places = False
         self.memory_bytes = flash + ram
         most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
         self.memory_span = int(most) + 10 * 1024 + self._most_ram
@@ -136,6 +160,17 @@ class _Encoding:
             self.model.add(flash <= space.options.flash_limit_bytes)
         if limited and space.options.ram_limit_bytes is not None:
             self.model.add(ram <= space.options.ram_limit_bytes)
+
+    def place(self, space: ShiftrySpace) -> None:
+        """Let RAM be the extent of a placement, whose offsets join the model, rather than a bound on it."""
+        interference = space.evaluator.footprint.placer.interference
+        widths = {
+            name: Width(self.wide[name] + 1, (1, 2)) if name in self.wide else Width(LABEL_BYTES, (LABEL_BYTES,))
+            for name in interference.names
+        }
+        limit = space.options.ram_limit_bytes if self._limited else None
+        add_placement(self.model, interference, widths, self._peak, self._most_ram if limit is None else limit)
+        self.places = True
 
     def forbid(self, assignment: Assignment) -> None:
         """This candidate is not to be proposed again."""

@@ -20,6 +20,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
@@ -35,6 +36,7 @@ from kilotune.search.space import (
     Trial,
 )
 from kilotune.spaces.shiftry.formats import Format, parse_format
+from kilotune.spaces.shiftry.limit import FitLimit
 
 DEFAULT_BITS = 16
 DEMOTED_BITS = 8
@@ -77,7 +79,8 @@ class ShiftrySpace:
     def __init__(self, task: Task, options: ShiftryOptions = ShiftryOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
         self.options = options
-        self.evaluator = FixedPointEvaluator(task, backend, options.in_place)
+        refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, refine)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self.decisions = tuple(_decisions(task.program, self.profile))
@@ -160,6 +163,10 @@ class ShiftrySpace:
         from kilotune.spaces.shiftry.model import ShiftryModel
 
         return ShiftryModel(self, trials)
+
+    def placed(self, assignment: Assignment) -> PlacedVariables:
+        """Where the temporaries of a candidate lie: the placement whose extent is its `ram_bytes`."""
+        return self.evaluator.footprint.placed(self.lower([assignment]).bits[0].astype(np.int64))
 
     @cached_property
     def least_table_bytes(self) -> int:
