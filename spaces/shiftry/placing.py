@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from ortools.sat.python import cp_model
 
-from kilotune.codegen.in_place import ELEMENT_BYTES
 from kilotune.codegen.interference import Interference, Meeting
 from kilotune.codegen.placement import PlacedVariables, Placer
 
 Offsets = dict[str, cp_model.IntVar]
-ELEMENT_CHOICES = ELEMENT_BYTES[:2]
 
 FIT_EFFORT = 0.5
 """Deterministic seconds that the question whether one candidate fits may take; a repeated run answers alike."""
@@ -55,23 +53,65 @@ def add_placement(
 
 def fit(placer: Placer, bits: Mapping[str, int], limit_bytes: int) -> PlacedVariables | None:
     """A placement within a limit; None when there is none, or none is found with FIT_EFFORT."""
-    interference = placer.interference
-    model = cp_model.CpModel()
-    element_bytes = interference.element_bytes(bits)
-    widths = {name: Width(held, (held,)) for name, held in element_bytes.items()}
-    offsets = add_placement(model, interference, widths, limit_bytes, limit_bytes)
-    model.add_decision_strategy(
-        sorted(offsets.values(), key=lambda v: -interference.elements[v.name.removeprefix("offset ")]),
-        cp_model.CHOOSE_LOWEST_MIN,
-        cp_model.SELECT_MIN_VALUE,
-    )
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
+    model, offsets = _fixed_widths(placer, bits, limit_bytes, limit_bytes)
+    solver = _solver()
     solver.parameters.max_deterministic_time = FIT_EFFORT
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
+    return _read(placer, bits, solver, offsets)
+
+
+def best_placement(placer: Placer, bits: Mapping[str, int], seconds: float) -> tuple[PlacedVariables, int]:
+    """The least placement found within `seconds` of CPU time, and the bound proved: equal when it is optimal."""
+    found = placer.place(bits)
+    if found.peak_bytes <= found.bound_bytes:
+        return found, found.bound_bytes
+    model = cp_model.CpModel()
+    peak = model.new_int_var(found.bound_bytes, found.peak_bytes, "peak")
+    offsets = _constrain(model, placer, bits, peak, found.peak_bytes)
+    for name, offset in offsets.items():
+        model.add_hint(offset, found.offsets[name])
+    model.minimize(peak)
+    solver = _solver()
+    solver.parameters.max_time_in_seconds = seconds
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return found, found.bound_bytes
+    return _read(placer, bits, solver, offsets), round(solver.best_objective_bound)
+
+
+def _fixed_widths(
+    placer: Placer, bits: Mapping[str, int], peak: cp_model.LinearExprT, most: int
+) -> tuple[cp_model.CpModel, Offsets]:
+    """Larger temporaries first, each as low as it can go."""
+    model = cp_model.CpModel()
+    offsets = _constrain(model, placer, bits, peak, most)
+    elements, held = placer.interference.elements, placer.interference.element_bytes(bits)
+    order = sorted(offsets, key=lambda name: -elements[name] * held[name])
+    model.add_decision_strategy(
+        [offsets[name] for name in order], cp_model.CHOOSE_LOWEST_MIN, cp_model.SELECT_MIN_VALUE
+    )
+    return model, offsets
+
+
+def _constrain(
+    model: cp_model.CpModel, placer: Placer, bits: Mapping[str, int], peak: cp_model.LinearExprT, most: int
+) -> Offsets:
+    held = placer.interference.element_bytes(bits)
+    widths = {name: Width(element_bytes, (element_bytes,)) for name, element_bytes in held.items()}
+    return add_placement(model, placer.interference, widths, peak, most)
+
+
+def _solver() -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    return solver
+
+
+def _read(placer: Placer, bits: Mapping[str, int], solver: cp_model.CpSolver, offsets: Offsets) -> PlacedVariables:
+    held, elements = placer.interference.element_bytes(bits), placer.interference.elements
     found = {name: solver.value(offset) for name, offset in offsets.items()}
-    peak = max((o + element_bytes[n] * interference.elements[n] for n, o in found.items()), default=0)
+    peak = max((offset + held[name] * elements[name] for name, offset in found.items()), default=0)
     return PlacedVariables(found, peak, placer.bound_bytes(bits))
 
 
