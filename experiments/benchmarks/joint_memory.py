@@ -202,7 +202,18 @@ def main() -> None:
     parser.add_argument("--maps", type=int, default=1000, help="random width maps")
     parser.add_argument("--trials", type=int, default=400, help="trials of each search at one RAM limit")
     options = parser.parse_args()
-    titles = ["16: paper", "placed", "in place", "proc: paper", "placed", "in place", "joint", "train %", "proc %", "CPU s"]
+    titles = [
+        "16: paper",
+        "placed",
+        "in place",
+        "proc: paper",
+        "placed",
+        "in place",
+        "joint",
+        "train %",
+        "proc %",
+        "CPU s",
+    ]
     print("bytes of RAM; 16: all variables of 16 bits; proc: widths of the paper's procedure; * not proved least")
     print(f"{'model':<20}" + "".join(f"{title:>11}" for title in titles))
     with tempfile.TemporaryDirectory() as folder:

@@ -63,7 +63,9 @@ def source() -> str:
     lines += [f"let {name} = ({rows}, {columns}) in [-1.0, 1.0] in" for name, (rows, columns) in shapes.items()]
     lines += [f"let image = reshape(X, ({SIDE}, {SIDE}, {CHANNELS}), (1, 2)) in"]
     text = "\n".join(lines)
-    text += _sweep("rows", "rows") + _summary("r", "rowsDone") + _sweep("columns", "columns") + _summary("c", "columnsDone")
+    text += (
+        _sweep("rows", "rows") + _summary("r", "rowsDone") + _sweep("columns", "columns") + _summary("c", "columnsDone")
+    )
     text += f"\nlet all = init([1, {4 * SECOND}], 0.0) in"
     for number, part in enumerate(("rFwd", "rBwd", "cFwd", "cBwd")):
         text += f"\nlet all[0:+1][{number * SECOND}:+{SECOND}] = {part} in"
@@ -71,7 +73,7 @@ def source() -> str:
 
 
 def _shapes() -> dict[str, tuple[int, int]]:
-    shapes = {}
+    shapes: dict[str, tuple[int, int]] = {}
     for number, (given, state) in enumerate(((CHANNELS, FIRST), (FIRST, SECOND)), start=1):
         shapes |= {
             f"W{number}": (given, state),

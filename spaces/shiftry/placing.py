@@ -15,6 +15,7 @@ from kilotune.codegen.interference import Interference, Meeting
 from kilotune.codegen.placement import PlacedVariables, Placer
 
 Offsets = dict[str, cp_model.IntVar]
+Linear = cp_model.LinearExpr | int
 
 FIT_EFFORT = 0.5
 """Deterministic seconds that the question whether one candidate fits may take; a repeated run answers alike."""
@@ -24,7 +25,7 @@ FIT_EFFORT = 0.5
 class Width:
     """Bytes an element of a temporary: `expression` in the model, `choices` what it may be."""
 
-    expression: cp_model.LinearExprT
+    expression: Linear
     choices: tuple[int, ...]
 
 
@@ -32,7 +33,7 @@ def add_placement(
     model: cp_model.CpModel,
     interference: Interference,
     widths: Mapping[str, Width],
-    peak: cp_model.LinearExprT,
+    peak: Linear,
     most: int,
 ) -> Offsets:
     """Constrain `peak`, at most `most` bytes, to be the extent of some placement; the offsets, in bytes."""
@@ -81,7 +82,7 @@ def best_placement(placer: Placer, bits: Mapping[str, int], seconds: float) -> t
 
 
 def _fixed_widths(
-    placer: Placer, bits: Mapping[str, int], peak: cp_model.LinearExprT, most: int
+    placer: Placer, bits: Mapping[str, int], peak: Linear, most: int
 ) -> tuple[cp_model.CpModel, Offsets]:
     """Larger temporaries first, each as low as it can go."""
     model = cp_model.CpModel()
@@ -95,7 +96,7 @@ def _fixed_widths(
 
 
 def _constrain(
-    model: cp_model.CpModel, placer: Placer, bits: Mapping[str, int], peak: cp_model.LinearExprT, most: int
+    model: cp_model.CpModel, placer: Placer, bits: Mapping[str, int], peak: Linear, most: int
 ) -> Offsets:
     held = placer.interference.element_bytes(bits)
     widths = {name: Width(element_bytes, (element_bytes,)) for name, element_bytes in held.items()}
