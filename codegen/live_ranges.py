@@ -40,14 +40,15 @@ class _Span:
 def live_ranges(program: ir.Program) -> dict[str, LiveRange]:
     """The live range of every temporary that the program uses, in order of first use."""
     points: dict[str, list[tuple[int, bool]]] = {}
-    temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
+    temporaries = {v.name: v.size for v in program.variables if v.role is ir.Role.TEMPORARY}
     last = 0
     for last, operation in enumerate(ir.operations(program.body), start=1):
         for operand in operation.operands:
             if isinstance(operand, ir.View) and operand.variable in temporaries:
                 points.setdefault(operand.variable, []).append((last, False))
         if operation.out.variable in temporaries:
-            points.setdefault(operation.out.variable, []).append((last, True))
+            whole = operation.out.size == temporaries[operation.out.variable]
+            points.setdefault(operation.out.variable, []).append((last, whole))
     if program.result.variable in temporaries:
         points.setdefault(program.result.variable, []).append((last + 1, False))
     loops = list(_spans(program.body, 1))
@@ -67,6 +68,7 @@ def _spans(body: tuple[ir.Statement, ...], start: int) -> Iterator[_Span]:
 
 
 def _range(uses: list[tuple[int, bool]], loops: list[_Span]) -> LiveRange:
+    """From uses (program point, whether it writes the whole variable)."""
     start, end = min(point for point, _ in uses), max(point for point, _ in uses)
     for loop in loops:
         inside = [(point, writes) for point, writes in uses if loop.start <= point <= loop.end]
@@ -83,7 +85,7 @@ def _range(uses: list[tuple[int, bool]], loops: list[_Span]) -> LiveRange:
 
 
 def _written_first(inside: list[tuple[int, bool]]) -> bool:
-    """Whether the first thing that a loop's body does with the variable is to write it, without reading it there."""
+    """Whether the first thing that a loop's body does with the variable is to write all of it, without reading it there."""
     first = min(point for point, _ in inside)
     return all(writes for point, writes in inside if point == first)
 

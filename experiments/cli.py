@@ -143,15 +143,41 @@ def export_command(study: str, target: str, output: Path, storage: str | None) -
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(["spaces", "strategies", "models", "devices", "studies"]))
+@click.argument("what", type=click.Choice(["spaces", "strategies", "models", "devices", "studies", "buffers"]))
+@click.option("--input", "input_", metavar="PATH|NAME", help="buffers: the model folder, or a bundled model.")
+@click.option("--study", metavar="NAME", help="buffers: those of the study's best candidate.")
+@click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")
 @storage_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
-def list_command(what: str, storage: str | None, as_json: bool) -> None:
-    """Show what there is."""
+def list_command(
+    what: str, input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool
+) -> None:
+    """Show what there is. `buffers`: a program's temporaries as CSV (id,lower,upper,size; live in [lower, upper))."""
+    if what == "buffers":
+        _list_buffers(input_, study, bits, storage, as_json)
+        return
+    if input_ or study or bits:
+        raise click.UsageError("--input, --study and --bits go with `tune list buffers` only.")
     from kilotune.experiments import listing
 
     rows = listing.rows(what, lambda: _open(storage))
     click.echo(json.dumps(rows, indent=2) if as_json else listing.table(rows))
+
+
+def _list_buffers(input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool) -> None:
+    from kilotune.experiments import buffers, tuning
+
+    if study is None:
+        listed = buffers.buffers_of_bundle(input_, int(bits or 16))
+    elif bits or input_:
+        raise click.UsageError("--study takes the program and the widths of the study's best: no --input, no --bits.")
+    else:
+        problem, stored, _ = tuning.resume(_open(storage), study)
+        best = stored.result().best
+        if best is None:
+            raise ValueError(f"Study {study!r} holds no trial yet: there are no widths.")
+        listed = buffers.buffers_of_candidate(problem.lower(best.assignment))
+    click.echo(json.dumps(buffers.as_rows(listed), indent=2) if as_json else buffers.as_csv(listed), nl=as_json)
 
 
 @cli.command("doctor")

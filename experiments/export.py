@@ -32,7 +32,9 @@ def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, st
     if source_input is not None:
         column = [v.name for v in batch.program.variables].index(source_input.name)
         inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
-    source = emit_c(batch, problem.bundle.parameters)
+    footprint = problem.space.evaluator.footprint
+    placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
+    source = emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
     write_project(folder, source, Recording(inputs, outputs), decisions(problem, trial))
     names = {"source": "model.c", "header": "model.h", "check": "main.c", "decisions": "decisions.json"}
     return {what: str(folder / name) for what, name in names.items()}

@@ -46,8 +46,9 @@ class Interface:
 class CSource:
     """Emitted C. `name` is the stem of both files; `function` the entry.
 
-    `ram_bytes` is the size of the one RAM array, of which `scratch_bytes` (the largest of them) belong to operations
-    rather than variables; `flash_bytes` are parameters and tables.
+    `ram_bytes` is the size of the one RAM array, of which variables take the first `variable_bytes` (what a search reports
+    as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
+    parameters and tables.
     """
 
     name: str
@@ -57,6 +58,7 @@ class CSource:
     interface: Interface
     offsets: Mapping[str, int]
     ram_bytes: int
+    variable_bytes: int
     scratch_bytes: int
     flash_bytes: int
 
@@ -66,12 +68,14 @@ def emit_c(
     parameters: Mapping[str, FloatArray],
     placement: Mapping[str, int] | None = None,
     *,
+    in_place: bool = True,
     name: str = "model",
     function: str = "predict",
 ) -> CSource:
     """The only candidate of `batch` as C.
 
-    `placement`: byte offset of temporaries in RAM; first fit places those that it does not name. Raises ValueError
+    `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
+    `in_place`: results may overwrite operands that die there (`codegen.in_place`). Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
     two live variables overlap.
     """
@@ -83,7 +87,7 @@ def emit_c(
     context = Context(storage, operators, Functions(operators), batch.functions, batch.rows[0], Writer(depth=1))
     _emit_body(context, batch.program.body, 0)
     _emit_result(context)
-    layout = lay_out(storage, context.scratches, placement or {})
+    layout = lay_out(storage, context.scratches, placement or {}, in_place)
     constants = _parameter_arrays(storage, batch.program, parameters)
     interface = _interface(storage, batch.program)
     arrays = [*constants, *context.functions.arrays]
@@ -96,6 +100,7 @@ def emit_c(
         interface,
         layout.offsets,
         layout.size_bytes,
+        layout.variable_bytes,
         max((s.size_bytes for s in context.scratches.values()), default=0),
         sum(array.size_bytes for array in arrays),
     )

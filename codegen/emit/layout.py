@@ -7,37 +7,41 @@ from dataclasses import dataclass
 
 from kilotune.codegen.emit.context import Scratch
 from kilotune.codegen.emit.storage import Storage
-from kilotune.codegen.first_fit import Block, find_overlap, first_fit
+from kilotune.codegen.first_fit import Block, Placement, find_overlap, first_fit
+from kilotune.codegen.interference import Interference, find_interference
 from kilotune.codegen.live_ranges import LiveRange, live_ranges
+from kilotune.codegen.placement import Placer
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Offsets of temporaries, the size of the array, and the C that declares it."""
+    """Offsets of temporaries, the size of the array, how much of it variables reach into, and the C that declares it."""
 
     offsets: Mapping[str, int]
     size_bytes: int
+    variable_bytes: int
     typedefs: list[str]
     array: list[str]
     pointers: list[str]
 
 
-def ram_blocks(storage: Storage, scratches: Mapping[int, Scratch]) -> dict[str, Block]:
-    """What must be placed: temporaries while they are live, and scratch arrays during their operation."""
-    blocks = {}
-    for name, live in live_ranges(storage.program).items():
-        width = storage.bits[name] // 8
-        blocks[name] = Block(storage.program.variable(name).size * width, live, width)
-    for row, scratch in scratches.items():
-        blocks[scratch.name] = Block(scratch.size_bytes, LiveRange(row + 1, row + 1), scratch.bits // 8)
-    return blocks
+def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mapping[str, int], in_place: bool) -> Layout:
+    """Place what `placement` does not name, check the whole, and declare it. ValueError for a placement that is wrong.
 
-
-def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mapping[str, int]) -> Layout:
-    """Place what `placement` does not name, check the whole, and declare it. ValueError for a placement that is wrong."""
-    blocks = ram_blocks(storage, scratches)
-    placed = first_fit(blocks, placement)
-    _check(blocks, placed.offsets)
+    Variables come first, as `codegen.placement` places them for the search too; scratch arrays fit around them.
+    """
+    interference = find_interference(storage.program, in_place)
+    placer = Placer(interference)
+    fixed = {name: offset for name, offset in placement.items() if name in interference.names}
+    variables = placer.place(storage.bits, fixed)
+    blocks = _blocks(storage, interference, scratches)
+    _check(blocks, {**variables.offsets, **placement})
+    clash = placer.find_clash(storage.bits, variables.offsets)
+    if clash is not None:
+        raise ValueError(f"{clash[0]} and {clash[1]} are live at the same time and share bytes of RAM")
+    offsets = _place_scratches(blocks, interference, scratches, {**placement, **variables.offsets})
+    peak = max((offsets[name] + block.size_bytes for name, block in blocks.items()), default=0)
+    placed = Placement({name: offsets[name] for name in blocks}, peak)
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
     widths |= {scratch.name: scratch.bits for scratch in scratches.values()}
     names = dict(storage.names) | {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
@@ -52,13 +56,46 @@ def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mappi
         f"static union {{\n    int32_t alignment;\n    uint8_t bytes[{placed.peak_bytes}];\n}} kt_ram;"
     ]
     kept = {name: placed.offsets[name] for name in blocks}
-    return Layout(kept, placed.peak_bytes, ["\n".join(typedefs)] if blocks else [], array if blocks else [], pointers)
+    size, held = placed.peak_bytes, variables.peak_bytes
+    return Layout(kept, size, held, ["\n".join(typedefs)] if blocks else [], array if blocks else [], pointers)
+
+
+def _blocks(storage: Storage, interference: Interference, scratches: Mapping[int, Scratch]) -> dict[str, Block]:
+    """What must be placed: variables, then scratch arrays, which live during their operation."""
+    ranges, blocks = live_ranges(storage.program), {}
+    for name in interference.names:
+        width = storage.bits[name] // 8
+        blocks[name] = Block(interference.elements[name] * width, ranges[name], width)
+    for row, scratch in scratches.items():
+        blocks[scratch.name] = Block(scratch.size_bytes, LiveRange(row + 1, row + 1), scratch.bits // 8)
+    return blocks
+
+
+def _place_scratches(
+    blocks: Mapping[str, Block],
+    interference: Interference,
+    scratches: Mapping[int, Scratch],
+    offsets: Mapping[str, int],
+) -> dict[str, int]:
+    """All offsets, with each scratch array clear of what holds values during its operation."""
+    result = dict(offsets)
+    for row, scratch in scratches.items():
+        around = {name: blocks[name] for name in interference.rows[row]}
+        alone = {name: Block(b.size_bytes, LiveRange(0, 0), b.alignment) for name, b in around.items()}
+        alone[scratch.name] = Block(scratch.size_bytes, LiveRange(0, 0), scratch.bits // 8)
+        result[scratch.name] = first_fit(alone, {n: result[n] for n in alone if n in result}).offsets[scratch.name]
+        clash = next((n for n in around if _meet(alone, result, n, scratch.name)), None)
+        if clash is not None:
+            raise ValueError(f"{clash} and {scratch.name} are live at the same time and share bytes of RAM")
+    return result
+
+
+def _meet(blocks: Mapping[str, Block], offsets: Mapping[str, int], a: str, b: str) -> bool:
+    return find_overlap({a: blocks[a], b: blocks[b]}, offsets) is not None
 
 
 def _check(blocks: Mapping[str, Block], offsets: Mapping[str, int]) -> None:
-    for name, offset in offsets.items():
-        if offset < 0 or offset % blocks[name].alignment:
-            raise ValueError(f"{name} is placed at byte {offset}, which is no multiple of {blocks[name].alignment}")
-    overlap = find_overlap(blocks, offsets)
-    if overlap is not None:
-        raise ValueError(f"{overlap[0]} and {overlap[1]} are live at the same time and share bytes of RAM")
+    for name, block in blocks.items():
+        offset = offsets.get(name, 0)
+        if offset < 0 or offset % block.alignment:
+            raise ValueError(f"{name} is placed at byte {offset}, which is no multiple of {block.alignment}")

@@ -1,12 +1,12 @@
 """Flash, RAM and operation counts of fixed-point programs, for whole batches of candidates at once.
 
-Flash is what the search decides: parameters and tables (code is measured on the device). RAM is the largest sum of
-live temporaries; the input stays in the caller's memory.
+Flash is what the search decides: parameters and tables (code is measured on the device). RAM is the
+extent of the temporaries as the emitted C places them; the input stays in the caller's memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,18 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import Column, FixedBatch
-from kilotune.codegen.live_ranges import liveness
+from kilotune.codegen.interference import find_interference
+from kilotune.codegen.placement import PlacedVariables, Placer
 
 Ints = npt.NDArray[np.int64]
 WIDTHS = (8, 16, 32)
+
+MOST_REMEMBERED = 50_000
+"""Placements kept for width maps that come again, as they do when a search moves scales."""
+
+
+Refine = Callable[[Placer, Mapping[str, int], PlacedVariables], PlacedVariables]
+"""From widths in bits by variable and the placement found for them to one that is at least as good."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +52,31 @@ def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray])
 
 
 class Footprint:
-    """Counts for one program, prepared once."""
+    """Counts for one program, prepared once.
 
-    def __init__(self, program: ir.Program, parameters: Mapping[str, FloatArray]) -> None:
+    `in_place`: results may overwrite operands that die (`codegen.in_place`). `refine` may improve each placement.
+    """
+
+    def __init__(
+        self,
+        program: ir.Program,
+        parameters: Mapping[str, FloatArray],
+        in_place: bool = False,
+        refine: Refine | None = None,
+    ) -> None:
         self.program = program
+        self._refine = refine
+        self.in_place = in_place
+        self.placer = Placer(find_interference(program, in_place))
+        self._placed: dict[bytes, PlacedVariables] = {}
         index = {v.name: i for i, v in enumerate(program.variables)}
         self.storage = parameter_storage(program, parameters)
         self._values = np.zeros(len(index), dtype=np.int64)
         self._index_bytes = sum(s.index_bytes for s in self.storage.values())
         for name, storage in self.storage.items():
             self._values[index[name]] = storage.values
-        names, live = liveness(program)
-        self._live = np.zeros((live.shape[0], len(index)), dtype=np.int64)
-        for column, name in enumerate(names):
-            self._live[:, index[name]] = live[:, column] * program.variable(name).size
-        integers = {o.out.variable for o in ir.operations(program.body) if isinstance(o, ir.INTEGER_RESULTS)}
-        self._integers = [index[name] for name in sorted(integers)]
+        self._names = [v.name for v in program.variables]
+        self._temporaries = [index[name] for name in self.placer.interference.names]
         self._works = tuple(_works(program.body, 1))
 
     def flash_bytes(self, bits: Ints, tables: Ints | int = 0) -> Ints:
@@ -67,10 +84,26 @@ class Footprint:
         return np.asarray(bits @ self._values // 8 + self._index_bytes + tables)
 
     def ram_bytes(self, bits: Ints) -> Ints:
-        """RAM [N]: the largest sum of live temporaries. A label is a 16-bit integer whatever its variable's width."""
-        held = bits // 8
-        held[:, self._integers] = 2
-        return np.asarray((held @ self._live.T).max(axis=1, initial=0))
+        """RAM [N] of candidates with `bits` [N, variables]: the extent of what is placed."""
+        return np.array([self.placed(row).peak_bytes for row in bits], dtype=np.int64)
+
+    def least_ram_bytes(self, bits: Ints) -> Ints:
+        """What no placement of such candidates goes below [N]; more bits never make it less."""
+        return np.array([self.placer.bound_bytes(self._by_name(row)) for row in bits], dtype=np.int64)
+
+    def placed(self, bits: Ints) -> PlacedVariables:
+        """The placement of one candidate's temporaries; `bits` [variables]. Equal widths are placed once."""
+        key = bits[self._temporaries].astype(np.uint8).tobytes()
+        if key not in self._placed:
+            if len(self._placed) >= MOST_REMEMBERED:
+                self._placed.clear()
+            by_name = self._by_name(bits)
+            found = self.placer.place(by_name)
+            self._placed[key] = self._refine(self.placer, by_name, found) if self._refine else found
+        return self._placed[key]
+
+    def _by_name(self, bits: Ints) -> dict[str, int]:
+        return dict(zip(self._names, bits.tolist(), strict=True))
 
     def table_bytes(self, batch: FixedBatch) -> Ints:
         """Flash [N] of the exponential tables; operations that use equal tables share them."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
-from kilotune.codegen.fixed.footprint import Footprint
+from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
@@ -47,13 +47,16 @@ class FixedPointEvaluator:
     counting only samples that the float program classifies correctly. Of a numerical model: `precision_loss`, the
     largest absolute difference from the float outputs (Shiftry Section 3), and `mean_absolute_error` against the targets
     where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables),
-    and executed `multiplies_W` and `adds_W` by width.
+    and executed `multiplies_W` and `adds_W` by width. `in_place` lets results overwrite operands that die, `refine` improves
+    placements (`codegen.fixed.footprint`).
     """
 
-    def __init__(self, task: Task, backend: Backend = Backend.AUTO) -> None:
+    def __init__(
+        self, task: Task, backend: Backend = Backend.AUTO, in_place: bool = True, refine: Refine | None = None
+    ) -> None:
         self.task = task
         self.simulator = Simulator(task.program, task.parameters, task.features, backend)
-        self.footprint = Footprint(task.program, task.parameters)
+        self.footprint = Footprint(task.program, task.parameters, in_place, refine)
         self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
         names = [v.name for v in task.program.variables]
         self._result = names.index(task.program.result.variable)

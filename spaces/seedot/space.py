@@ -151,7 +151,7 @@ class SeeDotState:
         widths = np.full((1, len(self.space.task.program.variables)), bits, dtype=np.int64)
         for limit, least in (
             (options.flash_limit_bytes, int(footprint.flash_bytes(widths)[0])),
-            (options.ram_limit_bytes, int(footprint.ram_bytes(widths)[0])),
+            (options.ram_limit_bytes, int(footprint.least_ram_bytes(widths)[0])),
         ):
             if limit is not None and least > limit:
                 return math.inf

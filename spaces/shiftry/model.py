@@ -1,14 +1,16 @@
 """Bitwidths and scales as a CP-SAT model: memory exactly, precision by a surrogate.
 
 One Boolean an option. Flash is linear in them, RAM is at least the sum of live bytes at every program point, and the
-exponential tables are charged once whoever uses them. Without limits, memory is minimised; its optimum over what has
-not been tried is a bound that no measurement can refute. Precision steers among candidates by the fitted surrogate.
+exponential tables are charged once whoever uses them. Where these sums promise what cannot be placed, the offsets join
+the model (`spaces.shiftry.placing`): widths and placement are solved together. Without limits, memory is minimised; its
+optimum over what has not been tried is a bound that no measurement can refute. Precision steers among candidates by the
+fitted surrogate.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +18,11 @@ from ortools.sat.python import cp_model
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.live_ranges import liveness
+from kilotune.codegen.interference import LABEL_BYTES, Meeting
+from kilotune.codegen.placement import shared_bytes
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.shiftry.formats import parse_format
+from kilotune.spaces.shiftry.placing import Width, add_placement
 from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 
 if TYPE_CHECKING:
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
 
 COST_UNITS = 1000
 """Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
-
-LABEL_BYTES = 2
 
 
 class ShiftryModel:
@@ -58,7 +60,11 @@ class ShiftryModel:
             status = solver.solve(encoding.model)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break
-            candidates.append(encoding.read(solver))
+            found = encoding.read(solver)
+            if not encoding.places and self._overflows(found):
+                encoding.place(self._space)
+                continue
+            candidates.append(found)
             encoding.forbid(candidates[-1])
         exhausted = not candidates and status == cp_model.INFEASIBLE
         if exhausted and not excluded:
@@ -72,12 +78,26 @@ class ShiftryModel:
         solver.solve(encoding.model)
         return encoding.read(solver)
 
+    def _overflows(self, assignment: Assignment) -> bool:
+        """Whether the sums hold the RAM limit and the placement does not."""
+        limit = self._space.options.ram_limit_bytes
+        return limit is not None and self._space.placed(assignment).peak_bytes > limit
+
     def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver) -> float:
         """A bound on the memory of every candidate that is left; +inf when there is none."""
         encoding.model.minimize(encoding.memory_bytes)
         status = solver.solve(encoding.model)
         if status == cp_model.INFEASIBLE:
             return math.inf
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            placed = self._space.placed(encoding.read(solver))
+            if placed.peak_bytes > placed.bound_bytes:  # the sums promise what no placement found keeps
+                encoding.place(self._space)
+                before = solver.best_objective_bound
+                status = solver.solve(encoding.model)
+                if status == cp_model.INFEASIBLE:
+                    return math.inf
+                return float(math.ceil(max(before, solver.best_objective_bound) - 1e-6))
         return float(math.ceil(solver.best_objective_bound - 1e-6))
 
     def _aim(self, encoding: _Encoding) -> None:
@@ -103,6 +123,7 @@ class _Encoding:
     def __init__(self, space: ShiftrySpace, surrogate: Surrogate, *, limited: bool) -> None:
         self.model = cp_model.CpModel()
         self._decisions = space.decisions
+        self._limited = limited
         self._chosen = [
             {option: self.model.new_bool_var(f"{d.name}={option}") for option in d.options} for d in space.decisions
         ]
@@ -126,7 +147,12 @@ class _Encoding:
             d.name: sum(parse_format(str(o)).bits // 8 * literal for o, literal in chosen.items())
             for d, chosen in zip(space.decisions, self._chosen, strict=True)
         }
-        flash, ram = self._flash(space), self._ram(space)
+        self.wide = {d.name: self.model.new_bool_var(f"wide {d.name}") for d in space.decisions}
+        for name, expression in self._bytes_of.items():
+            self.model.add(expression == self.wide[name] + 1)
+        flash, self._peak = self._flash(space), self._ram(space)
+        ram = self._peak
+        self.places = False
         self.memory_bytes = cp_model.LinearExpr.sum([flash, ram])
         most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
         self.memory_span = int(most) + 10 * 1024 + self._most_ram
@@ -134,6 +160,17 @@ class _Encoding:
             self.model.add(flash <= space.options.flash_limit_bytes)
         if limited and space.options.ram_limit_bytes is not None:
             self.model.add(ram <= space.options.ram_limit_bytes)
+
+    def place(self, space: ShiftrySpace) -> None:
+        """Let RAM be the extent of a placement, whose offsets join the model, rather than a bound on it."""
+        interference = space.evaluator.footprint.placer.interference
+        widths = {
+            name: Width(self.wide[name] + 1, (1, 2)) if name in self.wide else Width(LABEL_BYTES, (LABEL_BYTES,))
+            for name in interference.names
+        }
+        limit = space.options.ram_limit_bytes if self._limited else None
+        add_placement(self.model, interference, widths, self._peak, self._most_ram if limit is None else limit)
+        self.places = True
 
     def forbid(self, assignment: Assignment) -> None:
         """This candidate is not to be proposed again."""
@@ -176,11 +213,27 @@ class _Encoding:
         return used
 
     def _ram(self, space: ShiftrySpace) -> cp_model.IntVar:
-        names, live = liveness(space.task.program)
-        sizes = {name: space.task.program.variable(name).size for name in names}
+        interference = space.evaluator.footprint.placer.interference
+        sizes = interference.elements
         self._most_ram = sum(2 * size for size in sizes.values())
         peak = self.model.new_int_var(0, self._most_ram, "ram")
-        for point in np.unique(live, axis=0):
-            alive = [name for name, is_live in zip(names, point, strict=True) if is_live]
-            self.model.add(peak >= sum(sizes[n] * self._bytes_of.get(n, LABEL_BYTES) for n in alive))
+        for instant in interference.instants:
+            held = sum(sizes[n] * self._bytes_of.get(n, LABEL_BYTES) for n in sorted(instant.held))
+            self.model.add(peak >= held - sum(self._shared(meeting, sizes) for meeting in instant.meetings))
         return peak
+
+    def _shared(self, meeting: Meeting, sizes: Mapping[str, int]) -> cp_model.IntVar:
+        """Bytes that a result may have in common with its operand, which depends on both widths."""
+        most = 2 * min(sizes[meeting.result], sizes[meeting.operand])
+        shared = self.model.new_int_var(0, most, f"shared {meeting.result} {meeting.operand}")
+        for result_bytes, result_is in self._widths_of(meeting.result):
+            for operand_bytes, operand_is in self._widths_of(meeting.operand):
+                result, operand = sizes[meeting.result] * result_bytes, sizes[meeting.operand] * operand_bytes
+                limit = shared_bytes(meeting, result, operand, result_bytes, operand_bytes)
+                self.model.add(shared <= limit).only_enforce_if([*result_is, *operand_is])
+        return shared
+
+    def _widths_of(self, name: str) -> list[tuple[int, list[cp_model.LiteralT]]]:
+        """(bytes an element, literals that say so) of a temporary; labels have one width and nothing to say."""
+        wide = self.wide.get(name)
+        return [(LABEL_BYTES, [])] if wide is None else [(1, [wide.negated()]), (2, [wide])]

@@ -20,6 +20,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
@@ -35,6 +36,7 @@ from kilotune.search.space import (
     Trial,
 )
 from kilotune.spaces.shiftry.formats import Format, parse_format
+from kilotune.spaces.shiftry.limit import FitLimit
 
 DEFAULT_BITS = 16
 DEMOTED_BITS = 8
@@ -51,7 +53,8 @@ class ShiftryOptions:
 
     With a flash or RAM limit the aim is the best precision that fits; without one it is the least memory whose accuracy
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
-    whose precision loss is at most `permitted_loss`).
+    whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
+    operands that die (`codegen.in_place`), which the paper does not do.
     """
 
     flash_limit_bytes: int | None = None
@@ -60,6 +63,7 @@ class ShiftryOptions:
     permitted_loss: float = 0.1
     rounding: Rounding = Rounding.TOWARD_ZERO
     accumulator: Accumulator = Accumulator.DOUBLE
+    in_place: bool = True
 
     @property
     def limited(self) -> bool:
@@ -75,7 +79,8 @@ class ShiftrySpace:
     def __init__(self, task: Task, options: ShiftryOptions = ShiftryOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
         self.options = options
-        self.evaluator = FixedPointEvaluator(task, backend)
+        refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, refine)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self.decisions = tuple(_decisions(task.program, self.profile))
@@ -159,6 +164,10 @@ class ShiftrySpace:
 
         return ShiftryModel(self, trials)
 
+    def placed(self, assignment: Assignment) -> PlacedVariables:
+        """Where the temporaries of a candidate lie: the placement whose extent is its `ram_bytes`."""
+        return self.evaluator.footprint.placed(self.lower([assignment]).bits[0].astype(np.int64))
+
     @cached_property
     def least_table_bytes(self) -> int:
         """Flash of the exponential tables when every argument has 8 bits: no candidate has fewer."""
@@ -204,7 +213,7 @@ class ShiftryState:
         space = self.space
         bits = space.smallest_bits(self.assignment)
         flash = float(space.evaluator.footprint.flash_bytes(bits)[0]) + space.least_table_bytes
-        ram = float(space.evaluator.footprint.ram_bytes(bits)[0])
+        ram = float(space.evaluator.footprint.least_ram_bytes(bits)[0])
         for limit, least in ((space.options.flash_limit_bytes, flash), (space.options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
