@@ -43,11 +43,11 @@ def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, st
 def decisions(problem: Problem, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
     batch = problem.lower(trial.assignment)
-    integers = {o.out.variable for o in ir.operations(batch.program.body) if isinstance(o, ir.INTEGER_RESULTS)}
+    labels = ir.label_variables(batch.program)
     formats = {
         variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
         for i, variable in enumerate(batch.program.variables)
-        if variable.name not in integers
+        if variable.name not in labels
     }
     return {
         "space": problem.request.space,
