@@ -58,6 +58,8 @@ def load_bundle(path: Path) -> Bundle:
     }
     program = elaborate(tree, name, parameters)  # again: the values decide what is stored sparsely
     class_count, binary = _classes(program)
+    if class_count is not None and program.input is None:
+        raise InputError(str(folder / PROGRAM_FILE), expected=f"an input {INPUT_NAME} to classify", found="none")
     return Bundle(
         name,
         program,

@@ -38,7 +38,8 @@ def run_float(
     storage = initial_storage(program, parameters, features)
     for step in unroll(program):
         read = [_values(source, storage) for source in step.sources]
-        result = _compute(step, read)
+        with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
+            result = _compute(step, read)
         storage[step.operation.out.variable][step.out] = result
         if observe is not None:
             observe(step, result, read)

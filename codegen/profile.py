@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.float_evaluator import FloatRun, run_float
 from kilotune.codegen.straight_line import Step
@@ -40,7 +41,10 @@ class Profile:
 def profile(
     program: ir.Program, parameters: Mapping[str, FloatArray], features: FloatArray
 ) -> tuple[Profile, FloatRun]:
-    """Run the float program on `features` [samples, features] and record what it sees."""
+    """Run the float program on `features` [samples, features] and record what it sees.
+
+    Raises InputError at the operation that overflows.
+    """
     minimum: dict[str, float] = {}
     maximum: dict[str, float] = {}
     exponents: dict[int, list[FloatArray]] = {}
@@ -50,6 +54,11 @@ def profile(
         maximum[name] = max(maximum.get(name, -np.inf), float(values.max()))
 
     def observe(step: Step, written: FloatArray, read: Sequence[FloatArray]) -> None:
+        if not np.isfinite(written).all():
+            subject = type(step.operation).__name__.lower()
+            raise InputError.at(
+                step.operation.location, subject, "finite values on the training data", "infinity or NaN"
+            )
         widen(step.operation.out.variable, written)
         if isinstance(step.operation, ir.Exp):
             exponents.setdefault(step.row, []).append(read[0].reshape(-1))

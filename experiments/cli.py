@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import shlex
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +32,7 @@ run_options = (
     click.option("--no-output", is_flag=True, help="Write no program."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
     click.option("--quiet", is_flag=True, help="No progress, no summary."),
+    click.option("--debug", is_flag=True, help="Show tracebacks."),
 )
 
 
@@ -78,14 +82,13 @@ def with_run_options(command: Any) -> Any:
     show_default=True,
     help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
 @with_run_options
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.version_option(package_name="kilotune")
 @click.pass_context
-def cli(context: click.Context, **options: Any) -> None:
+def cli(context: click.Context, /, **options: Any) -> None:
     """Search for the best decisions a compiler for tiny hardware can make, and write the program.
 
     \b
@@ -113,7 +116,7 @@ def cli(context: click.Context, **options: Any) -> None:
 @storage_option
 @with_run_options
 @click.pass_context
-def resume_command(context: click.Context, study: str, **options: Any) -> None:
+def resume_command(context: click.Context, /, study: str, **options: Any) -> None:
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
     from kilotune.experiments import tuning
 
@@ -192,6 +195,8 @@ def _request(options: dict[str, Any]) -> Any:
     from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit
 
     space = options["space"]
+    if not math.isfinite(options["drop"]) or not math.isfinite(options["loss"]):
+        raise ValueError("--drop and --loss: expected finite numbers.")
     if space not in SPACES:
         raise ValueError(f"There is no space {space!r}; there are {', '.join(SPACES)}.")
     limits: dict[str, int] = {}
@@ -226,12 +231,27 @@ def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     from kilotune.search.budget import Budget
 
     budget = Budget.parse(options["budget"])
+    folder = None if options["no_output"] else options["output"] or Path("out") / study.name
+    _check_targets(folder, options["json_file"])
     with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
         outcome = tuning.run(problem, study, budget, options["jobs"], display)
-    return _deliver(outcome, options)
+    return _deliver(outcome, folder, options)
 
 
-def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
+def _check_targets(folder: Path | None, json_file: str | None) -> None:
+    """Before the search, not after it: ValueError for results that could not be written."""
+    if folder is not None:
+        from kilotune.codegen.emit.project import refuse_foreign
+
+        refuse_foreign(folder)
+    if json_file not in (None, "-"):
+        path = Path(str(json_file))
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise ValueError(f"--json {json_file}: expected a file in a folder that exists.")
+
+
+def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any]) -> int:
+    """Program, summary, JSON. The study keeps the search whatever happens here."""
     from rich.console import Console
 
     from kilotune.experiments import tuning
@@ -239,19 +259,17 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     from kilotune.search.result import Status
 
     result = outcome.result
-    artifacts: dict[str, str] = {}
-    folder = options["output"] or Path("out") / result.study
-    if result.best is not None and not options["no_output"]:
-        from kilotune.experiments.export import export_program
-
-        artifacts = export_program(outcome.problem, result.best, folder)
     to_stdout = options["json_file"] == "-"
     if not options["quiet"]:
         print_summary(outcome, Console(stderr=to_stdout, highlight=False))
-        if artifacts:
-            click.echo(f"program in {folder} (`make -C {folder} check` runs it)", err=to_stdout)
+    artifacts: dict[str, str] = {}
+    if result.best is not None and folder is not None:
+        artifacts = _export(outcome, folder)
+        if not options["quiet"]:
+            check = shlex.join(["make", "-C", str(folder), "check"])
+            click.echo(f"program in {folder} (`{check}` runs it)", err=to_stdout)
     if options["json_file"]:
-        text = json.dumps(tuning.as_json(outcome, artifacts), indent=2) + "\n"
+        text = json.dumps(tuning.as_json(outcome, artifacts), indent=2, allow_nan=False) + "\n"
         if to_stdout:
             click.echo(text, nl=False)
         else:
@@ -262,11 +280,25 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     return ExitStatus.FEASIBLE if result.feasible else ExitStatus.INFEASIBLE
 
 
+def _export(outcome: TuneOutcome, folder: Path) -> dict[str, str]:
+    from kilotune.experiments.export import export_program
+
+    assert outcome.result.best is not None
+    try:
+        return export_program(outcome.problem, outcome.result.best, folder)
+    except OSError as error:
+        study = outcome.result.study
+        raise OSError(f"{error}; the search is kept: `tune export {study} --output DIR` writes its program") from error
+
+
 def _write_whole(path: Path, text: str) -> None:
     """Write beside, then rename: a reader never sees half a file."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)
+    try:
+        partial.write_text(text)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -275,17 +307,15 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         status = cli.main(given, prog_name="tune", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else ExitStatus.FEASIBLE)
-    except click.exceptions.Abort:
-        sys.exit(ExitStatus.INTERRUPTED)
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("interrupted; finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
         sys.exit(ExitStatus.INTERRUPTED)
     except click.ClickException as error:
         click.echo(f"tune: {error.format_message()}", err=True)
         sys.exit(ExitStatus.BAD_INPUT)
     except Exception as error:
         if "--debug" in given:
-            raise
+            traceback.print_exc()
         sys.exit(_explain(error))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def findings() -> Iterator[str]:
     """One line a finding, each with what to do about it where something is missing."""
-    from kilotune.evaluators.fixed_point.native import load_kernel
+    from kilotune.evaluators.fixed_point.kernel import load_kernel
 
     here = Path(sys.executable).parent
     found = shutil.which("tune")

@@ -25,13 +25,14 @@ STRATEGIES = {
 
 def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
     """One row a thing; the keys are the columns."""
-    return {
+    listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "spaces": _spaces,
         "strategies": _strategies,
         "models": _models,
         "devices": _devices,
         "studies": lambda: _studies(open_store()),
-    }[what]()
+    }
+    return listings[what]()
 
 
 def table(listed: list[dict[str, Any]]) -> str:

@@ -91,4 +91,4 @@ def build_problem(request: TuneRequest) -> Problem:
 def _task(bundle: Bundle, data: Dataset | None) -> Task:
     if data is None:  # a program of constants only: one run on no features
         return Task(bundle.program, bundle.parameters, np.zeros((1, 0)), None)
-    return Task(bundle.program, bundle.parameters, data.features, data.targets)
+    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64))

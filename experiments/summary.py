@@ -25,7 +25,9 @@ SHOWN = (
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum."""
     problem, result = outcome.problem, outcome.result
-    console.print(f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}")
+    console.print(
+        f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}", soft_wrap=True
+    )
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
     columns: list[Mapping[str, float]] = []
@@ -39,14 +41,12 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
     ):
         table.add_column(title, justify="right")
-        columns.append(
-            {**metrics, **({"test_accuracy_percent": test["accuracy_percent"]} if _has_accuracy(test) else {})}
-        )
+        columns.append({**metrics, **_test_accuracy(test)})
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)
-    console.print(conclusion(outcome))
+    console.print(conclusion(outcome), soft_wrap=True)
 
 
 def conclusion(outcome: TuneOutcome) -> str:
@@ -54,7 +54,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     result = outcome.result
     leading = outcome.problem.space.objectives[0].metric
     if not result.feasible and result.proved:
-        text = "Proved: no candidate meets the constraints. The nearest is shown."
+        text = "Proved: no candidate meets the constraints. The nearest one met is shown."
     elif result.best is None:
         text = "No candidate was measured."
     elif not result.feasible:
@@ -75,8 +75,8 @@ def conclusion(outcome: TuneOutcome) -> str:
     )
 
 
-def _has_accuracy(metrics: Mapping[str, float] | None) -> bool:
-    return metrics is not None and "accuracy_percent" in metrics
+def _test_accuracy(test: Mapping[str, float] | None) -> dict[str, float]:
+    return {"test_accuracy_percent": test["accuracy_percent"]} if test and "accuracy_percent" in test else {}
 
 
 def _number(value: float) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import math
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
-from kilotune.search.space import Trial
+from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
@@ -50,12 +52,19 @@ def free_study_name(store: Store, space: str) -> str:
     return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
 
 
+def check_study_name(name: str) -> str:
+    """The name itself. ValueError for one that is no file name: results are written under it."""
+    if not re.fullmatch(r"[\w-][\w.-]*", name):
+        raise ValueError(f"--study {name!r}: expected letters, digits, '_', '-' and '.', not beginning with '.'.")
+    return name
+
+
 def start_or_resume(store: Store, name: str | None, request: TuneRequest, budget: Budget) -> tuple[Problem, Study]:
     """A new study, or the stored one of that name when the same was asked of it. StoreError when something else was."""
     from kilotune.search.store import StoreError
 
     problem = build_problem(request)
-    existing = next(iter(store.studies(name)), None) if name else None
+    existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
     if existing is None:
         study_name = name or free_study_name(store, request.space)
         study = Study.create(
@@ -86,13 +95,22 @@ def run(
         result = study.run(executor, budget, on_progress=on_progress)
     finally:
         executor.close()
-    return conclude(problem, result)
+    return conclude(problem, study, result)
 
 
-def conclude(problem: Problem, result: Result) -> TuneOutcome:
+def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model."""
     test = None if result.best is None else problem.test_metrics(result.best.assignment)
-    return TuneOutcome(problem, result, run_procedure(problem.space), test, problem.float_metrics())
+    procedure = run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
+    return TuneOutcome(problem, result, procedure, test, problem.float_metrics())
+
+
+def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
+    """Measurements of a batch, those that the study holds from there."""
+    known = [study.measurement(candidate) for candidate in batch]
+    missing = [c for c, measured in zip(batch, known, strict=True) if measured is None]
+    fresh = iter(problem.space.evaluate(missing))
+    return [measured if measured is not None else next(fresh) for measured in known]
 
 
 def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
@@ -114,17 +132,17 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         else {
             "feasible": result.feasible,
             "assignment": dict(best.assignment),
-            "metrics": dict(best.measurement.metrics),
-            "test_metrics": outcome.test,
+            "metrics": _finite(best.measurement.metrics),
+            "test_metrics": _finite(outcome.test),
             "artifacts": artifacts,
         },
-        "front": [{"assignment": dict(t.assignment), "metrics": dict(t.measurement.metrics)} for t in result.front],
+        "front": [{"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics)} for t in result.front],
         "procedure": None
         if outcome.procedure is None
         else {
             "assignment": dict(outcome.procedure.assignment),
-            "metrics": dict(outcome.procedure.measurement.metrics),
-            "test_metrics": problem.test_metrics(outcome.procedure.assignment),
+            "metrics": _finite(outcome.procedure.measurement.metrics),
+            "test_metrics": _finite(problem.test_metrics(outcome.procedure.assignment)),
         },
         "float": outcome.float_metrics,
         "bound": result.bound,
@@ -138,3 +156,10 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "outcome": result.outcome.value if result.outcome else None,
         "study": result.study,
     }
+
+
+def _finite(metrics: Mapping[str, float] | None) -> dict[str, float | None] | None:
+    """Metrics as JSON can hold them: infinity and NaN become null."""
+    if metrics is None:
+        return None
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

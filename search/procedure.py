@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from kilotune.search.space import HasProcedure, Space, Trial
+from collections.abc import Callable, Sequence
+
+from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
+
+Evaluate = Callable[[Sequence[Assignment]], list[Measurement]]
 
 
-def run_procedure(space: Space) -> Trial | None:
-    """The answer of the space's procedure (the last candidate that it yields); None where it has none."""
+def run_procedure(space: Space, evaluate: Evaluate | None = None) -> Trial | None:
+    """The answer of the space's procedure (the last candidate that it yields); None where it has none.
+
+    `evaluate` stands in for the space's own, for callers that know some measurements already.
+    """
+    measure = evaluate or space.evaluate
     if not isinstance(space, HasProcedure):
         return None
     procedure = space.procedure()
@@ -14,7 +22,7 @@ def run_procedure(space: Space) -> Trial | None:
     try:
         batch = next(procedure)
         while True:
-            measured = space.evaluate(batch)
+            measured = measure(batch)
             trials = [Trial(number + i, a, m) for i, (a, m) in enumerate(zip(batch, measured, strict=True))]
             number += len(trials)
             answer = trials[-1] if trials else answer

@@ -55,8 +55,8 @@ class Result:
 
 
 def as_metric(loss: float, objective: Objective) -> float | None:
-    """A bound on the loss as a bound on the metric; None when nothing is known."""
-    if loss == -math.inf:
+    """A bound on the loss as a bound on the metric; None when nothing is known, or nothing is feasible."""
+    if not math.isfinite(loss):
         return None
     return loss if objective.direction is Direction.MINIMIZE else -loss
 

@@ -98,7 +98,7 @@ class Store:
             raise StoreError(f"{url!r} is not a database URL; sqlite:///studies.db would be one.") from None
         self.place = parsed.database or "memory" if parsed.drivername == "sqlite" else parsed.render_as_string()
         try:
-            if parsed.drivername.startswith("sqlite") and parsed.database not in (None, "", ":memory:"):
+            if parsed.drivername.startswith("sqlite") and _is_path(parsed.database):
                 Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
             self._engine = sa.create_engine(self.url, json_serializer=None)
         except OSError as error:
@@ -224,6 +224,11 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()
+
+
+def _is_path(database: str | None) -> bool:
+    """Whether SQLite will open a file of that name: not memory, and not a URI."""
+    return bool(database) and database != ":memory:" and not str(database).startswith("file:")
 
 
 def _plain_number(value: Any) -> Any:

@@ -121,6 +121,11 @@ class Study:
         numbered = sorted((number, key) for key, (number, _, _) in self._known.items())
         return [self._trial(key, self._encoding.candidate(key)) for _, key in numbered]
 
+    def measurement(self, candidate: Assignment) -> Measurement | None:
+        """What the study has measured of a candidate; None when it has not."""
+        known = self._known.get(self._encoding.key(candidate))
+        return None if known is None else known[1]
+
     def result(self) -> Result:
         """Where the study stands."""
         front, bound = self.front, self._reported_bound()

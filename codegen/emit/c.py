@@ -10,7 +10,6 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row
 from kilotune.codegen.emit.dot import emit_conv2d, emit_matmul
 from kilotune.codegen.emit.elementwise import emit_elementwise
-from kilotune.codegen.emit.hazards import check_order
 from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import Layout, lay_out
 from kilotune.codegen.emit.operators import Operators, int_type
@@ -21,6 +20,8 @@ from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool, emit_normal
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.hazards import find_hazard
+from kilotune.codegen.straight_line import unroll
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def emit_c(
     """
     if len(batch) != 1:
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
-    check_order(batch.program)
+    _check_order(batch.program)
     storage = describe_storage(batch)
     operators = Operators(batch.rounding)
     context = Context(storage, operators, Functions(operators), batch.functions, batch.rows[0], Writer(depth=1))
@@ -103,6 +104,16 @@ def emit_c(
         max((s.size_bytes for s in context.scratches.values()), default=0),
         sum(array.size_bytes for array in arrays),
     )
+
+
+def _check_order(program: ir.Program) -> None:
+    hazard = find_hazard(unroll(program))
+    if hazard is not None:
+        operation = hazard.operation
+        raise ValueError(
+            f"{operation.location}: {operation.out.variable} is written and read at different places by one "
+            f"{type(operation).__name__}; write the result to another variable and copy it"
+        )
 
 
 def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) -> int:

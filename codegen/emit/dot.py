@@ -18,7 +18,7 @@ def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
         return
     a, b, out = operation.a, operation.b, operation.out
     (height, length), width = a.shape, b.shape[1]
-    with context.writer.loops([("i0", height), ("i1", width)]) as (i, j), context.writer.block(""):
+    with context.writer.loops([("i0", height), ("i1", width)], scope=True) as (i, j):
         total = _Sum(context, row, length)
         total.start()
         with context.writer.loops([("k", length)]) as (k,):
@@ -33,7 +33,7 @@ def emit_conv2d(context: Context, operation: ir.Conv2D, row: Row) -> None:
     images, height, width = out.shape[:3]
     writer = context.writer
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
-    with writer.loops(outer) as (image, y, x, group, channel), writer.block(""):
+    with writer.loops(outer, scope=True) as (image, y, x, group, channel):
         total = _Sum(context, row, kernel_height * kernel_width * group_in)
         total.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]
@@ -161,7 +161,7 @@ def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
         """The place of a row's sum: the result itself where it has the accumulator's format."""
         return visit(context, out, (i, j), out.strides) if in_place else Value(f"{sums}[{i}]", bits)
 
-    with writer.loops([("i1", b.shape[1])]) as (j,), writer.block(""):
+    with writer.loops([("i1", b.shape[1])], scope=True) as (j,):
         writer.line(f"const {int_type(width)} *value = {matrix}_values;")
         writer.line(f"const uint{load}_t *next = {matrix}_rows;")
         with writer.loops([("i0", a.shape[0])]) as (i,):

@@ -125,17 +125,18 @@ class Operators:
             return self.down(value, shift)
         return self.up(value, -shift, next(bits for bits in WIDTHS if bits >= value.bits - shift))
 
-    def saturating(self, value: Value, shift: int) -> Value:
-        """`value * 2**shift` of an int32_t, held at the ends of int32_t."""
+    def saturating(self, value: Value, shift: int, bits: int) -> Value:
+        """`value * 2**shift`, held at the ends of int{bits}_t; 0 < shift < bits."""
+        kind, name = int_type(bits), f"kt_saturate{bits}"
         self.require(
-            "kt_saturate32",
-            "/* v * 2**n, or the end of int32_t that it lies beyond, for 0 < n < 32 */\n"
-            "KT_INLINE int32_t kt_saturate32(int32_t v, uint8_t n)\n{\n"
-            "    if (v > (INT32_MAX >> n)) return INT32_MAX;\n"
-            "    if (v < (INT32_MIN >> n)) return INT32_MIN;\n"
-            "    return (int32_t)((uint32_t)v << n);\n}",
+            name,
+            f"/* v * 2**n, or the end of {kind} that it lies beyond, for 0 < n < {bits} */\n"
+            f"KT_INLINE {kind} {name}({kind} v, uint8_t n)\n{{\n"
+            f"    if (v > (INT{bits}_MAX >> n)) return INT{bits}_MAX;\n"
+            f"    if (v < (INT{bits}_MIN >> n)) return INT{bits}_MIN;\n"
+            f"    return ({kind})(uint{bits}_t)((uint{bits}_t)v << n);\n}}",
         )
-        return Value(f"kt_saturate32({value.text}, {shift})", 32)
+        return Value(f"{name}({_narrow(value, bits)}, {shift})", bits)
 
     def add(self, a: Value, b: Value, bits: int) -> Value:
         """`a + b` modulo 2**bits."""

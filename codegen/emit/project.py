@@ -34,8 +34,8 @@ def write_project(directory: Path | str, source: CSource, recording: Recording, 
     `decisions`: bits and scale of each variable (anything that JSON can hold). The folder appears complete or not at
     all. Raises ValueError when the directory holds something else, or when the recording does not fit the program.
     """
-    target = Path(directory)
-    _refuse_foreign(target)
+    target = Path(directory).absolute()
+    refuse_foreign(target)
     _check(source.interface, recording)
     files = {
         f"{source.name}.h": source.header,
@@ -52,14 +52,26 @@ def write_project(directory: Path | str, source: CSource, recording: Recording, 
         written.mkdir()
         for name, text in files.items():
             (written / name).write_text(text, encoding="utf-8")
-        if target.exists():
-            target.rename(scratch / "old")
-        written.rename(target)
+        _replace(target, written, scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _refuse_foreign(target: Path) -> None:
+def _replace(target: Path, written: Path, old: Path) -> None:
+    """Put `written` at `target`; what was there comes back when that fails."""
+    if not target.exists():
+        written.rename(target)
+        return
+    target.rename(old)
+    try:
+        written.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+
+
+def refuse_foreign(target: Path) -> None:
+    """ValueError when `target` holds something that `write_project` would destroy."""
     if target.is_dir():
         held = sorted(path.name for path in target.iterdir())
         if held and MARK not in held:

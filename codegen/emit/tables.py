@@ -33,8 +33,10 @@ class Functions:
         return Value(f"{function.text}({scaled.text})", function.bits)
 
     def _scaled(self, table: Exponential, argument: Value, shift: int) -> Value:
-        if shift < 0 and argument.bits - shift > 32 and _argument_width(table, 32) == 32:
-            return self.operators.saturating(argument, -shift)  # the table's ends are nearer anyway
+        """The argument at the table's scale; saturated where the ends of the table are nearer than those of the type."""
+        bits = max(16, argument.bits)
+        if -shift in range(1, bits) and argument.bits - shift > bits and _argument_width(table, bits) == bits:
+            return self.operators.saturating(argument, -shift, bits)
         return self.operators.exact(argument, shift)
 
     def _array(self, bits: int, entries: tuple[int, ...]) -> str:

@@ -24,7 +24,7 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
     images, height, width, channels = operation.out.shape
     bits = context.storage.bits[operation.a.variable]
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", channels)]
-    with writer.loops(outer) as (image, y, x, channel), writer.block(""):
+    with writer.loops(outer, scope=True) as (image, y, x, channel):
         writer.line(f"{int_type(bits)} largest = INT{bits}_MIN;")
         with writer.loops([("i4", operation.kernel[0]), ("i5", operation.kernel[1])]) as (ky, kx):
             places = [
@@ -75,7 +75,7 @@ def emit_normalise(context: Context, operation: ir.NormaliseL2, row: Row) -> Non
     wide = 32 if length * largest**2 < 1 << 32 and largest << shift_b < 1 << 31 else 64
     rows = iterate([_first_of_rows(operation.out), _first_of_rows(operation.a)])
     last = [view.strides[-1] if view.shape else 0 for view in (operation.out, operation.a)]
-    with writer.loops(counters_of(rows)) as counters, writer.block(""):
+    with writer.loops(counters_of(rows), scope=True) as counters:
         writer.line(f"uint{wide}_t squares = 0;")
         writer.line(f"int{wide}_t norm;")
         with writer.loops([("k", length)]) as (k,):
@@ -131,11 +131,11 @@ def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
     with writer.block(""):
         first = visit(context, operation.a, ["0"] * len(loops.extents), loops.strides[0])
         writer.line(f"{int_type(bits)} largest = {first.text};")
-        writer.line("int16_t label = 0;")
+        writer.line("int16_t winner = 0;")
         with writer.loops(counters_of(loops)) as counters:
             value = visit(context, operation.a, counters, loops.strides[0])
             with writer.block(f"if ({value.text} > largest)"):
                 place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(counters, steps, strict=True)) or "0"
                 writer.line(f"largest = {value.text};")
-                writer.line(f"label = (int16_t)({place});")
-        writer.line(f"{visit(context, operation.out, (), ()).text} = label;")
+                writer.line(f"winner = (int16_t)({place});")
+        writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")

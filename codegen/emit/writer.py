@@ -28,13 +28,16 @@ class Writer:
         self.line("}")
 
     @contextmanager
-    def loops(self, counters: list[tuple[str, int]]) -> Iterator[list[str]]:
+    def loops(self, counters: list[tuple[str, int]], scope: bool = False) -> Iterator[list[str]]:
         """A nest of loops, (counter, trip count) from the outermost; yields an expression of each counter.
 
-        A loop that would run once is left out; its counter is then `0`.
+        A loop that would run once is left out; its counter is then `0`. With `scope`, what is written inside may
+        declare names: when no loop is left there is a bare block.
         """
         with ExitStack() as nest:
             expressions = []
+            if scope and all(count == 1 for _, count in counters):
+                nest.enter_context(self.block(""))
             for counter, count in counters:
                 if count != 1:
                     nest.enter_context(self.block(f"for (kt_index {counter} = 0; {counter} < {count}; {counter}++)"))

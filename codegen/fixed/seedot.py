@@ -214,8 +214,9 @@ class _Lowering:
         self._settle(row, out, scale)
 
     def _function(self, row: int, out: str, table: Exponential, shift: int) -> None:
-        self.functions.append(table)
-        self._set(row, Column.FUNCTION, len(self.functions) - 1)
+        if table not in self.functions:
+            self.functions.append(table)
+        self._set(row, Column.FUNCTION, self.functions.index(table))
         self._set(row, Column.SHIFT_A, max(shift, -15))
         self._settle(row, out, table.scale)
 

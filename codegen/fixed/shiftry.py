@@ -189,7 +189,8 @@ class _Lowering:
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
         if isinstance(operation, ir.Relu6):
             largest = (1 << (bits - 1)) - 1
-            self._set(row, Column.CONSTANT_B, np.minimum(np.floor(np.ldexp(6.0, natural)).astype(np.int64), largest))
+            # the smaller one while still real: 6 at a scale above 60 fits no int64
+            self._set(row, Column.CONSTANT_B, np.minimum(np.floor(np.ldexp(6.0, natural)), largest).astype(np.int64))
 
     def _function(self, row: int, out: str, a: ir.View, largest: float, doubling: int) -> None:
         """The argument's bitwidth chooses the table, and the table fixes both scales (Section 5.4)."""

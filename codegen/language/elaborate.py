@@ -16,7 +16,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Affine, Literal, Location, Program, ResultKind, Role, Variable, View
-from kilotune.codegen.language import convolution, subscripts
+from kilotune.codegen.language import convolution, gather, subscripts
 from kilotune.codegen.language import syntax as ast
 from kilotune.codegen.language.assigned import assigned_names, source_names
 from kilotune.codegen.language.emitter import NOWHERE, Emitter, Goal
@@ -121,10 +121,14 @@ class Elaborator:
                 return subscripts.reshape(lowering, operand, node.shape, node.order, node.location, goal)
             case ast.Index():
                 operand, place = self._operands((node.operand, node.index), scope)
+                if isinstance(place, Label):
+                    return gather.index_by_label(lowering, operand, place, node.location, goal)
                 return subscripts.index(operand, place, ranges, node.location)
             case ast.Slice():
                 starts = tuple(span.start for span in node.spans)
                 operand, *places = self._operands((node.operand, *starts), scope)
+                if any(isinstance(place, Label) for place in places):
+                    return gather.slice_by_label(lowering, operand, node.spans, places, node.location, goal)
                 return subscripts.take_slice(operand, node.spans, places, ranges, node.location)
             case ast.MaxPool():
                 image = self.evaluate(node.operand, scope)
@@ -248,7 +252,7 @@ class Elaborator:
     def _sum(self, node: ast.Sum, scope: Scope, goal: Goal) -> View:
         """`$(i = [a:b]) e`: an accumulator starts at 0 and takes up each e."""
         index, inner = self._index(node, scope)
-        with self._emitter.open_body() as body:
+        with self._emitter.open_body(index) as body:
             term = real(self.evaluate(node.body, inner), node.body.location, "terms of '$'")
             total = self._emitter.temporary(shape_of(term), node.location, goal.name)
             self._emitter.emit(ir.Add(total, node.location, total, term))
@@ -263,7 +267,7 @@ class Elaborator:
             raise InputError.at(node.carried.location, "what the loop carries", "a tensor", describe(carried))
         index, inner = self._index(node, scope)
         inner = {**inner, node.carried.name: Binding(carried, carried=True)}
-        with self._emitter.open_body() as body:
+        with self._emitter.open_body(index) as body:
             value = real(self.evaluate(node.body, inner), node.body.location, "value of a loop")
         if body:
             self._emitter.emit(ir.Loop(index, node.start, node.stop - node.start, tuple(body), node.location))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kilotune.codegen.ir import Location, Role, Statement, Variable, View, whole
+from kilotune.codegen.ir import Location, Operation, Role, Statement, Variable, View, whole
 
 
 @dataclass(frozen=True)
@@ -29,21 +30,30 @@ class Emitter:
     variables: list[Variable] = field(default_factory=list)
     body: list[Statement] = field(default_factory=list)
     index_ranges: dict[str, tuple[int, int]] = field(default_factory=dict)  # loop index -> first, last value
+    open_loops: tuple[str, ...] = ()  # indices of the loops around the innermost open body
+    _writes: Counter[str] = field(default_factory=Counter)
     _taken: set[str] = field(default_factory=set)
     _temporaries: int = 0
 
     def emit(self, statement: Statement) -> None:
         """Append a statement to the innermost open body."""
         self.body.append(statement)
+        if isinstance(statement, Operation):
+            self._writes[statement.out.variable] += 1
 
     @contextmanager
-    def open_body(self) -> Iterator[list[Statement]]:
-        """Statements emitted meanwhile go to the yielded list: the body of a loop."""
+    def open_body(self, index: str) -> Iterator[list[Statement]]:
+        """Statements emitted meanwhile go to the yielded list: the body of the loop over `index`."""
         outer, self.body = self.body, []
+        loops, self.open_loops = self.open_loops, (*self.open_loops, index)
         try:
             yield self.body
         finally:
-            self.body = outer
+            self.body, self.open_loops = outer, loops
+
+    def write_count(self, variable: str) -> int:
+        """How many operations so far write a variable."""
+        return self._writes[variable]
 
     def claim(self, name: str) -> str:
         """`name`, or when it is taken `name_2`, `name_3`, ...: a name that nothing else has."""

@@ -192,7 +192,7 @@ class Lowering:
         view = tensor(operand, location, "argument of argmax")
         out = self.emitter.temporary((), location, goal.name)
         self.emitter.emit(ir.ArgMax(out, location, view))
-        return Label(out)
+        return self._label(out, view, view.size)
 
     def sign(self, operand: Real, location: Location, goal: Goal) -> Label:
         """1 where the one element is positive, else 0."""
@@ -200,7 +200,10 @@ class Lowering:
             raise InputError.at(location, "argument of sgn", "a tensor of one element", describe(operand))
         out = self.emitter.temporary((), location, goal.name)
         self.emitter.emit(ir.Sign(out, location, operand))
-        return Label(out)
+        return self._label(out, operand, 2)
+
+    def _label(self, out: View, seen: View, classes: int) -> Label:
+        return Label(out, seen, classes, self.emitter.write_count(seen.variable), self.emitter.open_loops)
 
     def select(self, condition: Value, strict: bool, a: Value, b: Value, location: Location, goal: Goal) -> Real:
         """`condition >= 0 ? a : b`, or `>` when `strict`. Both branches are computed."""

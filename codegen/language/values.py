@@ -16,9 +16,16 @@ class Integer:
 
 @dataclass(frozen=True)
 class Label:
-    """The integer that `argmax` or `sgn` computed: `view` is the scalar that holds it."""
+    """The integer that `argmax` or `sgn` computed: `view` is the scalar that holds it, `seen` what it was computed of.
+
+    `writes` (to the variable of `seen`) and `loops` say when and where that was. It is below `classes`.
+    """
 
     view: View
+    seen: View
+    classes: int
+    writes: int
+    loops: tuple[str, ...]
 
 
 Real = View | Literal

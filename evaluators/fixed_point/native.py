@@ -1,32 +1,22 @@
-"""The batch simulator's compiled kernel: found or built once per machine, then called with whole batches of candidates."""
+"""Programs and batches of candidates as the compiled kernel wants them: flat C structures and integer arrays."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import Source, Step, elements_of
+from kilotune.evaluators.fixed_point.kernel import Kernel
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 
 LANES = 64
 TILE = 4
-FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
-_SOURCES = ("kernel.c", "kernel_body.h")
-
 _OPCODES: Mapping[type[ir.Operation], int] = {
     ir.Fill: 0,
     ir.Copy: 1,
@@ -93,63 +83,6 @@ class _Program(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """The loaded library and what it was built with."""
-
-    library: ctypes.CDLL
-    compiler: str
-    vector_unit: str
-
-
-@cache
-def load_kernel() -> Kernel | None:
-    """The compiled kernel; None when there is no working C compiler (the NumPy execution is used then)."""
-    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
-    if compiler is None:
-        return None
-    try:
-        library = ctypes.CDLL(str(_built(compiler)))
-    except (OSError, subprocess.SubprocessError):
-        return None
-    library.kilotune_vector_unit.restype = ctypes.c_char_p
-    library.kilotune_run.restype = ctypes.c_int
-    return Kernel(library, compiler, library.kilotune_vector_unit().decode())
-
-
-def _built(compiler: str) -> Path:
-    """The shared library, compiled unless the same sources were compiled here before."""
-    folder = Path(__file__).parent
-    sources = [(folder / name).read_bytes() for name in _SOURCES]
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
-    parts = (*sources, version, " ".join(FLAGS).encode(), _processor().encode())
-    name = hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
-    target = cache_folder() / f"kernel-{name}.so"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            built = Path(scratch) / "kernel.so"
-            command = [compiler, *FLAGS, "-o", str(built), str(folder / "kernel.c"), "-lm"]
-            subprocess.run(command, capture_output=True, check=True, timeout=300)
-            built.replace(target)
-    return target
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept between runs: $KILOTUNE_CACHE, else the user's cache folder."""
-    chosen = os.environ.get("KILOTUNE_CACHE")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kilotune"
-
-
-def _processor() -> str:
-    """What -march=native depends on: a home folder may be shared by different machines."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
-
-
 class NativeProgram:
     """One program with its data, prepared for the kernel. Candidates then cost no more than their integers."""
 
@@ -165,6 +98,8 @@ class NativeProgram:
         self._program = program
         self._parameters = parameters
         self._features = features
+        stored = program.variable(program.result.variable).role is not ir.Role.PARAMETER
+        self._runs = stored and find_hazard(steps) is None
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
         self._kept: list[np.ndarray] = []  # what the C structures point to
@@ -179,8 +114,8 @@ class NativeProgram:
         self._c_program = self._describe(steps)
 
     def supports(self, batch: FixedBatch) -> bool:
-        """Whether the kernel has the widths of the batch (8 and 16 bits)."""
-        return bool((batch.bits <= 16).all())
+        """Whether the kernel has the widths of the batch (8 and 16 bits), and its order of reads and writes is right."""
+        return self._runs and bool((batch.bits <= 16).all())
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""

@@ -10,7 +10,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import Step, unroll
-from kilotune.evaluators.fixed_point.native import NativeProgram, load_kernel
+from kilotune.evaluators.fixed_point.kernel import load_kernel
+from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.reference import run_reference
 
 
@@ -44,7 +45,8 @@ class Simulator:
     def description(self) -> str:
         """Which execution runs, for results and reports."""
         kernel = None if self.backend is Backend.NUMPY else load_kernel()
-        return f"C kernel ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
+        # programs of other widths run in NumPy whatever there is
+        return f"C kernel for 8 and 16 bits ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
 
     def _unrolled(self) -> tuple[Step, ...]:
         if self._steps is None:

@@ -99,7 +99,8 @@ def peak_macs_per_cpu_s() -> float:
     start = time.process_time()
     for _ in range(10):
         simulator.run(batch)
-    return 10 * 64 * 50 * size * size * features.shape[0] / (time.process_time() - start)
+    macs_done = 10 * 64 * 50 * size * size * int(features.shape[0])
+    return macs_done / (time.process_time() - start)
 
 
 def main(names: list[str]) -> None:

@@ -57,6 +57,7 @@ class SeeDotSpace:
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
         """Accuracy on the training data (or the precision loss of a numerical model); then memory."""
+        quality: tuple[Objective, ...]
         if self.task.program.result_kind is ir.ResultKind.CLASS:
             quality = (Objective("accuracy_percent", Direction.MAXIMIZE), Objective("disagreements"))
         else:
@@ -123,7 +124,7 @@ class SeeDotState:
             return Decision("bitwidth", self.space.options.bitwidths)
         if "maxscale" not in self.chosen:
             bits = int(self.chosen["bitwidth"])
-            return Decision("maxscale", tuple(sorted(range(bits), key=lambda scale: (abs(scale - bits // 2), scale))))
+            return Decision("maxscale", tuple(_middle_first(bits)))
         if self.space.exponentials:
             if "table_index_bits" not in self.chosen:
                 return Decision("table_index_bits", TABLE_INDEX_BITS)
@@ -155,3 +156,12 @@ class SeeDotState:
             if limit is not None and least > limit:
                 return math.inf
         return -100.0 if self.space.task.program.result_kind is ir.ResultKind.CLASS else 0.0
+
+
+def _middle_first(bits: int) -> list[int]:
+    """Maxscales 0..B-1, the middle ones first: accuracy peaks there (SeeDot Figure 13)."""
+
+    def distance(scale: int) -> tuple[int, int]:
+        return abs(scale - bits // 2), scale
+
+    return sorted(range(bits), key=distance)

@@ -114,7 +114,7 @@ def _permitted_loss(space: ShiftrySpace) -> float:
     """The largest precision loss that surely keeps the constraint: every disagreement may cost one right answer."""
     if space.precision_metric == "precision_loss":
         return space.options.permitted_loss
-    return space.options.accuracy_drop / 100.0 * space.task.features.shape[0]
+    return space.options.accuracy_drop / 100.0 * float(space.task.features.shape[0])
 
 
 class _Encoding:
@@ -153,7 +153,7 @@ class _Encoding:
         flash, self._peak = self._flash(space), self._ram(space)
         ram = self._peak
         self.places = False
-        self.memory_bytes = flash + ram
+        self.memory_bytes = cp_model.LinearExpr.sum([flash, ram])
         most = space.evaluator.footprint.flash_bytes(np.full((1, len(space.task.program.variables)), 16))[0]
         self.memory_span = int(most) + 10 * 1024 + self._most_ram
         if limited and space.options.flash_limit_bytes is not None:
@@ -190,10 +190,11 @@ class _Encoding:
             for d, chosen in zip(self._decisions, self._chosen, strict=True)
         }
 
-    def _flash(self, space: ShiftrySpace) -> cp_model.LinearExprT:
+    def _flash(self, space: ShiftrySpace) -> cp_model.LinearExpr:
         storage = space.evaluator.footprint.storage
-        parameters = sum(s.values * self._bytes_of.get(name, 2) + s.index_bytes for name, s in storage.items())
-        return parameters + sum(table.table_bytes * used for table, used in self._tables(space).items())
+        parameters = [s.values * self._bytes_of.get(name, 2) + s.index_bytes for name, s in storage.items()]
+        tables = [table.table_bytes * used for table, used in self._tables(space).items()]
+        return cp_model.LinearExpr.sum([*parameters, *tables])
 
     def _tables(self, space: ShiftrySpace) -> dict[Exponential, cp_model.IntVar]:
         """Which exponential tables are used: the argument's width chooses one."""

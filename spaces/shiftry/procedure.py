@@ -39,7 +39,7 @@ def _explore_scale_for_x(
         yield [start]
         return start
     decision = inputs[0]
-    candidates = [{**start, decision.name: o} for o in decision.options if _bits(o) == DEFAULT_BITS]
+    candidates: list[Assignment] = [{**start, decision.name: o} for o in decision.options if _bits(o) == DEFAULT_BITS]
     trials = yield candidates
     return _best(space, trials).assignment  # options stand nearest to the data-driven scale first
 

@@ -272,7 +272,7 @@ _LOOPS: dict[str, Callable[[_Builder], list[ir.Statement]]] = {"sum": _sum_loop,
 
 def _statement(b: _Builder, nested: bool = True) -> list[ir.Statement]:
     builders = {**_SIMPLE, **(_LOOPS if nested else {})}
-    names = list(builders) + (["MatMul", "sum", "carry"] if nested else ["MatMul"])
+    names = list(builders) + ["MatMul", "MatMul", "Conv2D", *_LOOPS][: 5 if nested else 3]
     statements = builders[b.choose(names)](b)
     for statement in statements:
         if isinstance(statement, ir.Operation) and statement.out.variable not in b.readable:
@@ -282,14 +282,14 @@ def _statement(b: _Builder, nested: bool = True) -> list[ir.Statement]:
 
 @st.composite
 def random_models(draw: st.DrawFn) -> RandomModel:
-    """Programs of 1 to 6 statements (loops count as one) over one input, and 6 samples that reach far out."""
+    """Programs of 2 to 7 statements (loops count as one) over one input, and 6 samples that reach far out."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     b = _Builder(draw, random)
     if draw(st.integers(0, 9)):
         given = b.variable("X", b.shape(b.pick(1, 3)), ir.Role.INPUT)
         b.readable.append(given.name)
     body: list[ir.Statement] = []
-    for _ in range(b.pick(1, 6)):
+    for _ in range(b.pick(2, 7)):
         body += _statement(b)
     kind = ir.ResultKind.REAL
     temporaries = [name for name in b.readable if b.variables[name].role is ir.Role.TEMPORARY]

@@ -116,6 +116,11 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--device", "due"), "there are uno"),
         (("--space", "shiftry", "--drop", "-1"), "--drop"),
         (("--space", "shiftry", "--nonsense"), "--nonsense"),
+        (("--space", "shiftry", "--study", "../up"), "expected letters"),
+        (("--space", "shiftry", "--study", ""), "expected letters"),
+        (("--space", "shiftry", "--seed", "-1"), "--seed"),
+        (("--space", "shiftry", "--seed", "9" * 30), "--seed"),
+        (("--space", "shiftry", "--drop", "nan"), "finite"),
         (("resume", "never"), "holds no study 'never'"),
         (("export", "never", "--output", "x"), "holds no study 'never'"),
         (("list", "ghosts"), "ghosts"),
@@ -137,7 +142,31 @@ def test_a_mistake_leaves_no_study_behind(folder: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.strip() == "[]"
 
 
-def test_tracebacks_only_on_request(folder: Path) -> None:
+def test_tracebacks_only_on_request(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with_nan(folder)
-    with pytest.raises(ValueError, match=r"W\.npy"):
-        main(["--space", "shiftry", "--input", str(folder), "--debug"])
+    for arguments in (("--space", "shiftry", "--input", str(folder), "--debug"), ("resume", "never", "--debug")):
+        assert tune(*arguments) == ExitStatus.BAD_INPUT
+        assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("--output=foreign", "foreign already holds keep.txt"), ("--json=nowhere/x.json", "in a folder that exists")],
+)
+def test_results_that_cannot_be_written_are_refused_before_the_search(
+    option: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    foreign = folder.parent / "foreign"
+    foreign.mkdir()
+    (foreign / "keep.txt").write_text("mine")
+    assert tune("--space", "shiftry", "--input", str(folder), "--budget", "20trials", option) == ExitStatus.BAD_INPUT
+    assert said in capsys.readouterr().err
+    assert (foreign / "keep.txt").read_text() == "mine"
+    assert tune("list", "studies", "--json") == ExitStatus.FEASIBLE
+    assert '"trials": 0' in capsys.readouterr().out
+
+
+def test_values_that_overflow_name_the_operation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(folder, "-gammaSq *", "100000.0 *")
+    assert tune("--space", "shiftry", "--input", str(folder)) == ExitStatus.BAD_INPUT
+    assert "exp: expected finite values on the training data" in capsys.readouterr().err
