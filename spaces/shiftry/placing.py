@@ -81,9 +81,7 @@ def best_placement(placer: Placer, bits: Mapping[str, int], seconds: float) -> t
     return _read(placer, bits, solver, offsets), round(solver.best_objective_bound)
 
 
-def _fixed_widths(
-    placer: Placer, bits: Mapping[str, int], peak: Linear, most: int
-) -> tuple[cp_model.CpModel, Offsets]:
+def _fixed_widths(placer: Placer, bits: Mapping[str, int], peak: Linear, most: int) -> tuple[cp_model.CpModel, Offsets]:
     """Larger temporaries first, each as low as it can go."""
     model = cp_model.CpModel()
     offsets = _constrain(model, placer, bits, peak, most)
@@ -95,9 +93,7 @@ def _fixed_widths(
     return model, offsets
 
 
-def _constrain(
-    model: cp_model.CpModel, placer: Placer, bits: Mapping[str, int], peak: Linear, most: int
-) -> Offsets:
+def _constrain(model: cp_model.CpModel, placer: Placer, bits: Mapping[str, int], peak: Linear, most: int) -> Offsets:
     held = placer.interference.element_bytes(bits)
     widths = {name: Width(element_bytes, (element_bytes,)) for name, element_bytes in held.items()}
     return add_placement(model, placer.interference, widths, peak, most)

@@ -47,4 +47,4 @@ def test_a_program_is_placed_at_its_bound_or_above() -> None:
     model, batch = classifier()
     bits = stored_bits(batch)
     sizes = {v.name: v.size * bits[v.name] // 8 for v in model.program.variables}
-    assert emit_c(batch, model.parameters).ram_bytes >= peak_bytes(model.program, sizes)
+    assert emit_c(batch, model.parameters, in_place=False).ram_bytes >= peak_bytes(model.program, sizes)

@@ -39,4 +39,4 @@ def test_emitted_model_is_the_simulated_one(name: str, bits: int, tmp_path: Path
     held = batch.bits.astype(np.int64)
     assert source.flash_bytes == int(footprint.flash_bytes(held, footprint.table_bytes(batch))[0])
     bound = int(footprint.ram_bytes(held)[0])
-    assert bound <= source.ram_bytes <= 1.1 * bound + source.scratch_bytes
+    assert bound == source.variable_bytes <= source.ram_bytes <= 1.1 * bound + source.scratch_bytes
