@@ -62,7 +62,7 @@ class Footprint:
         self,
         program: ir.Program,
         parameters: Mapping[str, FloatArray],
-        in_place: bool = False,
+        in_place: bool = True,
         refine: Refine | None = None,
     ) -> None:
         self.program = program

@@ -16,6 +16,7 @@ from kilotune.codegen.placement import PlacedVariables, Placer
 
 Offsets = dict[str, cp_model.IntVar]
 Linear = cp_model.LinearExpr | int
+Condition = cp_model.BoundedLinearExpression | bool
 
 FIT_EFFORT = 0.5
 """Deterministic seconds that the question whether one candidate fits may take; a repeated run answers alike."""
@@ -126,14 +127,12 @@ def _align(model: cp_model.CpModel, offset: cp_model.IntVar, width: Width, most:
 
 def _above(
     offsets: Offsets, elements: Mapping[str, int], widths: Mapping[str, Width], low: str, high: str
-) -> cp_model.BoundedLinearExpression:
+) -> Condition:
     """`high` begins where `low` ends, or later."""
     return offsets[low] + elements[low] * widths[low].expression <= offsets[high]
 
 
-def _sides(
-    meeting: Meeting, offsets: Offsets, widths: Mapping[str, Width]
-) -> tuple[list[cp_model.BoundedLinearExpression], list[cp_model.BoundedLinearExpression]]:
+def _sides(meeting: Meeting, offsets: Offsets, widths: Mapping[str, Width]) -> tuple[list[Condition], list[Condition]]:
     """The result below what is still to be read, or above it (see `codegen.in_place.WriteOrder`)."""
     result, operand = widths[meeting.result], widths[meeting.operand]
     distance = offsets[meeting.result] - offsets[meeting.operand]
@@ -144,8 +143,8 @@ def _sides(
 
 def _either(
     model: cp_model.CpModel,
-    one: Sequence[cp_model.BoundedLinearExpression],
-    other: Sequence[cp_model.BoundedLinearExpression],
+    one: Sequence[Condition],
+    other: Sequence[Condition],
 ) -> None:
     first = model.new_bool_var("")
     for condition in one:

@@ -213,7 +213,8 @@ class ShiftryState:
         space = self.space
         bits = space.smallest_bits(self.assignment)
         flash = float(space.evaluator.footprint.flash_bytes(bits)[0]) + space.least_table_bytes
-        ram = float(space.evaluator.footprint.least_ram_bytes(bits)[0])
+        counts = not space.options.limited or space.options.ram_limit_bytes is not None
+        ram = float(space.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
         for limit, least in ((space.options.flash_limit_bytes, flash), (space.options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf

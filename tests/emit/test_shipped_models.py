@@ -35,8 +35,8 @@ def test_emitted_model_is_the_simulated_one(name: str, bits: int, tmp_path: Path
     expected = Simulator(bundle.program, bundle.parameters, features).run(batch)[0]
     compiled = compile_sources([source], tmp_path, ("-O2",))
     np.testing.assert_array_equal(compiled.run(0, features), expected)
-    footprint = Footprint(bundle.program, bundle.parameters, in_place=True)
+    footprint = Footprint(bundle.program, bundle.parameters)
     held = batch.bits.astype(np.int64)
     assert source.flash_bytes == int(footprint.flash_bytes(held, footprint.table_bytes(batch))[0])
-    assert source.variable_bytes == int(footprint.ram_bytes(held)[0])
-    assert source.variable_bytes <= source.ram_bytes <= source.variable_bytes + source.scratch_bytes
+    bound = int(footprint.ram_bytes(held)[0])
+    assert bound == source.variable_bytes <= source.ram_bytes <= 1.1 * bound + source.scratch_bytes

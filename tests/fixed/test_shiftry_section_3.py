@@ -139,7 +139,7 @@ def test_table_3_live_ranges() -> None:
 
 
 def test_memory_figures() -> None:
-    footprint = Footprint(PROGRAM, PARAMETERS)
+    footprint = Footprint(PROGRAM, PARAMETERS, in_place=False)
     assert sum(a.size for a in PARAMETERS.values()) * 4 == 44  # bytes of the float model's flash
     for batch, flash, ram in ((lower(), 22, 8), (lower("B2", "B1", "X", "W1"), 13, 8)):
         bits = batch.bits.astype(np.int64)
