@@ -136,8 +136,12 @@ def _sides(meeting: Meeting, offsets: Offsets, widths: Mapping[str, Width]) -> t
     """The result below what is still to be read, or above it (see `codegen.in_place.WriteOrder`)."""
     result, operand = widths[meeting.result], widths[meeting.operand]
     distance = offsets[meeting.result] - offsets[meeting.operand]
-    below = [distance <= read * operand.expression - done * result.expression for read, done in meeting.order.below]
-    above = [distance >= read * operand.expression - done * result.expression for read, done in meeting.order.above]
+    below: list[Condition] = [
+        distance <= read * operand.expression - done * result.expression for read, done in meeting.order.below
+    ]
+    above: list[Condition] = [
+        distance >= read * operand.expression - done * result.expression for read, done in meeting.order.above
+    ]
     return below, above
 
 
