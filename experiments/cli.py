@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kilotune.experiments.tuning import TuneOutcome
     from kilotune.search.store import Store
 
-SPACE_NAMES = ("seedot", "shiftry")
+SPACE_NAMES = ("seedot", "shiftry", "memory")
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
@@ -25,8 +26,8 @@ budget_option = click.option(
 )
 run_options = (
     click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes."),
-    click.option("--output", type=click.Path(path_type=Path), help="Where the C program goes [default: out/STUDY]."),
-    click.option("--no-output", is_flag=True, help="Write no program."),
+    click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
+    click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
     click.option("--quiet", is_flag=True, help="No progress, no summary."),
 )
@@ -46,7 +47,7 @@ def with_run_options(command: Any) -> Any:
     "3 internal error, 4 bad usage or bad input.",
 )
 @click.option("--space", help=f"What to decide: {', '.join(SPACE_NAMES)} (see `tune list spaces`).")
-@click.option("--input", "input_", metavar="PATH|NAME", help="A model folder, or a bundled model (`tune list models`).")
+@click.option("--input", "input_", metavar="PATH|NAME", help="A model folder or a bundled model (`tune list models`); memory: a CSV.")
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
 @click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
@@ -78,6 +79,7 @@ def with_run_options(command: Any) -> Any:
     show_default=True,
     help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
 )
+@click.option("--capacity", metavar="SIZE", help="Is there a placement within SIZE, e.g. 64KiB? (memory)")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
@@ -127,16 +129,16 @@ def resume_command(context: click.Context, study: str, **options: Any) -> None:
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder.")
 @storage_option
 def export_command(study: str, target: str, output: Path, storage: str | None) -> None:
-    """Write the best program of STUDY: C sources, a Makefile, and a main.c that checks itself."""
+    """Write the best program of STUDY (C sources, a Makefile, a main.c that checks itself), or its placement."""
     from kilotune.experiments import tuning
-    from kilotune.experiments.export import export_program
 
     problem, stored, _ = tuning.resume(_open(storage), study)
     best = stored.result().best
     if best is None:
-        raise ValueError(f"Study {study!r} holds no trial yet: there is no program to export.")
-    export_program(problem, best, output)
-    click.echo(f"{output}: C99 program of trial {best.number}; `make -C {output} check` runs it", err=True)
+        raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
+    artifacts = problem.export(best, output)
+    check = f"; `make -C {output} check` runs it" if "source" in artifacts else ""
+    click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
 
 
 @cli.command("list")
@@ -163,7 +165,7 @@ def doctor_command() -> None:
 def _request(options: dict[str, Any]) -> Any:
     from kilotune.evaluators.devices import find_device
     from kilotune.experiments.problem import SPACES, resolve_input
-    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit
+    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit, parse_size
 
     space = options["space"]
     if space not in SPACES:
@@ -175,7 +177,7 @@ def _request(options: dict[str, Any]) -> Any:
     limits.update(parse_limit(text) for text in options["limits"])
     return TuneRequest(
         space=space,
-        input=str(resolve_input(options["input_"])),
+        input=str(resolve_input(options["input_"], space)),
         strategy=options["strategy"] or BEST_STRATEGIES[space],
         seed=options["seed"],
         flash_limit_bytes=limits.get("flash"),
@@ -184,7 +186,17 @@ def _request(options: dict[str, Any]) -> Any:
         permitted_loss=options["loss"],
         rounding=options["rounding"],
         accumulator=options["accumulator"],
+        capacity_bytes=_capacity(space, options["capacity"], limits, parse_size),
     )
+
+
+def _capacity(space: str, text: str | None, limits: dict[str, int], parse: Callable[[str], int]) -> int | None:
+    """--capacity, else the RAM limit, for the space that has one."""
+    if space == "memory":
+        return limits.get("ram") if text is None else parse(text)
+    if text is not None:
+        raise ValueError(f"--capacity is for the space memory; for {space} say --limit ram={text}.")
+    return None
 
 
 def _open(storage: str | None) -> Store:
@@ -216,14 +228,13 @@ def _deliver(outcome: TuneOutcome, options: dict[str, Any]) -> int:
     artifacts: dict[str, str] = {}
     folder = options["output"] or Path("out") / result.study
     if result.best is not None and not options["no_output"]:
-        from kilotune.experiments.export import export_program
-
-        artifacts = export_program(outcome.problem, result.best, folder)
+        artifacts = outcome.problem.export(result.best, folder)
     to_stdout = options["json_file"] == "-"
     if not options["quiet"]:
         print_summary(outcome, Console(stderr=to_stdout, highlight=False))
         if artifacts:
-            click.echo(f"program in {folder} (`make -C {folder} check` runs it)", err=to_stdout)
+            check = f" (`make -C {folder} check` runs it)" if "source" in artifacts else ""
+            click.echo(f"{', '.join(artifacts)} in {folder}{check}", err=to_stdout)
     if options["json_file"]:
         text = json.dumps(tuning.as_json(outcome, artifacts), indent=2) + "\n"
         if to_stdout:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.spaces.memory.instance import Buffer, Instance, Placement
+from kilotune.spaces.memory.checker import Residence
+from kilotune.spaces.memory.instance import Buffer, Instance
 
 REQUIRED = ("id", "lower", "upper", "size")
 ALIASES: Mapping[str, str] = {"start": "lower", "begin": "lower", "end": "upper", "buffer_id": "id", "buffer": "id"}
@@ -68,14 +69,19 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
     return tuple(buffers)
 
 
-def write_placement(path: Path, instance: Instance, placement: Placement) -> None:
-    """The instance with an `offset` column. The file is written beside and renamed: nobody sees half of it."""
+def write_residences(path: Path, instance: Instance, residences: Sequence[Residence]) -> None:
+    """The instance with an `offset` column, a row a residence (`lower` and `upper` are the residence's own).
+
+    The file is written beside and renamed: nobody sees half of it.
+    """
+    buffers = {b.id: b for b in instance.buffers}
+    place = {b.id: i for i, b in enumerate(instance.buffers)}
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*REQUIRED, "alignment", "offset"])
-        for b in instance.buffers:
-            writer.writerow([b.id, b.lower, b.upper, b.size, b.alignment, placement.offsets[b.id]])
+        for r in sorted(residences, key=lambda r: (place[r.id], r.lower)):
+            writer.writerow([r.id, r.lower, r.upper, buffers[r.id].size, buffers[r.id].alignment, r.offset])
     partial.replace(path)
 
 
