@@ -47,7 +47,12 @@ def with_run_options(command: Any) -> Any:
     "3 internal error, 4 bad usage or bad input.",
 )
 @click.option("--space", help=f"What to decide: {', '.join(SPACE_NAMES)} (see `tune list spaces`).")
-@click.option("--input", "input_", metavar="PATH|NAME", help="A model folder or a bundled model (`tune list models`); memory: a CSV.")
+@click.option(
+    "--input",
+    "input_",
+    metavar="PATH|NAME",
+    help="A model folder or a bundled model (`tune list models`); memory: a CSV.",
+)
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
 @click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")

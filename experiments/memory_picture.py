@@ -42,5 +42,7 @@ def placement_svg(instance: Instance, residences: Sequence[Residence]) -> str:
             f'stroke="black" stroke-width="0.5"><title>{escape(title)}</title></rect>'
         )
         if height >= LABEL_HEIGHT and width >= LABEL_CHARACTER * len(r.id):
-            lines.append(f'<text x="{x + 3:.2f}" y="{y + LABEL_HEIGHT:.2f}" pointer-events="none">{escape(r.id)}</text>')
+            lines.append(
+                f'<text x="{x + 3:.2f}" y="{y + LABEL_HEIGHT:.2f}" pointer-events="none">{escape(r.id)}</text>'
+            )
     return "\n".join([*lines, "</svg>\n"])

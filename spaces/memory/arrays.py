@@ -29,9 +29,9 @@ class BufferArrays:
 
     @classmethod
     def of(cls, instance: Instance) -> BufferArrays:
-        table = np.array(
-            [(b.lower, b.upper, b.size, b.alignment) for b in instance.buffers], dtype=np.int64
-        ).reshape(-1, 4)
+        table = np.array([(b.lower, b.upper, b.size, b.alignment) for b in instance.buffers], dtype=np.int64).reshape(
+            -1, 4
+        )
         return cls(*(np.ascontiguousarray(table[:, i]) for i in range(4)))
 
     def __len__(self) -> int:

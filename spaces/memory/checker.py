@@ -43,9 +43,7 @@ def check_placement(instance: Instance, placement: Placement, capacity_bytes: in
     return check_residences(instance, residences, capacity_bytes)
 
 
-def check_residences(
-    instance: Instance, residences: Sequence[Residence], capacity_bytes: int | None = None
-) -> int:
+def check_residences(instance: Instance, residences: Sequence[Residence], capacity_bytes: int | None = None) -> int:
     """The same where buffers may move."""
     buffers = {b.id: b for b in instance.buffers}
     by_buffer: dict[str, list[Residence]] = defaultdict(list)

@@ -56,7 +56,9 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
         except ValueError:
             raise _no_integer(path, line, row, columns) from None
         if seen.setdefault(name, line) != line:
-            raise _error(path, line, identifier, "id", "an id that no other buffer has", f"{name!r} of line {seen[name]}")
+            raise _error(
+                path, line, identifier, "id", "an id that no other buffer has", f"{name!r} of line {seen[name]}"
+            )
         if upper <= lower:
             raise _error(path, line, upper_at, f"buffer {name!r}", f"upper above lower = {lower}", str(upper))
         if size < 0 or size > LARGEST:
@@ -64,7 +66,9 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
         if aligned < 1 or aligned > LARGEST:
             raise _error(path, line, alignment or 0, f"buffer {name!r}", "an alignment of 1 byte or more", str(aligned))
         if abs(lower) > LARGEST or abs(upper) > LARGEST:
-            raise _error(path, line, lower_at, f"buffer {name!r}", f"program points up to {LARGEST}", f"{lower}, {upper}")
+            raise _error(
+                path, line, lower_at, f"buffer {name!r}", f"program points up to {LARGEST}", f"{lower}, {upper}"
+            )
         buffers.append(Buffer(name, lower, upper, size, aligned))
     return tuple(buffers)
 

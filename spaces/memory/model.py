@@ -76,9 +76,7 @@ def static_order(buffers: BufferArrays, letters: str) -> Order:
     return sorted_by(*(keys[letter] for letter in letters))
 
 
-def ask(
-    buffers: BufferArrays, order: Order, capacity: int, seed: int, seconds: float
-) -> tuple[int, IntArray | None]:
+def ask(buffers: BufferArrays, order: Order, capacity: int, seed: int, seconds: float) -> tuple[int, IntArray | None]:
     """CP-SAT's status, and offsets when there is a placement within `capacity` bytes."""
     model = cp_model.CpModel()
     steps, times, addresses = [], [], []

@@ -164,19 +164,36 @@ static int place(Search *s, int32_t b, int *hatless, int *splits)
 
 static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_t right, int64_t last);
 
-/* The unplaced buffers fall apart: each part is solved by itself, and no part is searched again for another's sake. */
+/* The unplaced buffers fall apart: each part is solved by itself, the smallest first, and no part is searched again for
+ * another's sake. */
 static int solve_parts(Search *s, int32_t *list, int32_t m, int32_t left, int32_t right, int64_t last)
 {
-    int32_t *part = malloc(sizeof *part * (size_t)(m ? m : 1));
+    if (m == 0) return FITS;
+    int32_t *part = malloc(3 * sizeof *part * (size_t)m);
     if (!part) return NO_MEMORY;
+    int32_t *from = part + m, *count = part + 2 * m, parts = 0, begin = left;
+    for (int32_t at = left + 1; at <= right; at++) {
+        if (at < right && s->crossing[at] > 0) continue;
+        int32_t inside = 0;
+        for (int32_t i = 0; i < m; i++) inside += s->lo[list[i]] >= begin && s->lo[list[i]] < at;
+        if (inside) {
+            int32_t k = parts++;
+            for (; k > 0 && count[k - 1] > inside; k--) {
+                from[k] = from[k - 1];
+                count[k] = count[k - 1];
+            }
+            from[k] = begin;
+            count[k] = inside;
+        }
+        begin = at;
+    }
     int result = FITS;
-    for (int32_t from = left; from < right && result == FITS;) {
-        int32_t to = from + 1, count = 0;
+    for (int32_t k = 0; k < parts && result == FITS; k++) {
+        int32_t to = from[k] + 1, inside = 0;
         while (to < right && s->crossing[to] > 0) to++;
         for (int32_t i = 0; i < m; i++)
-            if (s->lo[list[i]] >= from && s->lo[list[i]] < to) part[count++] = list[i];
-        if (count) result = solve(s, part, count, from, to, last);
-        from = to;
+            if (s->lo[list[i]] >= from[k] && s->lo[list[i]] < to) part[inside++] = list[i];
+        result = solve(s, part, inside, from[k], to, last);
     }
     free(part);
     return result;

@@ -108,7 +108,7 @@ class _Search:
             for section in range(self.begins[b], self.ends[b]):
                 lowest_of.setdefault(section, lowest)
                 total[section] = total.get(section, 0) + self.size[b]
-        return not any([self.cut(lowest_of[s] + total[s]) for s in total])
+        return not any(self.cut(lowest_of[s] + total[s]) for s in total)
 
     def raise_neighbours(self, b: int, neighbours: dict[int, int]) -> bool:
         fits = True
@@ -128,7 +128,7 @@ class _Search:
                 parts.append([])
             parts[-1].append(c)
             reach = max(reach, self.ends[c])
-        for part in parts:
+        for part in sorted(parts, key=len):
             wanted = set(part)
             status = self.solve([c for c in rest if c in wanted], last)
             if status is not Status.FITS:
