@@ -7,7 +7,8 @@ and buffers are placed in ascending order of (offset, rank), so that each placem
 - monotonic floor: what waits goes no lower than what was placed last; a buffer that was passed over waits for a neighbour
   to rest on, so it goes above the lowest of its neighbours' tops;
 - unallocated floor: in every section, all that waits must fit above the lowest floor of what waits there;
-- dominance: no buffer is placed where another one would fit below it whole;
+- dominance: no buffer is placed where another one would fit below it whole; and a buffer that all its neighbours stay
+  above anyway is put on its floor without an alternative;
 - hatless buffers: where nothing waits above the buffer just placed, a failure is not its fault;
 - sections solved apart: where no waiting buffer crosses, the parts are searched by themselves.
 

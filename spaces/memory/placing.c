@@ -63,7 +63,9 @@ typedef struct {
     int64_t *crossing; /* of a section: unplaced buffers that are live in it and in the one before */
     int64_t *unplaced; /* of a buffer: 1 or 0 */
     int64_t *offset;
-    int32_t *by_rank, *next;
+    int32_t *by_rank, *next, *owner;
+    int64_t *second;
+    uint8_t *owns_all;
     int64_t *neighbour_start;
     int32_t *neighbours;
     Undo *trail;
@@ -111,21 +113,50 @@ static int32_t unpainted(int32_t *next, int32_t section)
     return root;
 }
 
-/* Every section with the lowest unplaced buffer over it: do all that wait fit above? Keys ascend. */
-static int sections_fit(Search *s, const int64_t *keys, int32_t m, int32_t left, int32_t right)
+/* Every section with the lowest unplaced buffer over it: do all that wait fit above? Keys ascend. `sole` is set to a
+ * place in keys of a buffer that has the lowest floor in all its sections and a top that all others there are above, else
+ * to -1: whatever comes, it may as well go down to its floor. */
+static int sections_fit(Search *s, const int64_t *keys, int32_t m, int32_t left, int32_t right, int64_t last,
+                        int32_t *sole)
 {
-    int32_t *next = s->next;
+    int32_t *next = s->next, *owner = s->owner;
+    *sole = -1;
     for (int32_t i = left; i <= right; i++) next[i] = i;
     for (int32_t k = 0; k < m; k++) {
         int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
         int64_t lowest = keys[k] >> RANK_BITS;
+        int32_t owned = 0;
         for (int32_t i = unpainted(next, s->lo[b]); i < s->hi[b]; i = unpainted(next, i)) {
             if (lowest + s->waiting[i] > s->capacity) {
                 cut(s, lowest + s->waiting[i]);
                 return 0;
             }
             next[i] = i + 1;
+            owner[i] = k;
+            s->second[i] = INT64_MAX;
+            owned++;
         }
+        s->owns_all[k] = owned == s->hi[b] - s->lo[b] && s->floor[b] == lowest && keys[k] > last;
+    }
+    for (int32_t i = left; i <= right; i++) next[i] = i;
+    for (int32_t k = 0; k < m; k++) {
+        int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
+        for (int32_t i = unpainted(next, s->lo[b]); i < s->hi[b]; i = unpainted(next, i)) {
+            if (owner[i] == k) {
+                i++;
+                continue;
+            }
+            s->second[i] = keys[k] >> RANK_BITS;
+            next[i] = i + 1;
+        }
+    }
+    for (int32_t k = 0; k < m && *sole < 0; k++) {
+        if (!s->owns_all[k]) continue;
+        int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
+        int64_t top = s->floor[b] + s->size[b];
+        int32_t i = s->lo[b];
+        while (i < s->hi[b] && s->second[i] >= top) i++;
+        if (i == s->hi[b]) *sole = k;
     }
     return 1;
 }
@@ -247,11 +278,12 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
         }
         keys[at] = key;
     }
-    if (!sections_fit(s, keys, m, left, right)) goto done;
-    for (int32_t k = 0; k < m; k++) {
+    int32_t sole;
+    if (!sections_fit(s, keys, m, left, right, last, &sole)) goto done;
+    for (int32_t k = sole < 0 ? 0 : sole; k < m; k++) {
         int32_t b = s->by_rank[keys[k] & ((1 << RANK_BITS) - 1)];
         if (s->floor[b] != keys[k] >> RANK_BITS || keys[k] <= last) continue; /* passed over before */
-        if (s->floor[b] >= least_top) break; /* another one fits below it whole */
+        if (sole < 0 && s->floor[b] >= least_top) break; /* another one fits below it whole */
         size_t mark = s->trail_length;
         int hatless, splits, placed = place(s, b, &hatless, &splits);
         if (placed < 0) {
@@ -262,12 +294,13 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
             int32_t count = 0;
             for (int32_t i = 0; i < m; i++)
                 if (i != k) rest[count++] = s->by_rank[keys[i] & ((1 << RANK_BITS) - 1)];
-            result = splits ? solve_parts(s, rest, count, left, right, keys[k])
-                            : solve(s, rest, count, left, right, keys[k]);
+            int64_t after = sole < 0 ? keys[k] : last;
+            result = splits ? solve_parts(s, rest, count, left, right, after)
+                            : solve(s, rest, count, left, right, after);
             if (result != FAILS) goto done;
         }
         undo_to(s, mark);
-        if (hatless) goto done; /* nothing was above it: what failed, failed without it */
+        if (hatless || sole >= 0) goto done; /* nothing was above it: what failed, failed without it */
     }
 done:
     free(keys);
@@ -291,10 +324,13 @@ int kilotune_search(int32_t n, int32_t sections, const int32_t *lo, const int32_
     s.crossing = calloc((size_t)sections, sizeof *s.crossing);
     s.by_rank = malloc(sizeof *s.by_rank * (size_t)n);
     s.next = malloc(sizeof *s.next * (size_t)(sections + 1));
+    s.owner = malloc(sizeof *s.owner * (size_t)(sections + 1));
+    s.second = malloc(sizeof *s.second * (size_t)(sections + 1));
+    s.owns_all = malloc((size_t)n);
     s.neighbour_start = malloc(sizeof *s.neighbour_start * (size_t)(n + 1));
     s.trail = malloc(sizeof *s.trail * s.trail_room);
     if (!list || !s.floor || !s.unplaced || !s.waiting || !s.crossing || !s.by_rank || !s.next || !s.neighbour_start ||
-        !s.trail)
+        !s.trail || !s.owner || !s.second || !s.owns_all)
         goto done;
     int64_t pairs = 0;
     for (int32_t b = 0; b < n; b++) {
@@ -325,6 +361,9 @@ done:
     free(s.crossing);
     free(s.by_rank);
     free(s.next);
+    free(s.owner);
+    free(s.second);
+    free(s.owns_all);
     free(s.neighbour_start);
     free(s.neighbours);
     free(s.trail);

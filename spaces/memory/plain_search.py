@@ -75,21 +75,22 @@ class _Search:
         keys.sort()
         if not self.sections_fit(keys):
             return Status.FAILS
-        for lowest, rank, b in keys:
+        sole = self.sole(keys, last)
+        for lowest, rank, b in keys if sole is None else [sole]:
             if self.floor[b] != lowest or (lowest, rank) <= last:
                 continue
-            if lowest >= min(tops.values()):
+            if sole is None and lowest >= min(tops.values()):
                 break
             before = {c: self.floor[c] for c in members if self.meets(b, c)}
             self.waiting.remove(b)
             if self.raise_neighbours(b, before):
-                status = self.solve_parts([c for _, _, c in keys if c != b], b, (lowest, rank))
+                status = self.solve_parts([c for _, _, c in keys if c != b], (lowest, rank) if sole is None else last)
                 if status is not Status.FAILS:
                     return status
             self.waiting.update(members)
             for c, floor in before.items():
                 self.floor[c] = floor
-            if not before:
+            if not before or sole is not None:
                 break
         return Status.FAILS
 
@@ -110,6 +111,16 @@ class _Search:
                 total[section] = total.get(section, 0) + self.size[b]
         return not any(self.cut(lowest_of[s] + total[s]) for s in total)
 
+    def sole(self, keys: list[tuple[int, int, int]], last: Key) -> tuple[int, int, int] | None:
+        """A buffer that no other one can want to be below: the rest stays above its top anyway."""
+        for key in keys:
+            lowest, rank, b = key
+            if self.floor[b] != lowest or (lowest, rank) <= last:
+                continue
+            if all(other >= lowest + self.size[b] for other, _, c in keys if self.meets(b, c)):
+                return key
+        return None
+
     def raise_neighbours(self, b: int, neighbours: dict[int, int]) -> bool:
         fits = True
         for c, floor in neighbours.items():
@@ -117,7 +128,7 @@ class _Search:
             fits = not self.cut(self.floor[c] + self.size[c]) and fits
         return fits
 
-    def solve_parts(self, rest: list[int], placed: int, last: Key) -> Status:
+    def solve_parts(self, rest: list[int], last: Key) -> Status:
         """`rest`, cut where none of it crosses any more."""
         saved = {c: self.floor[c] for c in rest}
         rest_by_begin = sorted(rest, key=lambda c: self.begins[c])
