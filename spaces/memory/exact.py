@@ -12,7 +12,7 @@ and buffers are placed in ascending order of (offset, rank), so that each placem
 - hatless buffers: where nothing waits above the buffer just placed, a failure is not its fault;
 - sections solved apart: where no waiting buffer crosses, the parts are searched by themselves.
 
-A search that fails without a node limit says the least peak at which something was cut: a bound for the next question.
+A search that fails within its limit says the least peak at which something was cut: a bound for the next question.
 Ranks come from static orders (W lifetime, A area, T total of the live sections), tried in turn with growing limits.
 """
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,17 @@ from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
 
-FIRST_NODE_LIMIT = 3_000
+FIRST_WORK_LIMIT = 400_000
+"""Buffers looked at; some nanoseconds each."""
+
 LIMIT_GROWTH = 1.6
-LARGEST_NODE_LIMIT = 1 << 40
+MOST_CAUTIOUS = 8
+"""A question for less than the goal aims at 1/2 to 1/2^this of the way from the best peak to it."""
+
+DESCENTS = 2
+"""A limit below the work of one descent, half the square of the number of buffers, could never end in a placement."""
+
+LARGEST_WORK_LIMIT = 1 << 40
 MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
 
@@ -69,13 +77,13 @@ class Standing:
     nodes: int
 
 
-def fits_within(buffers: BufferArrays, rank: Order, capacity: int, node_limit: int) -> Answer:
+def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> Answer:
     """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive."""
     kernel = load_kernel()
     if kernel is None:
         from kilotune.spaces.memory.plain_search import fits_within_plain
 
-        return fits_within_plain(buffers, rank, capacity, node_limit)
+        return fits_within_plain(buffers, rank, capacity, work_limit)
     begins, ends, count = buffers.sections
     rank = np.ascontiguousarray(rank, dtype=np.int32)
     offsets, report = np.zeros(len(buffers), dtype=np.int64), np.zeros(2, dtype=np.int64)
@@ -85,7 +93,7 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, node_limit: i
         count,
         *(column.ctypes.data for column in columns),
         capacity,
-        node_limit,
+        work_limit,
         offsets.ctypes.data,
         report.ctypes.data,
     )
@@ -100,7 +108,7 @@ def minimise_peak(
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
     `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
-    the bound above it. Each step takes well below a second at first; later ones grow with the node limit.
+    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later ones grow with the limit on work.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
@@ -129,15 +137,16 @@ class _Part:
     buffers: BufferArrays
     offsets: IntArray
     bound: int
-    seed: int
-    node_limit: float = FIRST_NODE_LIMIT
+    ranks: list[Order]
+    work_limit: float
     turn: int = 0
-    ranks: list[Order] = field(default_factory=list)
+    caution: int = 1
 
     @classmethod
     def of(cls, buffers: BufferArrays, members: npt.NDArray[np.intp], offsets: IntArray, seed: int) -> _Part:
         part = buffers.subset(members)
-        return cls(members, part, offsets[members], int(part.section_bytes.max()), seed, ranks=_ranks(part))
+        limit = max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
+        return cls(members, part, offsets[members], int(part.section_bytes.max()), _ranks(part), limit, turn=seed % 4)
 
     @property
     def peak(self) -> int:
@@ -148,18 +157,22 @@ class _Part:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
     def step(self, goal: int) -> int:
-        """One question: mostly for the goal, and every other round for the middle between it and what is known."""
+        """One question: every other round for the goal, else for a part of the way there, shorter after a failure."""
         turns, rounds = self.turn % len(self.ranks), self.turn // len(self.ranks)
         target = max(self.bound, goal)
-        if rounds % 2 and self.peak > target + 1:
-            target = (target + self.peak) // 2
-        answer = fits_within(self.buffers, self.ranks[turns], target, int(self.node_limit))
+        nearer = rounds % 2 == 1 and self.peak > target + 1
+        if nearer:
+            target = max(target, self.peak - max((self.peak - target) >> self.caution, 1))
+        answer = fits_within(self.buffers, self.ranks[turns], target, int(self.work_limit))
         self.turn += 1
         if self.turn % len(self.ranks) == 0:
-            self.node_limit = min(self.node_limit * LIMIT_GROWTH, LARGEST_NODE_LIMIT)
+            self.work_limit = min(self.work_limit * LIMIT_GROWTH, LARGEST_WORK_LIMIT)
         if answer.status is Status.FITS:
             self.offsets = answer.offsets
-        elif answer.status is Status.FAILS:
+            self.caution = max(self.caution - 1, 1)
+        elif nearer:
+            self.caution = min(self.caution + 1, MOST_CAUTIOUS)
+        if answer.status is Status.FAILS:
             self.bound = max(self.bound, target + 1, min(answer.least_peak, self.peak))
         return answer.nodes
 

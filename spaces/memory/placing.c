@@ -70,7 +70,7 @@ typedef struct {
     int32_t *neighbours;
     Undo *trail;
     size_t trail_length, trail_room;
-    int64_t nodes, node_limit, least_excess;
+    int64_t nodes, work, work_limit, least_excess;
 } Search;
 
 static int set(Search *s, int64_t *at, int64_t value)
@@ -248,7 +248,9 @@ static int64_t waiting_floor(const Search *s, int32_t b, int64_t last, int64_t l
 static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_t right, int64_t last)
 {
     if (m == 0) return FITS;
-    if (++s->nodes > s->node_limit) return STOPPED;
+    s->nodes++;
+    s->work += m;
+    if (s->work > s->work_limit) return STOPPED;
     int64_t least_top = INT64_MAX, least_open_top = INT64_MAX;
     for (int32_t k = 0; k < m; k++) {
         int32_t b = list[k];
@@ -308,13 +310,14 @@ done:
 }
 
 /* Is there a placement of `n` connected buffers within `capacity`? `rank` is a permutation: who is tried first.
- * FITS fills `offset`; FAILS sets report[1] to a peak that every placement reaches. report[0]: nodes visited. */
+ * FITS fills `offset`; FAILS sets report[1] to a peak that every placement reaches. report[0]: nodes visited.
+ * Work is counted in buffers looked at: a node costs as many as wait in it. */
 int kilotune_search(int32_t n, int32_t sections, const int32_t *lo, const int32_t *hi, const int64_t *size,
-                    const int64_t *alignment, const int32_t *rank, int64_t capacity, int64_t node_limit,
+                    const int64_t *alignment, const int32_t *rank, int64_t capacity, int64_t work_limit,
                     int64_t *offset, int64_t *report)
 {
     Search s = {.n = n, .sections = sections, .lo = lo, .hi = hi, .rank = rank, .size = size, .alignment = alignment,
-                .capacity = capacity, .offset = offset, .node_limit = node_limit, .least_excess = INT64_MAX,
+                .capacity = capacity, .offset = offset, .work_limit = work_limit, .least_excess = INT64_MAX,
                 .trail_room = 4096};
     int result = NO_MEMORY;
     int32_t *list = malloc(sizeof *list * (size_t)n);

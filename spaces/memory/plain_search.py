@@ -15,9 +15,9 @@ Key = tuple[int, int]
 """(offset in bytes, rank)."""
 
 
-def fits_within_plain(buffers: BufferArrays, rank: Order, capacity: int, node_limit: int) -> Answer:
+def fits_within_plain(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> Answer:
     """See `exact.fits_within`. Recursion is as deep as there are buffers: RecursionError beyond some hundreds."""
-    search = _Search(buffers, [int(r) for r in rank], capacity, node_limit)
+    search = _Search(buffers, [int(r) for r in rank], capacity, work_limit)
     everything = [int(b) for b in np.argsort(rank)]
     status = search.solve(everything, (-1, 0))
     offsets = np.array([search.floor[b] for b in range(len(buffers))], dtype=np.int64)
@@ -30,7 +30,8 @@ class _Search:
     buffers: BufferArrays
     rank: list[int]
     capacity: int
-    node_limit: int
+    work_limit: int
+    work: int = 0
     nodes: int = 0
     least_peak: float = math.inf
     floor: list[int] = field(default_factory=list)  # of a placed buffer: its offset
@@ -59,7 +60,8 @@ class _Search:
         if not members:
             return Status.FITS
         self.nodes += 1
-        if self.nodes > self.node_limit:
+        self.work += len(members)
+        if self.work > self.work_limit:
             return Status.STOPPED
         tops = {b: self.floor[b] + self.size[b] for b in members}
         is_open = {b: (self.floor[b], self.rank[b]) > last for b in members}
