@@ -7,6 +7,7 @@ import math
 import shlex
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kilotune.experiments.tuning import TuneOutcome
     from kilotune.search.store import Store
 
-SPACE_NAMES = ("seedot", "shiftry")
+SPACE_NAMES = ("seedot", "shiftry", "memory")
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
@@ -28,8 +29,8 @@ budget_option = click.option(
 )
 run_options = (
     click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes."),
-    click.option("--output", type=click.Path(path_type=Path), help="Where the C program goes [default: out/STUDY]."),
-    click.option("--no-output", is_flag=True, help="Write no program."),
+    click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
+    click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
     click.option("--quiet", is_flag=True, help="No progress, no summary."),
     click.option("--debug", is_flag=True, help="Show tracebacks."),
@@ -50,7 +51,12 @@ def with_run_options(command: Any) -> Any:
     "3 internal error, 4 bad usage or bad input.",
 )
 @click.option("--space", help=f"What to decide: {', '.join(SPACE_NAMES)} (see `tune list spaces`).")
-@click.option("--input", "input_", metavar="PATH|NAME", help="A model folder, or a bundled model (`tune list models`).")
+@click.option(
+    "--input",
+    "input_",
+    metavar="PATH|NAME",
+    help="A model folder or a bundled model (`tune list models`); memory: a CSV.",
+)
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
 @click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
@@ -83,6 +89,7 @@ def with_run_options(command: Any) -> Any:
     help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
+@click.option("--capacity", metavar="SIZE", help="Is there a placement within SIZE, e.g. 64KiB? (memory)")
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
 @with_run_options
@@ -130,16 +137,16 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder.")
 @storage_option
 def export_command(study: str, target: str, output: Path, storage: str | None) -> None:
-    """Write the best program of STUDY: C sources, a Makefile, and a main.c that checks itself."""
+    """Write the best program of STUDY (C sources, a Makefile, a main.c that checks itself), or its placement."""
     from kilotune.experiments import tuning
-    from kilotune.experiments.export import export_program
 
     problem, stored, _ = tuning.resume(_open(storage), study)
     best = stored.result().best
     if best is None:
-        raise ValueError(f"Study {study!r} holds no trial yet: there is no program to export.")
-    export_program(problem, best, output)
-    click.echo(f"{output}: C99 program of trial {best.number}; `make -C {output} check` runs it", err=True)
+        raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
+    artifacts = problem.export(best, output)
+    check = f"; `make -C {output} check` runs it" if "source" in artifacts else ""
+    click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
 
 
 @cli.command("list")
@@ -166,6 +173,7 @@ def list_command(
 
 def _list_buffers(input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool) -> None:
     from kilotune.experiments import buffers, tuning
+    from kilotune.experiments.problem import ModelProblem
 
     if study is None:
         listed = buffers.buffers_of_bundle(input_, int(bits or 16))
@@ -174,8 +182,8 @@ def _list_buffers(input_: str | None, study: str | None, bits: str | None, stora
     else:
         problem, stored, _ = tuning.resume(_open(storage), study)
         best = stored.result().best
-        if best is None:
-            raise ValueError(f"Study {study!r} holds no trial yet: there are no widths.")
+        if best is None or not isinstance(problem, ModelProblem):
+            raise ValueError(f"Study {study!r} holds no program yet: there are no widths.")
         listed = buffers.buffers_of_candidate(problem.lower(best.assignment))
     click.echo(json.dumps(buffers.as_rows(listed), indent=2) if as_json else buffers.as_csv(listed), nl=as_json)
 
@@ -192,7 +200,7 @@ def doctor_command() -> None:
 def _request(options: dict[str, Any]) -> Any:
     from kilotune.evaluators.devices import find_device
     from kilotune.experiments.problem import SPACES, resolve_input
-    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit
+    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit, parse_size
 
     space = options["space"]
     if not math.isfinite(options["drop"]) or not math.isfinite(options["loss"]):
@@ -206,7 +214,7 @@ def _request(options: dict[str, Any]) -> Any:
     limits.update(parse_limit(text) for text in options["limits"])
     return TuneRequest(
         space=space,
-        input=str(resolve_input(options["input_"])),
+        input=str(resolve_input(options["input_"], space)),
         strategy=options["strategy"] or BEST_STRATEGIES[space],
         seed=options["seed"],
         flash_limit_bytes=limits.get("flash"),
@@ -215,7 +223,17 @@ def _request(options: dict[str, Any]) -> Any:
         permitted_loss=options["loss"],
         rounding=options["rounding"],
         accumulator=options["accumulator"],
+        capacity_bytes=_capacity(space, options["capacity"], limits, parse_size),
     )
+
+
+def _capacity(space: str, text: str | None, limits: dict[str, int], parse: Callable[[str], int]) -> int | None:
+    """--capacity, else the RAM limit, for the space that has one."""
+    if space == "memory":
+        return limits.get("ram") if text is None else parse(text)
+    if text is not None:
+        raise ValueError(f"--capacity is for the space memory; for {space} say --limit ram={text}.")
+    return None
 
 
 def _open(storage: str | None) -> Store:
@@ -232,18 +250,16 @@ def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
 
     budget = Budget.parse(options["budget"])
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
-    _check_targets(folder, options["json_file"])
+    if folder is not None:
+        problem.check_output(folder)
+    _check_json_file(options["json_file"])
     with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
         outcome = tuning.run(problem, study, budget, options["jobs"], display)
     return _deliver(outcome, folder, options)
 
 
-def _check_targets(folder: Path | None, json_file: str | None) -> None:
-    """Before the search, not after it: ValueError for results that could not be written."""
-    if folder is not None:
-        from kilotune.codegen.emit.project import refuse_foreign
-
-        refuse_foreign(folder)
+def _check_json_file(json_file: str | None) -> None:
+    """Before the search, not after it: ValueError for a result that could not be written."""
     if json_file not in (None, "-"):
         path = Path(str(json_file))
         if path.is_dir() or not path.absolute().parent.is_dir():
@@ -267,7 +283,8 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
         artifacts = _export(outcome, folder)
         if not options["quiet"]:
             check = shlex.join(["make", "-C", str(folder), "check"])
-            click.echo(f"program in {folder} (`{check}` runs it)", err=to_stdout)
+            hint = f" (`{check}` runs it)" if "source" in artifacts else ""
+            click.echo(f"{', '.join(artifacts)} in {folder}{hint}", err=to_stdout)
     if options["json_file"]:
         text = json.dumps(tuning.as_json(outcome, artifacts), indent=2, allow_nan=False) + "\n"
         if to_stdout:
@@ -281,11 +298,9 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
 
 
 def _export(outcome: TuneOutcome, folder: Path) -> dict[str, str]:
-    from kilotune.experiments.export import export_program
-
     assert outcome.result.best is not None
     try:
-        return export_program(outcome.problem, outcome.result.best, folder)
+        return outcome.problem.export(outcome.result.best, folder)
     except OSError as error:
         study = outcome.result.study
         raise OSError(f"{error}; the search is kept: `tune export {study} --output DIR` writes its program") from error

@@ -12,14 +12,14 @@ from kilotune.codegen.emit.project import Recording, write_project
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.simulator import Simulator
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problem import ModelProblem
 from kilotune.search.space import Trial
 
 RECORDED_SAMPLES = 100
 """Inputs that the exported main.c runs, from the test data where there are any."""
 
 
-def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, str]:
+def export_program(problem: ModelProblem, trial: Trial, folder: Path) -> dict[str, str]:
     """Write the trial's program into `folder`; the paths written, by what they are.
 
     ValueError when the folder holds something else already.
@@ -38,14 +38,14 @@ def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, st
     return {what: str(folder / name) for what, name in names.items()}
 
 
-def emit_program(problem: Problem, batch: FixedBatch) -> CSource:
+def emit_program(problem: ModelProblem, batch: FixedBatch) -> CSource:
     """The C of a lowered candidate, its temporaries where the search placed them."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
     return emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
 
 
-def decisions(problem: Problem, trial: Trial) -> dict[str, object]:
+def decisions(problem: ModelProblem, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
     batch = problem.lower(trial.assignment)
     labels = ir.label_variables(batch.program)

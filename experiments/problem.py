@@ -4,34 +4,105 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.emit.project import refuse_foreign
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics, Task
+from kilotune.experiments.memory_problem import build_placement_problem, resolve_instance
 from kilotune.experiments.models.catalogue import DEFAULT_MODEL, model_names, model_path
 from kilotune.experiments.request import TuneRequest
-from kilotune.search.space import Assignment
+from kilotune.search.space import Assignment, Space, Trial
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
 
 SPACES = {
     "seedot": "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)",
     "shiftry": "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)",
+    "memory": "the address of every buffer in RAM (Shiftry, Section 7)",
 }
 
 
+class Problem(Protocol):
+    """A space with its data, and what the front door wants to know about it besides."""
+
+    @property
+    def request(self) -> TuneRequest:
+        """What was asked."""
+
+    @property
+    def space(self) -> Space:
+        """The decision problem."""
+
+    @property
+    def name(self) -> str:
+        """Of the model or the instance, for people."""
+
+    @property
+    def size(self) -> int | None:
+        """Number of candidates, where it is known."""
+
+    @property
+    def measured_by(self) -> str:
+        """What runs the candidates."""
+
+    def test_metrics(self, assignment: Assignment) -> Metrics | None:
+        """A candidate on data that no search sees; None where there are none."""
+
+    def float_metrics(self) -> dict[str, Metrics]:
+        """The exact model, by part of the data; empty where there is none."""
+
+    def certificate(self) -> dict[str, Any] | None:
+        """Why no candidate can beat the space's own bound, as JSON; None where that has no short proof."""
+
+    def check_output(self, folder: Path) -> None:
+        """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
+
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+        """Write what a candidate is for into `folder`; the paths written, by what they are."""
+
+
 @dataclass(frozen=True)
-class Problem:
+class ModelProblem:
     """A space, the model that it decides about, and what the float model reaches."""
 
     request: TuneRequest
     bundle: Bundle
     space: SeeDotSpace | ShiftrySpace
+
+    @property
+    def name(self) -> str:
+        """The model's."""
+        return self.bundle.name
+
+    @property
+    def size(self) -> int | None:
+        """Number of candidates."""
+        return self.space.size()
+
+    @property
+    def measured_by(self) -> str:
+        """The simulator."""
+        return self.space.evaluator.simulator.description
+
+    def certificate(self) -> None:
+        """None: bounds of programs come from a search."""
+
+    def check_output(self, folder: Path) -> None:
+        """A folder that holds something else than an exported program is left alone."""
+        refuse_foreign(folder)
+
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+        """The program in C; see `experiments.export`."""
+        from kilotune.experiments.export import export_program
+
+        return export_program(self, trial, folder)
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""
@@ -51,8 +122,10 @@ class Problem:
         return result
 
 
-def resolve_input(text: str | None) -> Path:
-    """A folder, or the name of a bundled model. InputError when it is neither."""
+def resolve_input(text: str | None, space: str = "") -> Path:
+    """A folder, or the name of a bundled model; for `memory` a CSV file. InputError when it is neither."""
+    if space == "memory":
+        return resolve_instance(text)
     if text is None:
         return model_path(DEFAULT_MODEL)
     path = Path(text)
@@ -69,12 +142,14 @@ def resolve_input(text: str | None) -> Path:
 
 def build_problem(request: TuneRequest) -> Problem:
     """Load the model and make the space. InputError for a model that cannot be used, ValueError for an unknown space."""
+    if request.space == "memory":
+        return build_placement_problem(request)
     bundle = load_bundle(Path(request.input))
     task = _task(bundle, bundle.train)
     if request.space == "seedot":
         rounding = Rounding(request.rounding or Rounding.TOWARD_ZERO.value)
         limits = (request.flash_limit_bytes, request.ram_limit_bytes)
-        return Problem(request, bundle, SeeDotSpace(task, SeeDotOptions(*limits, rounding=rounding)))
+        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(*limits, rounding=rounding)))
     if request.space == "shiftry":
         options = ShiftryOptions(
             flash_limit_bytes=request.flash_limit_bytes,
@@ -84,7 +159,7 @@ def build_problem(request: TuneRequest) -> Problem:
             rounding=Rounding(request.rounding or ShiftryOptions().rounding.value),
             accumulator=Accumulator(request.accumulator),
         )
-        return Problem(request, bundle, ShiftrySpace(task, options))
+        return ModelProblem(request, bundle, ShiftrySpace(task, options))
     raise ValueError(f"There is no space {request.space!r}; there are {', '.join(SPACES)}.")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
 LIMITED_METRICS = ("flash", "ram")
 
-BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "refine"}
+BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "refine", "memory": "exhaustive"}
 """What runs without --strategy, by space: the one that our own comparisons favour."""
 
 
@@ -29,6 +29,7 @@ class TuneRequest:
     permitted_loss: float = 0.1
     rounding: str | None = None
     accumulator: str = "double"
+    capacity_bytes: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads."""
@@ -39,6 +40,14 @@ class TuneRequest:
         """The request of a stored study; unknown keys of other versions are left out."""
         names = {f.name for f in dataclasses.fields(cls)}
         return cls(**{name: value for name, value in stored.items() if name in names})
+
+
+def parse_size(text: str) -> int:
+    """Read `64KiB` as 65536. ValueError, a sentence, when it is not of that form."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[2].upper() not in SIZE_UNITS:
+        raise ValueError(f"{text!r} is no size: expected bytes, such as 2048 or 64KiB.")
+    return int(float(match[1]) * SIZE_UNITS[match[2].upper()])
 
 
 def parse_limit(text: str) -> tuple[str, int]:

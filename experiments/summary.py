@@ -19,15 +19,16 @@ SHOWN = (
     ("flash_bytes", "flash bytes"),
     ("ram_bytes", "RAM bytes"),
     ("demoted", "8-bit variables"),
+    ("peak_bytes", "peak bytes"),
+    ("gap_percent", "% above the largest live sum"),
+    ("bytes_migrated", "bytes migrated"),
 )
 
 
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum."""
     problem, result = outcome.problem, outcome.result
-    console.print(
-        f"{problem.request.space} on {problem.bundle.name}, strategy {problem.request.strategy}", soft_wrap=True
-    )
+    console.print(f"{problem.request.space} on {problem.name}, strategy {problem.request.strategy}", soft_wrap=True)
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
     columns: list[Mapping[str, float]] = []
@@ -40,12 +41,17 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         ),
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
     ):
+        if title == "float" and not metrics:
+            continue
         table.add_column(title, justify="right")
         columns.append({**metrics, **_test_accuracy(test)})
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)
+    certificate = problem.certificate()
+    if certificate is not None:
+        console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
     console.print(conclusion(outcome), soft_wrap=True)
 
 
@@ -68,10 +74,10 @@ def conclusion(outcome: TuneOutcome) -> str:
     else:
         text = f"How far the best {leading} is from the optimum is not known."
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
+    size = "" if outcome.problem.size is None else f" of {outcome.problem.size:.3g}"
     return (
-        f"{text}\n{result.evaluations} candidates of {outcome.problem.space.size():.3g} in {result.elapsed_s:.1f} s "
-        f"({rate:.0f}/s; {outcome.problem.space.evaluator.simulator.description}); {result.status.value}; "
-        f"study {result.study}"
+        f"{text}\n{result.evaluations} candidates{size} in {result.elapsed_s:.1f} s "
+        f"({rate:.0f}/s; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
 
 

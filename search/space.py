@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -164,6 +164,24 @@ class HasModel(Protocol):
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """The model with its objective fitted to what the trials so far have shown."""
+
+
+@dataclass(frozen=True)
+class ExactStep:
+    """Where an exact search stands: a new best candidate if there is one, and a loss of the first objective that no
+    feasible candidate can beat. `complete`: nothing is left to search."""
+
+    candidate: Assignment | None
+    bound: float
+    complete: bool = False
+
+
+@runtime_checkable
+class HasExactSearch(Protocol):
+    """Ability: a branch and bound of the space's own (compiled), where plain Python would visit too few states."""
+
+    def exact_search(self) -> Iterator[ExactStep]:
+        """Steps of about a second or less. The search ends with a complete step, or gives up without one."""
 
 
 class CandidateModel(Protocol):

@@ -122,8 +122,11 @@ class Study:
         return [self._trial(key, self._encoding.candidate(key)) for _, key in numbered]
 
     def measurement(self, candidate: Assignment) -> Measurement | None:
-        """What the study has measured of a candidate; None when it has not."""
-        known = self._known.get(self._encoding.key(candidate))
+        """What the study has measured of a candidate; None when it has not, or when it decides other things."""
+        try:
+            known = self._known.get(self._encoding.key(candidate))
+        except ValueError:
+            return None
         return None if known is None else known[1]
 
     def result(self) -> Result:

@@ -12,8 +12,9 @@ import argparse
 import time
 from pathlib import Path
 
+from kilotune.codegen import ir
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problem import Problem, build_problem, resolve_input
+from kilotune.experiments.problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
@@ -24,15 +25,16 @@ MODELS = ("protonn-digits", "bonsai-digits", "fastgrnn16-digits", "fastgrnn32-di
 DROPS = (2.0, 0.5, 0.0)
 
 
-def row(problem: Problem, what: str, trial: Trial | None, cpu_s: float) -> str:
+def row(problem: ModelProblem, what: str, trial: Trial | None, cpu_s: float) -> str:
     """One line: bytes, accuracies, demoted variables."""
     if trial is None:
         return f"  {what:<12}nothing feasible"
+    decided = ir.used_variables(problem.bundle.program) - ir.label_variables(problem.bundle.program)
     metrics, test = trial.measurement.metrics, problem.test_metrics(trial.assignment) or {}
     return (
         f"  {what:<12}{metrics['flash_bytes']:>7.0f} B flash{metrics['ram_bytes']:>6.0f} B RAM"
         f"   train {metrics['accuracy_percent']:6.2f} %   test {test.get('accuracy_percent', float('nan')):6.2f} %"
-        f"   {metrics['demoted']:.0f} of {len(problem.space.profile.minimum)} variables in 8 bits   {cpu_s:.1f} CPU-s"
+        f"   {metrics['demoted']:.0f} of {len(decided)} variables in 8 bits   {cpu_s:.1f} CPU-s"
     )
 
 
@@ -46,6 +48,7 @@ def main() -> None:
         for drop in DROPS:
             request = TuneRequest("shiftry", str(resolve_input(name)), "refine", accuracy_drop=drop)
             problem = build_problem(request)
+            assert isinstance(problem, ModelProblem)
             floats = problem.float_metrics()
             print(
                 f"{Path(name).name}, at most {drop} points of training accuracy lost"

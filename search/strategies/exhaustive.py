@@ -6,7 +6,7 @@ import math
 
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
-from kilotune.search.space import Assignment, Space, State, Trial
+from kilotune.search.space import Assignment, HasExactSearch, Space, State, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 FULL_BATCH = 64
@@ -32,6 +32,19 @@ class ExhaustiveSearch:
         self._hopeless: list[State] = []
 
     def steps(self) -> Steps:
+        if isinstance(self._space, HasExactSearch):
+            return (yield from self._by_the_space(self._space))
+        return (yield from self._by_states())
+
+    def _by_the_space(self, space: HasExactSearch) -> Steps:
+        for step in space.exact_search():
+            self.bound = max(self.bound, step.bound)
+            yield [] if step.candidate is None else [step.candidate]
+            if step.complete:
+                return Outcome.PROVED
+        return Outcome.FINISHED
+
+    def _by_states(self) -> Steps:
         stack: list[_Node] = [(self._space.start().bound(), self._space.start())]
         leaves: list[Assignment] = []
         leaf_bound = math.inf

@@ -1,0 +1,196 @@
+"""Tables of `tune --space memory`: programs, challenge instances, random and tiled ones. CPU seconds; all outputs checked.
+
+python -m kilotune.experiments.benchmarks.placement --programs a.csv b.csv --challenge A.csv --capacity 1048576 --random
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.study import Study
+from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.bounds import largest_live_sum
+from kilotune.spaces.memory.checker import check_placement, check_residences
+from kilotune.spaces.memory.csv_files import read_instance
+from kilotune.spaces.memory.exact import Standing, minimise_peak
+from kilotune.spaces.memory.instance import Buffer, Instance, Placement
+from kilotune.spaces.memory.orders import GREEDY, place_in_order, sorted_by
+from kilotune.spaces.memory.procedure import block_allocation
+from kilotune.spaces.memory.space import MemorySpace, SortKeySpace
+
+MEGABYTE = 1 << 20
+
+
+def main() -> None:
+    """Print the tables that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", nargs="*", type=Path, default=[], help="CSV files to be solved to proof")
+    parser.add_argument("--challenge", nargs="*", type=Path, default=[], help="CSV files to be fitted in --capacity")
+    parser.add_argument("--capacity", type=int, default=MEGABYTE, help="bytes")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=10.0, help="CPU limit of each solver on each instance")
+    parser.add_argument("--baselines", action="store_true", help="annealing, TPE and CP-SAT on the challenge instances")
+    parser.add_argument("--random", action="store_true", help="random and tiled instances of 20 to 10 000 buffers")
+    options = parser.parse_args()
+    if options.programs:
+        programs(options.programs, options.seconds)
+    if options.challenge:
+        challenge(options.challenge, options.capacity, options.seeds, options.seconds)
+        if options.baselines:
+            baselines(options.challenge, options.seconds)
+    if options.random:
+        generated(options.seconds)
+
+
+def programs(paths: Sequence[Path], seconds: float) -> None:
+    """Optimum with proof, beside the paper's procedure, that procedure limited to the live sum, and the greedy orders."""
+    row("program", "buffers", "live sum", "optimum", "proved", "CPU ms", "paper", "moved at live sum", *GREEDY)
+    for path in paths:
+        instance = read_instance(path)
+        standing, cpu_s = solve(instance, None, seconds)
+        paper = block_allocation(instance)
+        check_residences(instance, paper.residences)
+        live = largest_live_sum(instance).peak_bytes
+        tight = block_allocation(instance, live) if all(b.alignment == 1 for b in instance.buffers) else None
+        moved = "" if tight is None else f"{tight.bytes_migrated} B, {len(tight.migrations)}x"
+        if tight is not None:
+            check_residences(instance, tight.residences, live)
+        head = (path.stem, len(instance.buffers), live, standing.peak_bytes, standing.done, f"{1000 * cpu_s:.1f}")
+        row(*head, paper.peak_bytes, moved, *greedy_peaks(instance))
+
+
+def challenge(paths: Sequence[Path], capacity: int, seeds: int, seconds: float) -> None:
+    """CPU seconds to a placement within the capacity, by seed, and what the greedy orders reach."""
+    row("instance", "buffers", "live sum", *(f"seed {s}" for s in range(seeds)), "peak", *GREEDY)
+    total = [0.0] * seeds
+    for path in paths:
+        instance = read_instance(path)
+        cells, worst = [], 0
+        for seed in range(seeds):
+            standing, cpu_s = solve(instance, capacity, seconds, seed)
+            total[seed] += cpu_s
+            fits = standing.peak_bytes <= capacity
+            cells.append(f"{cpu_s:.2f}" + ("" if fits else f" no: {standing.peak_bytes}"))
+            worst = max(worst, standing.peak_bytes)
+        live = largest_live_sum(instance).peak_bytes
+        row(path.stem, len(instance.buffers), live, *cells, worst, *greedy_peaks(instance))
+    row("together", "", "", *(f"{t:.2f}" for t in total))
+
+
+def baselines(paths: Sequence[Path], seconds: float) -> None:
+    """Peaks after the same CPU limit."""
+    row("instance", "annealing", "TPE of sort keys", "CP-SAT", "CP-SAT CPU s")
+    for path in paths:
+        instance = read_instance(path)
+        cells: list[object] = [peak_of(instance, anneal(BufferArrays.of(instance), seconds, seed=0))]
+        for space, strategy in ((SortKeySpace(instance), "tpe"), (MemorySpace(instance), "cp")):
+            begun = time.process_time()
+            result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=seconds))
+            cells.append(int(result.best.measurement.metrics["peak_bytes"]) if result.best else "none")
+        row(path.stem, *cells, f"{time.process_time() - begun:.2f}")
+
+
+def generated(seconds: float) -> None:
+    """Random buffers, and tilings of a rectangle, whose optimum is its height."""
+    row("kind", "buffers", "bound", "best greedy gap %", "gap %", "proved", "CPU s")
+    kinds: tuple[tuple[str, Callable[[int, int], Instance]], ...] = (("random", scattered), ("tiled", tiled))
+    for kind, make in kinds:
+        for count in (20, 100, 1_000, 10_000):
+            instance = make(count, 1)
+            bound = largest_live_sum(instance).peak_bytes
+            standing, cpu_s = solve(instance, None, seconds)
+            greedy = min(greedy_peaks(instance))
+            gaps = (f"{100 * (peak / bound - 1):.2f}" for peak in (greedy, standing.peak_bytes))
+            row(kind, len(instance.buffers), bound, *gaps, standing.done, f"{cpu_s:.2f}")
+
+
+def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 0) -> tuple[Standing, float]:
+    """The last standing within the CPU limit, checked, and the CPU seconds from the buffers to it."""
+    begun = time.process_time()
+    bound = largest_live_sum(instance).peak_bytes
+    for standing in minimise_peak(BufferArrays.of(instance), bound, capacity, seed):  # noqa: B007 - the last one is kept
+        if time.process_time() - begun > seconds:
+            break
+    cpu_s = time.process_time() - begun
+    assert peak_of(instance, standing.offsets) == standing.peak_bytes
+    return standing, cpu_s
+
+
+def greedy_peaks(instance: Instance) -> list[int]:
+    """In the order of GREEDY."""
+    buffers = BufferArrays.of(instance)
+    return [peak_of(instance, place_in_order(buffers, order(buffers), fit)) for order, fit in GREEDY.values()]
+
+
+def peak_of(instance: Instance, offsets: IntArray) -> int:
+    """Checked."""
+    named = zip((b.id for b in instance.buffers), offsets.tolist(), strict=True)
+    return check_placement(instance, Placement(dict(named)))
+
+
+def anneal(buffers: BufferArrays, seconds: float, seed: int) -> IntArray:
+    """Simulated annealing over the order of first fit: two buffers change places; from by-size, cooled geometrically."""
+    rng = np.random.default_rng(seed)
+    order = sorted_by(-buffers.size)
+    offsets = best = place_in_order(buffers, order)
+    now = least = int((offsets + buffers.size).max())
+    hot, cold, begun = 0.02 * now, 0.0002 * now, time.process_time()
+    while (spent := (time.process_time() - begun) / seconds) < 1.0:
+        temperature = hot * (cold / hot) ** spent
+        i, j = rng.integers(len(order), size=2)
+        order[[i, j]] = order[[j, i]]
+        offsets = place_in_order(buffers, order)
+        peak = int((offsets + buffers.size).max())
+        if peak <= now or rng.random() < math.exp((now - peak) / temperature):
+            now = peak
+        else:
+            order[[i, j]] = order[[j, i]]
+        if peak < least:
+            best, least = offsets, peak
+    return best
+
+
+def scattered(count: int, seed: int) -> Instance:
+    """Lives of up to a tenth of the program, sizes of up to 4 KiB."""
+    rng = np.random.default_rng((seed, count))
+    lower = rng.integers(0, 2 * count, count)
+    life = rng.integers(1, max(count // 5, 2), count)
+    size = rng.integers(1, 4097, count)
+    rows = zip(lower.tolist(), (lower + life).tolist(), size.tolist(), strict=True)
+    return Instance(f"random-{count}", tuple(Buffer(str(i), *r) for i, r in enumerate(rows)))
+
+
+def tiled(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB cut up at random: every byte is used at every point."""
+    rng = np.random.default_rng((seed, count))
+    tiles = [(0, 16 * count, MEGABYTE)]
+    while len(tiles) < count:
+        area = np.array([float(upper - lower) * size for lower, upper, size in tiles])
+        lower, upper, size = tiles.pop(int(rng.choice(len(tiles), p=area / area.sum())))
+        if rng.random() < 0.5 and upper - lower > 1:
+            at = int(rng.integers(lower + 1, upper))
+            tiles += [(lower, at, size), (at, upper, size)]
+        elif size > 1:
+            at = int(rng.integers(1, size))
+            tiles += [(lower, upper, at), (lower, upper, size - at)]
+        else:
+            tiles.append((lower, upper, size))
+    order = rng.permutation(len(tiles))
+    return Instance(f"tiled-{count}", tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
+
+
+def row(*cells: object) -> None:
+    """One line, cells apart."""
+    print(" | ".join(str(cell) for cell in cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""A placement as a picture: time across, address up, one rectangle a residence. Plain SVG."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from html import escape
+
+from kilotune.spaces.memory.checker import Residence
+from kilotune.spaces.memory.instance import Instance
+
+WIDTH, HEIGHT, MARGIN = 960.0, 540.0, 40.0
+LABEL_HEIGHT, LABEL_CHARACTER = 11.0, 7.0
+"""A rectangle that is large enough for its label carries it; all have a title."""
+
+
+def placement_svg(instance: Instance, residences: Sequence[Residence]) -> str:
+    """The document. A picture without buffers shows the axes only."""
+    size = {b.id: b.size for b in instance.buffers}
+    first = min((r.lower for r in residences), default=0)
+    span = max((r.upper for r in residences), default=1) - first or 1
+    peak = max((r.offset + size[r.id] for r in residences), default=0)
+    across, up = (WIDTH - 2 * MARGIN) / span, (HEIGHT - 2 * MARGIN) / max(peak, 1)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
+        f'font-size="{LABEL_HEIGHT:g}">',
+        f"<title>{escape(instance.name)}: {len(instance.buffers)} buffers, peak {peak} bytes</title>",
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<path d="M{MARGIN:g} {MARGIN:g}V{HEIGHT - MARGIN:g}H{WIDTH - MARGIN:g}" fill="none" stroke="black"/>',
+        f'<text x="{MARGIN:g}" y="{MARGIN - 8:g}">{peak} bytes</text>',
+        f'<text x="{MARGIN:g}" y="{HEIGHT - MARGIN / 2:g}">{first}</text>',
+        f'<text x="{WIDTH - MARGIN:g}" y="{HEIGHT - MARGIN / 2:g}" text-anchor="end">{first + span}</text>',
+    ]
+    for r in residences:
+        x, width = MARGIN + (r.lower - first) * across, (r.upper - r.lower) * across
+        height = size[r.id] * up
+        y = HEIGHT - MARGIN - r.offset * up - height
+        hue = zlib.crc32(r.id.encode()) % 360
+        title = f"{r.id}: {size[r.id]} bytes at {r.offset}, live in [{r.lower}, {r.upper})"
+        lines.append(
+            f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" fill="hsl({hue} 60% 75%)" '
+            f'stroke="black" stroke-width="0.5"><title>{escape(title)}</title></rect>'
+        )
+        if height >= LABEL_HEIGHT and width >= LABEL_CHARACTER * len(r.id):
+            lines.append(
+                f'<text x="{x + 3:.2f}" y="{y + LABEL_HEIGHT:.2f}" pointer-events="none">{escape(r.id)}</text>'
+            )
+    return "\n".join([*lines, "</svg>\n"])

@@ -1,0 +1,102 @@
+"""The space `memory` at the front door: from a CSV file to a problem, and from a candidate to its files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.evaluators.fixed_point.measuring import Metrics
+from kilotune.experiments.memory_picture import placement_svg
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.space import Assignment, Trial
+from kilotune.spaces.memory.csv_files import read_instance, write_residences
+from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.space import MemorySpace, SortKeySpace
+
+FLAT_STRATEGIES = ("tpe", "count_tpe", "optuna")
+"""These search the weights of a sort key: over offsets they are hopeless."""
+
+_EXAMPLES = Path(__file__).parent / "models" / "placements"
+DEFAULT_INSTANCE = "fastgrnn-digits"
+
+
+@dataclass(frozen=True)
+class PlacementProblem:
+    """A placement space and the request that it comes from."""
+
+    request: TuneRequest
+    space: MemorySpace
+
+    @property
+    def name(self) -> str:
+        """The instance's."""
+        return f"{self.space.instance.name} ({len(self.space.instance.buffers)} buffers)"
+
+    @property
+    def size(self) -> int | None:
+        """Not counted."""
+        return None
+
+    @property
+    def measured_by(self) -> str:
+        """The checker, and whether there is compiled code behind the search."""
+        return "every placement checked; " + ("compiled search" if load_kernel() else "plain Python: no C compiler")
+
+    def test_metrics(self, assignment: Assignment) -> Metrics | None:
+        """None: there are no data."""
+        return None
+
+    def float_metrics(self) -> dict[str, Metrics]:
+        """Empty: there is no float model."""
+        return {}
+
+    def certificate(self) -> dict[str, Any] | None:
+        """The buffers whose live sum no placement beats."""
+        found = self.space.certificate
+        return {
+            "peak_bytes": found.peak_bytes,
+            "point": found.point,
+            "buffers": [b.id for b in found.buffers],
+            "sentence": found.sentence(),
+        }
+
+    def check_output(self, folder: Path) -> None:
+        """Any folder will do: two files are written, under names of their own. ValueError for a file."""
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is a file: choose another directory")
+
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+        """placement.csv and placement.svg. ValueError when the trial has no placement."""
+        if trial.measurement.failure is not None:
+            raise ValueError(f"Trial {trial.number} has no placement: {trial.measurement.failure}")
+        layout = self.space.layout(trial.assignment)
+        folder.mkdir(parents=True, exist_ok=True)
+        table, picture = folder / "placement.csv", folder / "placement.svg"
+        write_residences(table, self.space.instance, layout.residences)
+        partial = picture.with_name(picture.name + ".partial")
+        partial.write_text(placement_svg(self.space.instance, layout.residences), encoding="utf-8")
+        partial.replace(picture)
+        return {"placement": str(table), "picture": str(picture)}
+
+
+def resolve_instance(text: str | None) -> Path:
+    """The path of a CSV file, or of the bundled one that `text` names. InputError when it is neither."""
+    if text is None:
+        return _EXAMPLES / f"{DEFAULT_INSTANCE}.csv"
+    path = Path(text)
+    if path.is_file():
+        return path.resolve()
+    bundled = _EXAMPLES / f"{text}.csv"
+    if bundled in _EXAMPLES.glob("*.csv"):
+        return bundled
+    names = ", ".join(sorted(p.stem for p in _EXAMPLES.glob("*.csv")))
+    raise InputError(text, expected=f"a CSV file id,lower,upper,size[,alignment], or {names}", found="neither")
+
+
+def build_placement_problem(request: TuneRequest) -> PlacementProblem:
+    """Load the CSV. InputError for a file that cannot be used, ValueError for a capacity below the live sum."""
+    instance = read_instance(Path(request.input))
+    flat = request.strategy.partition(":")[0] in FLAT_STRATEGIES
+    return PlacementProblem(request, (SortKeySpace if flat else MemorySpace)(instance, request.capacity_bytes))

@@ -1,0 +1,112 @@
+"""MiniMalloc's CSV: `id,lower,upper,size[,alignment][,offset]`, a buffer a line, live in the half-open [lower, upper)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.spaces.memory.checker import Residence
+from kilotune.spaces.memory.instance import Buffer, Instance
+
+REQUIRED = ("id", "lower", "upper", "size")
+ALIASES: Mapping[str, str] = {"start": "lower", "begin": "lower", "end": "upper", "buffer_id": "id", "buffer": "id"}
+"""Other names that files of the field give the columns."""
+
+LARGEST = 1 << 40
+"""Sizes and program points above this are mistakes (a terabyte); below it the compiled search cannot overflow."""
+
+
+def read_instance(path: Path) -> Instance:
+    """Load a placement problem. A file with a header and no rows is an instance without buffers, whose peak is 0 bytes.
+
+    InputError, with the line: a column is missing, a value is no integer, an id stands twice, upper <= lower, a
+    negative size, an alignment below 1. OSError when the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), expected="a CSV file in UTF-8", found=f"byte {error.start} is none") from None
+    rows = csv.reader(text.splitlines())
+    try:
+        return Instance(path.stem, _buffers(str(path), rows))
+    except csv.Error as error:
+        raise InputError(str(path), expected="comma-separated values", found=str(error), line=1, column=1) from None
+
+
+def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
+    lines = iter(enumerate(rows, start=1))
+    _, header = next(lines, (1, []))
+    columns = _columns(path, header)
+    identifier, alignment = columns["id"], columns.get("alignment")
+    lower_at, upper_at, size_at = (columns[name] for name in REQUIRED[1:])
+    width = len(header)
+    seen: dict[str, int] = {}
+    buffers: list[Buffer] = []
+    for line, row in lines:
+        if not row:
+            continue
+        if len(row) != width:
+            raise _error(path, line, 0, "row", f"{width} values", f"{len(row)}")
+        name = row[identifier].strip()
+        try:
+            lower, upper, size = int(row[lower_at]), int(row[upper_at]), int(row[size_at])
+            aligned = 1 if alignment is None else int(row[alignment])
+        except ValueError:
+            raise _no_integer(path, line, row, columns) from None
+        if seen.setdefault(name, line) != line:
+            raise _error(
+                path, line, identifier, "id", "an id that no other buffer has", f"{name!r} of line {seen[name]}"
+            )
+        if upper <= lower:
+            raise _error(path, line, upper_at, f"buffer {name!r}", f"upper above lower = {lower}", str(upper))
+        if size < 0 or size > LARGEST:
+            raise _error(path, line, size_at, f"buffer {name!r}", f"a size in bytes from 0 to {LARGEST}", str(size))
+        if aligned < 1 or aligned > LARGEST:
+            raise _error(path, line, alignment or 0, f"buffer {name!r}", "an alignment of 1 byte or more", str(aligned))
+        if abs(lower) > LARGEST or abs(upper) > LARGEST:
+            raise _error(
+                path, line, lower_at, f"buffer {name!r}", f"program points up to {LARGEST}", f"{lower}, {upper}"
+            )
+        buffers.append(Buffer(name, lower, upper, size, aligned))
+    return tuple(buffers)
+
+
+def write_residences(path: Path, instance: Instance, residences: Sequence[Residence]) -> None:
+    """The instance with an `offset` column, a row a residence (`lower` and `upper` are the residence's own).
+
+    The file is written beside and renamed: nobody sees half of it.
+    """
+    buffers = {b.id: b for b in instance.buffers}
+    place = {b.id: i for i, b in enumerate(instance.buffers)}
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*REQUIRED, "alignment", "offset"])
+        for r in sorted(residences, key=lambda r: (place[r.id], r.lower)):
+            writer.writerow([r.id, r.lower, r.upper, buffers[r.id].size, buffers[r.id].alignment, r.offset])
+    partial.replace(path)
+
+
+def _columns(path: str, header: list[str]) -> dict[str, int]:
+    names = [ALIASES.get(name.strip().lower(), name.strip().lower()) for name in header]
+    for name in REQUIRED:
+        if names.count(name) != 1:
+            found = ",".join(header) if name not in names else f"{names.count(name)} columns {name!r}"
+            raise _error(path, 1, 0, "header", "columns id,lower,upper,size[,alignment]", found or "nothing")
+    return {name: i for i, name in enumerate(names)}
+
+
+def _no_integer(path: str, line: int, row: list[str], columns: Mapping[str, int]) -> InputError:
+    for name in (*REQUIRED[1:], "alignment"):
+        if name in columns:
+            try:
+                int(row[columns[name]])
+            except ValueError:
+                return _error(path, line, columns[name], name, "an integer", repr(row[columns[name]]))
+    raise AssertionError("every value is an integer")
+
+
+def _error(path: str, line: int, column: int, subject: str, expected: str, found: str) -> InputError:
+    return InputError(path, line=line, column=column + 1, subject=subject, expected=expected, found=found)

@@ -1,0 +1,185 @@
+"""The exact search: branch and bound for the least peak, after MiniMalloc (Moffitt, ASPLOS 2023).
+
+One question is asked at a time: does a connected set of buffers fit within a capacity? Among all placements that fit,
+one with the least sum of offsets is looked for: each buffer rests on the floor or on another one (canonical offsets),
+and buffers are placed in ascending order of (offset, rank), so that each placement is met once. What is cut:
+
+- monotonic floor: what waits goes no lower than what was placed last; a buffer that was passed over waits for a neighbour
+  to rest on, so it goes above the lowest of its neighbours' tops;
+- unallocated floor: in every section, all that waits must fit above the lowest floor of what waits there;
+- dominance: no buffer is placed where another one would fit below it whole; and a buffer that all its neighbours stay
+  above anyway is put on its floor without an alternative;
+- hatless buffers: where nothing waits above the buffer just placed, a failure is not its fault;
+- sections solved apart: where no waiting buffer crosses, the parts are searched by themselves.
+
+A search that fails within its limit says the least peak at which something was cut: a bound for the next question.
+Ranks come from static orders (W lifetime, A area, T total of the live sections), tried in turn with growing limits.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
+
+FIRST_WORK_LIMIT = 400_000
+"""Buffers looked at; some nanoseconds each."""
+
+LIMIT_GROWTH = 1.6
+MOST_CAUTIOUS = 8
+"""A question for less than the goal aims at 1/2 to 1/2^this of the way from the best peak to it."""
+
+DESCENTS = 2
+"""A limit below the work of one descent, half the square of the number of buffers, could never end in a placement."""
+
+LARGEST_WORK_LIMIT = 1 << 40
+MOST_PAIRS = 40_000_000
+"""Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
+
+MOST_BUFFERS = (1 << 20) - 1
+"""Ranks have 20 bits in placing.c."""
+
+
+class Status(enum.IntEnum):
+    """Answers to one question. The numbers are those of placing.c."""
+
+    FITS = 0
+    FAILS = 1
+    STOPPED = 2
+    NO_MEMORY = 3
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`offsets` is meaningful for FITS, `least_peak` (bytes, which every placement reaches) for FAILS."""
+
+    status: Status
+    offsets: IntArray
+    least_peak: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a search stands: the best offsets so far (bytes, in the order of the instance) and a bound on every peak."""
+
+    offsets: IntArray
+    peak_bytes: int
+    bound_bytes: int
+    done: bool
+    nodes: int
+
+
+def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> Answer:
+    """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive."""
+    kernel = load_kernel()
+    if kernel is None:
+        from kilotune.spaces.memory.plain_search import fits_within_plain
+
+        return fits_within_plain(buffers, rank, capacity, work_limit)
+    begins, ends, count = buffers.sections
+    rank = np.ascontiguousarray(rank, dtype=np.int32)
+    offsets, report = np.zeros(len(buffers), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    columns = (begins, ends, buffers.size, buffers.alignment, rank)
+    status = kernel.kilotune_search(
+        len(buffers),
+        count,
+        *(column.ctypes.data for column in columns),
+        capacity,
+        work_limit,
+        offsets.ctypes.data,
+        report.ctypes.data,
+    )
+    if status == Status.NO_MEMORY:
+        raise MemoryError("The exact search ran out of memory.")
+    return Answer(Status(status), offsets, int(report[1]), int(report[0]))
+
+
+def minimise_peak(
+    buffers: BufferArrays, bound_bytes: int, goal_bytes: int | None = None, seed: int = 0
+) -> Iterator[Standing]:
+    """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
+
+    `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
+    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later ones
+    grow with the limit on work.
+    """
+    goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
+    _, offsets = best_greedy(buffers)
+    parts = [_Part.of(buffers, members, offsets, seed) for members in buffers.occupied_components()]
+    nodes = 0
+    while True:
+        peak = max((part.peak for part in parts), default=0)
+        bound = max([min(bound_bytes, peak), *(part.bound for part in parts)])
+        finished = peak <= max(goal, bound) or (goal_bytes is not None and bound > goal)
+        yield Standing(offsets, peak, bound, finished, nodes)
+        if finished:
+            return
+        worst = max(parts, key=lambda part: part.peak)
+        if not worst.searchable:
+            return
+        nodes += worst.step(max(bound, goal))
+        offsets = offsets.copy()
+        offsets[worst.members] = worst.offsets
+
+
+@dataclass
+class _Part:
+    """A connected component and its own search."""
+
+    members: npt.NDArray[np.intp]
+    buffers: BufferArrays
+    offsets: IntArray
+    bound: int
+    ranks: list[Order]
+    work_limit: float
+    turn: int = 0
+    caution: int = 1
+
+    @classmethod
+    def of(cls, buffers: BufferArrays, members: npt.NDArray[np.intp], offsets: IntArray, seed: int) -> _Part:
+        part = buffers.subset(members)
+        limit = max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
+        return cls(members, part, offsets[members], int(part.section_bytes.max()), _ranks(part), limit, turn=seed % 4)
+
+    @property
+    def peak(self) -> int:
+        return int((self.offsets + self.buffers.size).max())
+
+    @property
+    def searchable(self) -> bool:
+        return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
+
+    def step(self, goal: int) -> int:
+        """One question: every other round for the goal, else for a part of the way there, shorter after a failure."""
+        turns, rounds = self.turn % len(self.ranks), self.turn // len(self.ranks)
+        target = max(self.bound, goal)
+        nearer = rounds % 2 == 1 and self.peak > target + 1
+        if nearer:
+            target = max(target, self.peak - max((self.peak - target) >> self.caution, 1))
+        answer = fits_within(self.buffers, self.ranks[turns], target, int(self.work_limit))
+        self.turn += 1
+        if self.turn % len(self.ranks) == 0:
+            self.work_limit = min(self.work_limit * LIMIT_GROWTH, LARGEST_WORK_LIMIT)
+        if answer.status is Status.FITS:
+            self.offsets = answer.offsets
+            self.caution = max(self.caution - 1, 1)
+        elif nearer:
+            self.caution = min(self.caution + 1, MOST_CAUTIOUS)
+        if answer.status is Status.FAILS:
+            self.bound = max(self.bound, target + 1, min(answer.least_peak, self.peak))
+        return answer.nodes
+
+
+def _ranks(buffers: BufferArrays) -> list[Order]:
+    width = buffers.upper - buffers.lower
+    keys = {"W": -width, "A": -width * buffers.size, "T": -buffers.load, "Z": -buffers.size}
+    orders = [sorted_by(*(keys[letter] for letter in name)) for name in ("WAT", "TAW", "TWA", "ZWT")]
+    return [np.argsort(order).astype(np.int32) for order in orders]

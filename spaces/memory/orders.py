@@ -1,0 +1,111 @@
+"""Greedy placement: buffers in some order, each put down once. The orders and fits of well-known compilers.
+
+- `tflite`: TFLite-Micro's GreedyMemoryPlanner: by size, first fit.
+- `xla`: XLA's GlobalDecreasingSizeBestFitHeap: by size, then by life; best fit.
+- `tvm-size`, `tvm-conflicts`: TVM's unified static memory planner: always above every conflict, gaps are not filled.
+- `start`: first fit in the order of the program.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.native import load_kernel
+
+Order = npt.NDArray[np.int32]
+"""Indices of all buffers, first to be placed first."""
+
+
+class Fit(enum.IntEnum):
+    """Where a buffer goes among those that are placed. The numbers are those of placing.c."""
+
+    FIRST = 0  # the lowest gap that holds it
+    BEST = 1  # the smallest gap that holds it
+    ABOVE = 2  # above all that it conflicts with
+
+
+def place_in_order(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
+    """Offsets in bytes, shape (buffers,)."""
+    kernel = load_kernel()
+    if kernel is None:
+        return place_in_order_plain(buffers, order, fit)
+    order = np.ascontiguousarray(order, dtype=np.int32)
+    offsets = np.zeros(len(buffers), dtype=np.int64)
+    columns = (buffers.lower, buffers.upper, buffers.size, buffers.alignment, order)
+    status = kernel.kilotune_place_in_order(
+        len(buffers), *(column.ctypes.data for column in columns), int(fit), offsets.ctypes.data
+    )
+    if status:
+        raise MemoryError("The placement of buffers ran out of memory.")
+    return offsets
+
+
+def place_in_order_plain(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
+    """The same without compiled code."""
+    offsets = np.zeros(len(buffers), dtype=np.int64)
+    ends = np.zeros(len(buffers), dtype=np.int64)
+    for count, b in enumerate(order):
+        placed = order[:count]
+        meets = placed[(buffers.lower[placed] < buffers.upper[b]) & (buffers.upper[placed] > buffers.lower[b])]
+        meets = meets[np.argsort(offsets[meets], kind="stable")]
+        tops = np.maximum.accumulate(np.concatenate([[0], ends[meets]]))
+        tops = -(-tops // buffers.alignment[b]) * buffers.alignment[b]
+        gaps = offsets[meets] - tops[:-1]
+        holds = np.flatnonzero(gaps >= buffers.size[b])
+        at = len(meets)
+        if fit is not Fit.ABOVE and len(holds):
+            at = holds[0] if fit is Fit.FIRST else holds[np.argmin(gaps[holds])]
+        offsets[b] = tops[at]
+        ends[b] = tops[at] + buffers.size[b]
+    return offsets
+
+
+def sorted_by(*keys: IntArray) -> Order:
+    """Ascending by the first key; ties by the following ones, then as in the instance."""
+    return np.lexsort(tuple(reversed(keys))).astype(np.int32)
+
+
+GREEDY: Mapping[str, tuple[Callable[[BufferArrays], Order], Fit]] = MappingProxyType(
+    {
+        "tflite": (lambda b: sorted_by(-b.size, b.lower), Fit.FIRST),
+        "xla": (lambda b: sorted_by(-b.size, b.lower - b.upper), Fit.BEST),
+        "tvm-size": (lambda b: sorted_by(-b.size), Fit.ABOVE),
+        "tvm-conflicts": (lambda b: sorted_by(-b.conflicts, -b.size), Fit.ABOVE),
+        "start": (lambda b: sorted_by(b.lower, b.upper), Fit.FIRST),
+        "area": (lambda b: sorted_by(-b.size * (b.upper - b.lower)), Fit.FIRST),
+        "life": (lambda b: sorted_by(b.lower - b.upper, -b.size), Fit.FIRST),
+    }
+)
+"""Greedy placements by name; the last two are no compiler's, but often good."""
+
+FEATURES = ("size", "life", "load", "conflicts", "start", "end")
+"""What a weighted sort key adds up, each feature as its rank from 0 to 1."""
+
+
+def weighted_order(buffers: BufferArrays, weights: Sequence[float]) -> Order:
+    """Descending by the weighted sum of the features' ranks; `weights` as in FEATURES."""
+    columns = (
+        buffers.size,
+        buffers.upper - buffers.lower,
+        buffers.load,
+        buffers.conflicts,
+        buffers.lower,
+        buffers.upper,
+    )
+    key = np.zeros(len(buffers))
+    for weight, column in zip(weights, columns, strict=True):
+        distinct, rank = np.unique(column, return_inverse=True)
+        key += weight * rank / max(len(distinct) - 1, 1)
+    return np.argsort(-np.round(key, 9), kind="stable").astype(np.int32)
+
+
+def best_greedy(buffers: BufferArrays) -> tuple[str, IntArray]:
+    """The lowest peak among all of GREEDY: its name and its offsets."""
+    results = ((name, place_in_order(buffers, order(buffers), fit)) for name, (order, fit) in GREEDY.items())
+    return min(results, key=lambda result: int((result[1] + buffers.size).max(initial=0)))

@@ -1,0 +1,53 @@
+"""Placement problems for the tests: random ones, and the optimum by brute force."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as st
+
+from kilotune.spaces.memory.instance import Buffer, Instance, Placement
+
+DATA = Path(__file__).parent / "data"
+
+
+def make(*rows: tuple[int, int, int] | tuple[int, int, int, int], name: str = "made") -> Instance:
+    """(lower, upper, size[, alignment]) a buffer; ids are b0, b1, ..."""
+    return Instance(name, tuple(Buffer(f"b{i}", *row) for i, row in enumerate(rows)))
+
+
+@st.composite
+def instances(draw: st.DrawFn, most: int = 6, aligned: bool = True) -> Instance:
+    """Few buffers, small numbers: many ties and touching ranges."""
+    rows = []
+    for _ in range(draw(st.integers(0, most))):
+        lower = draw(st.integers(0, 7))
+        life, size = draw(st.integers(1, 5)), draw(st.integers(0, 6))
+        rows.append((lower, lower + life, size, draw(st.sampled_from((1, 1, 2, 4))) if aligned else 1))
+    return make(*rows)
+
+
+def random_instance(seed: int, count: int, aligned: bool = False) -> Instance:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        lower = int(rng.integers(0, 2 * count))
+        alignment = int(rng.choice([1, 2, 4, 8])) if aligned else 1
+        rows.append((lower, lower + int(rng.integers(1, count)), int(rng.integers(1, 64)), alignment))
+    return make(*rows, name=f"random-{seed}")
+
+
+def least_peak(instance: Instance) -> int:
+    """All orders, each buffer at the lowest offset above everything before it that it meets: one of them is optimal."""
+    best = sum(b.size + b.alignment for b in instance.buffers)
+    for order in itertools.permutations(instance.buffers):
+        offsets: dict[str, int] = {}
+        placed: list[Buffer] = []
+        for b in order:
+            top = max((offsets[c.id] + c.size for c in placed if c.overlaps(b)), default=0)
+            offsets[b.id] = -(-top // b.alignment) * b.alignment if b.size else 0
+            placed.append(b)
+        best = min(best, Placement(offsets).peak_bytes(instance))
+    return best if instance.buffers else 0

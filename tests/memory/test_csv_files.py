@@ -1,0 +1,94 @@
+"""Reading MiniMalloc's CSV: what it takes, what it refuses and how it says so; writing placements."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.experiments.cli import main
+from kilotune.experiments.exit_status import ExitStatus
+from kilotune.spaces.memory.bounds import largest_live_sum
+from kilotune.spaces.memory.csv_files import read_instance
+from kilotune.spaces.memory.instance import Buffer
+
+MISTAKES = {
+    "id twice": ("id,lower,upper,size\na,0,1,4\na,1,2,4\n", ("in.csv:3:1:", "'a' of line 2")),
+    "upper below lower": ("id,lower,upper,size\na,3,1,4\n", ("in.csv:2:3:", "upper above lower = 3", "found 1")),
+    "empty range": ("id,lower,upper,size\na,1,1,4\n", ("in.csv:2:3:", "found 1")),
+    "negative size": ("id,lower,upper,size\na,0,1,-4\n", ("in.csv:2:4:", "found -4")),
+    "missing column": ("id,lower,size\na,0,4\n", ("in.csv:1:1:", "id,lower,upper,size")),
+    "no integer": ("id,lower,upper,size\na,0,1,4.5\n", ("in.csv:2:4:", "an integer", "'4.5'")),
+    "missing value": ("id,lower,upper,size\na,0,1\n", ("in.csv:2:1:", "4 values", "found 3")),
+    "alignment of nothing": ("id,lower,upper,size,alignment\na,0,1,4,0\n", ("in.csv:2:5:", "found 0")),
+    "size beyond any machine": (f"id,lower,upper,size\na,0,1,{1 << 62}\n", ("in.csv:2:4:",)),
+    "empty file": ("", ("in.csv:1:1:", "found nothing")),
+}
+
+
+@pytest.fixture
+def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("KILOTUNE_STORAGE", str(tmp_path / "studies.db"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(text: str, *arguments: str) -> tuple[int, str, str]:
+        Path("in.csv").write_text(text)
+        with pytest.raises(SystemExit) as end:
+            main(["--space", "memory", "--input", "in.csv", "--output", "there", *arguments])
+        captured = capsys.readouterr()
+        return int(end.value.code or 0), captured.out, captured.err.strip()
+
+    return run
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_one_mistake_at_a_time(mistake: str, tune) -> None:  # type: ignore[no-untyped-def]
+    text, said = MISTAKES[mistake]
+    status, out, message = tune(text)
+    assert status == ExitStatus.BAD_INPUT
+    assert out == ""
+    assert len(message.splitlines()) == 1, message
+    for words in said:
+        assert words in message
+    assert not Path("there").exists()
+
+
+def test_a_capacity_below_the_bound_names_the_point_and_the_buffers(tune) -> None:  # type: ignore[no-untyped-def]
+    status, _, message = tune("id,lower,upper,size\na,0,5,4\nb,3,9,6\nc,8,9,1\n", "--capacity", "9")
+    assert status == ExitStatus.BAD_INPUT
+    assert "at program point 3 the 2 buffers b (6), a (4) are live together and take 10 bytes" in message
+
+
+def test_other_bad_usage(tune) -> None:  # type: ignore[no-untyped-def]
+    assert "is no size" in tune("id,lower,upper,size\n", "--capacity", "much")[2]
+    assert "There is no strategy" in tune("id,lower,upper,size\n", "--strategy", "magic")[2]
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp", "greedy", "random", "tpe"])
+def test_no_buffers_need_no_bytes(strategy: str, tune) -> None:  # type: ignore[no-untyped-def]
+    status, _, message = tune("id,lower,upper,size\n", "--strategy", strategy, "--budget", "2s")
+    assert status == ExitStatus.FEASIBLE, message
+    assert Path("there/placement.csv").read_text() == "id,lower,upper,size,alignment,offset\n"
+
+
+def test_spaces_aliases_and_further_columns(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("\ufeffid, start ,end,size,alignment,note\n a ,0, 2,3,4,hello\n\n")
+    assert read_instance(file).buffers == (Buffer("a", 0, 2, 3, 4),)
+
+
+def test_no_csv_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_bytes(b"id,\xff")
+    with pytest.raises(InputError, match="UTF-8"):
+        read_instance(file)
+
+
+def test_a_million_rows_in_seconds(tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("id,lower,upper,size\n" + "".join(f"{i},{i},{i + 3},8\n" for i in range(1_000_000)))
+    begun = time.process_time()
+    assert largest_live_sum(read_instance(file)).peak_bytes == 24
+    assert time.process_time() - begun < 20
