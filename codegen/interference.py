@@ -61,7 +61,7 @@ class Interference:
     @cached_property
     def labels(self) -> frozenset[str]:
         """Temporaries that hold labels."""
-        return frozenset(o.out.variable for o in ir.operations(self.program.body) if isinstance(o, ir.INTEGER_RESULTS))
+        return ir.label_variables(self.program)
 
     def element_bytes(self, bits: Mapping[str, int]) -> dict[str, int]:
         """Bytes of an element by temporary, from widths in bits by variable."""

@@ -332,3 +332,16 @@ def operations(body: tuple[Statement, ...]) -> Iterator[Operation]:
             yield from operations(statement.body)
         else:
             yield statement
+
+
+def label_variables(program: Program) -> frozenset[str]:
+    """Variables that hold labels: exact integers, which no bitwidth or scale is decided for."""
+    return frozenset(o.out.variable for o in operations(program.body) if isinstance(o, INTEGER_RESULTS))
+
+
+def used_variables(program: Program) -> frozenset[str]:
+    """Variables that some operation reads or writes, or that the program returns."""
+    views = [program.result]
+    for operation in operations(program.body):
+        views += [operation.out, *(operand for operand in operation.operands if isinstance(operand, View))]
+    return frozenset(view.variable for view in views)

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import Recording, write_project
 from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.problem import Problem
 from kilotune.search.space import Trial
@@ -32,22 +33,26 @@ def export_program(problem: Problem, trial: Trial, folder: Path) -> dict[str, st
     if source_input is not None:
         column = [v.name for v in batch.program.variables].index(source_input.name)
         inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
-    footprint = problem.space.evaluator.footprint
-    placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
-    source = emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
-    write_project(folder, source, Recording(inputs, outputs), decisions(problem, trial))
+    write_project(folder, emit_program(problem, batch), Recording(inputs, outputs), decisions(problem, trial))
     names = {"source": "model.c", "header": "model.h", "check": "main.c", "decisions": "decisions.json"}
     return {what: str(folder / name) for what, name in names.items()}
+
+
+def emit_program(problem: Problem, batch: FixedBatch) -> CSource:
+    """The C of a lowered candidate, its temporaries where the search placed them."""
+    footprint = problem.space.evaluator.footprint
+    placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
+    return emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
 
 
 def decisions(problem: Problem, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
     batch = problem.lower(trial.assignment)
-    integers = {o.out.variable for o in ir.operations(batch.program.body) if isinstance(o, ir.INTEGER_RESULTS)}
+    labels = ir.label_variables(batch.program)
     formats = {
         variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
         for i, variable in enumerate(batch.program.variables)
-        if variable.name not in integers
+        if variable.name not in labels
     }
     return {
         "space": problem.request.space,

@@ -14,7 +14,7 @@ from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import Layout, lay_out
 from kilotune.codegen.emit.operators import Operators, int_type
 from kilotune.codegen.emit.parameters import FLASH_MACROS, ConstantArray, constant_array, dense_array, sparse_format
-from kilotune.codegen.emit.storage import Storage, describe_storage, label_variables, used_variables
+from kilotune.codegen.emit.storage import Storage, describe_storage
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool, emit_normalise
 from kilotune.codegen.emit.writer import Writer
@@ -185,7 +185,7 @@ def _parameter_arrays(
     storage: Storage, program: ir.Program, parameters: Mapping[str, FloatArray]
 ) -> list[ConstantArray]:
     arrays = []
-    used = used_variables(program)
+    used = ir.used_variables(program)
     for variable in program.variables:
         if variable.role is not ir.Role.PARAMETER or variable.name not in used:
             continue
@@ -194,12 +194,12 @@ def _parameter_arrays(
         note = f"/* {_comment(variable.name)}: {storage.describe(variable.name)} */\n"
         if variable.name in storage.sparse:
             lists = sparse_format(values, bits, scale)
-            row_kind = f"uint{lists.row_bits}_t"
+            kind = f"uint{lists.place_bits}_t"
             kept = constant_array(f"{name}_values", int_type(bits), lists.values, bits)
-            rows = constant_array(f"{name}_rows", row_kind, lists.rows, lists.row_bits)
-            rule = "/* for each column, the rows (from 1) of its values, then 0 */\n"
+            columns = constant_array(f"{name}_columns", kind, lists.columns, lists.place_bits)
+            rule = "/* for each row, the columns (from 1) of its values, then 0 */\n"
             arrays += [ConstantArray(note + kept.definition, kept.size_bytes)]
-            arrays += [ConstantArray(rule + rows.definition, rows.size_bytes)]
+            arrays += [ConstantArray(rule + columns.definition, columns.size_bytes)]
         else:
             dense = dense_array(name, values, bits, scale)
             arrays.append(ConstantArray(note + dense.definition, dense.size_bytes))
@@ -221,7 +221,7 @@ def _interface(storage: Storage, program: ir.Program) -> Interface:
         storage.scales[given.name] if given else 0,
         program.result.size,
         storage.bits[result],
-        0 if result in label_variables(program) else storage.scales[result],
+        0 if result in ir.label_variables(program) else storage.scales[result],
         classes,
     )
 
@@ -283,7 +283,7 @@ def _source(
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     parts += layout.typedefs + arrays + layout.array
     parts += [*context.operators.functions, *context.functions.definitions]
-    unread = program.input is not None and program.input.name not in used_variables(program)
+    unread = program.input is not None and program.input.name not in ir.used_variables(program)
     body = [*layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
     parts.append("\n".join([signature, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

@@ -150,32 +150,22 @@ def _tree_total(operators: Operators, bits: int) -> str:
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
-    """SeeDot Algorithm 2, SparseMatMul: column by column, each value added to the sum of its row."""
+    """Row by row over the values that are stored; `next` walks through the lists of columns.
+
+    SeeDot's Algorithm 2 goes column by column, which takes a sum for every row in RAM. Both add the same terms.
+    """
     a, b, out = operation.a, operation.b, operation.out
-    writer, bits, matrix = context.writer, row[Column.ACC_BITS], context.storage.names[operation.a.variable]
-    width, load = context.storage.bits[a.variable], 8 if a.shape[0] < 256 else 16
-    in_place = bits == row[Column.BITS] and row[Column.SHIFT_OUT] == 0
-    sums = "" if in_place else context.scratch(row.number, bits, a.shape[0])
-
-    def sum_at(i: str, j: str) -> Value:
-        """The place of a row's sum: the result itself where it has the accumulator's format."""
-        return visit(context, out, (i, j), out.strides) if in_place else Value(f"{sums}[{i}]", bits)
-
+    writer, matrix = context.writer, context.storage.names[operation.a.variable]
+    width, load = context.storage.bits[a.variable], 8 if a.shape[1] < 256 else 16
     with writer.loops([("i1", b.shape[1])], scope=True) as (j,):
         writer.line(f"const {int_type(width)} *value = {matrix}_values;")
-        writer.line(f"const uint{load}_t *next = {matrix}_rows;")
-        with writer.loops([("i0", a.shape[0])]) as (i,):
-            writer.line(f"{sum_at(i, j).text} = 0;")
-        with writer.loops([("k", a.shape[1])]) as (k,):
-            step = f"for (uint{load}_t row = KT_LOAD_ROW{load}(next++); row != 0; row = KT_LOAD_ROW{load}(next++))"
+        writer.line(f"const uint{load}_t *next = {matrix}_columns;")
+        with writer.loops([("i0", a.shape[0])], scope=True) as (i,):
+            total = _Sum(context, row, a.shape[1])
+            total.start()
+            step = f"for (uint{load}_t k = KT_LOAD_PLACE{load}(next++); k != 0; k = KT_LOAD_PLACE{load}(next++))"
             with writer.block(step):
                 left = Value(f"KT_LOAD{width}(value)", width)
-                product = term(context, row, left, visit(context, b, (k, j), b.strides))
-                place = sum_at("(row - 1)", j)
-                writer.line(f"{place.text} = {context.operators.add(place, product, bits).text};")
+                total.add(left, visit(context, b, ("(k - 1)", j), b.strides), "")
                 writer.line("value++;")
-        if not in_place:
-            with writer.loops([("i0", a.shape[0])]) as (i,):
-                target = visit(context, out, (i, j), out.strides)
-                result = context.operators.store(sum_at(i, j), row[Column.SHIFT_OUT], row[Column.BITS])
-                writer.line(f"{target.text} = {cast(result, target.bits).text};")
+            total.store(visit(context, out, (i, j), out.strides))

@@ -20,15 +20,15 @@ FLASH_MACROS = """\
 #define KT_LOAD8(p) ((int8_t)pgm_read_byte(p))
 #define KT_LOAD16(p) ((int16_t)pgm_read_word(p))
 #define KT_LOAD32(p) ((int32_t)pgm_read_dword(p))
-#define KT_LOAD_ROW8(p) ((uint8_t)pgm_read_byte(p))
-#define KT_LOAD_ROW16(p) ((uint16_t)pgm_read_word(p))
+#define KT_LOAD_PLACE8(p) ((uint8_t)pgm_read_byte(p))
+#define KT_LOAD_PLACE16(p) ((uint16_t)pgm_read_word(p))
 #else
 #define KT_FLASH
 #define KT_LOAD8(p) (*(p))
 #define KT_LOAD16(p) (*(p))
 #define KT_LOAD32(p) (*(p))
-#define KT_LOAD_ROW8(p) (*(p))
-#define KT_LOAD_ROW16(p) (*(p))
+#define KT_LOAD_PLACE8(p) (*(p))
+#define KT_LOAD_PLACE16(p) (*(p))
 #endif
 #endif
 """
@@ -44,14 +44,15 @@ class ConstantArray:
 
 @dataclass(frozen=True)
 class SparseFormat:
-    """How a sparse matrix is stored (SeeDot Section 5.1): values column by column, and beside them row numbers.
+    """How a sparse matrix is stored: values row by row, and beside them column numbers.
 
-    `rows`: for each column, the rows (counted from 1) of its values, then 0.
+    `columns`: for each row, the columns (counted from 1) of its values, then 0. SeeDot (Section 5.1) keeps the same two lists
+    by column; by row there are fewer zeros in the wide matrices of projections, and one sum at a time is enough.
     """
 
     values: tuple[int, ...]
-    rows: tuple[int, ...]
-    row_bits: int
+    columns: tuple[int, ...]
+    place_bits: int
 
 
 def constant_array(name: str, kind: str, values: Iterable[int], bits: int) -> ConstantArray:
@@ -82,12 +83,12 @@ def sparse_format(values: FloatArray, bits: int, scale: int) -> SparseFormat:
     """The two lists of a matrix. Values that quantise to zero keep their place: positions depend on no decision."""
     quantised = quantise(values, bits, scale)
     kept: list[int] = []
-    rows: list[int] = []
-    for column in range(values.shape[1]):
-        places = np.flatnonzero(values[:, column])
-        kept += quantised[places, column].tolist()
-        rows += [*(places + 1).tolist(), 0]
-    return SparseFormat(tuple(kept), tuple(rows), 8 if values.shape[0] < 256 else 16)
+    columns: list[int] = []
+    for row in range(values.shape[0]):
+        places = np.flatnonzero(values[row])
+        kept += quantised[row, places].tolist()
+        columns += [*(places + 1).tolist(), 0]
+    return SparseFormat(tuple(kept), tuple(columns), 8 if values.shape[1] < 256 else 16)
 
 
 def stored_sparse(program: ir.Program) -> set[str]:

@@ -41,7 +41,7 @@ class Storage:
         """Format of a variable for comments."""
         variable = self.program.variable(name)
         shape = f"[{', '.join(map(str, variable.shape))}]" if variable.shape else "scalar"
-        if name in label_variables(self.program):
+        if name in ir.label_variables(self.program):
             return f"{shape}, label"
         return f"{shape}, {self.bits[name]} bits, scale {self.scales[name]}"
 
@@ -65,25 +65,11 @@ def describe_storage(batch: FixedBatch) -> Storage:
 
 def stored_bits(batch: FixedBatch) -> dict[str, int]:
     """Width in storage by variable."""
-    labels = label_variables(batch.program)
+    labels = ir.label_variables(batch.program)
     return {
         v.name: LABEL_BITS if v.name in labels else int(bits)
         for v, bits in zip(batch.program.variables, batch.bits[0], strict=True)
     }
-
-
-def label_variables(program: ir.Program) -> set[str]:
-    """Variables that hold labels."""
-    return {o.out.variable for o in ir.operations(program.body) if isinstance(o, ir.INTEGER_RESULTS)}
-
-
-def used_variables(program: ir.Program) -> set[str]:
-    """Variables that some operation reads or writes, or that the program returns."""
-    used = {program.result.variable}
-    for operation in ir.operations(program.body):
-        used.add(operation.out.variable)
-        used.update(operand.variable for operand in operation.operands if isinstance(operand, ir.View))
-    return used
 
 
 def _loops(body: tuple[ir.Statement, ...]) -> list[ir.Loop]:

@@ -50,6 +50,10 @@ class Exponential:
         """Flash that the tables take."""
         return (len(self.coarse) + len(self.fine)) * self.bits // 8
 
+    def stored_arrays(self, rounding: Rounding) -> tuple[tuple[int, ...], ...]:
+        """The arrays as a program stores them: the factors' operand shifts are applied beforehand."""
+        return _shifted_arrays(self, rounding)
+
     def __call__(self, x: IntArray, rounding: Rounding) -> IntArray:
         """The exponential of every element of `x`."""
         t = np.clip(self.sign * (x - self.reference), 0, self.limit)
@@ -62,6 +66,14 @@ class Exponential:
             self.product_bits,
         )
         return scale_down(product, self.product_shift, rounding)
+
+
+@cache
+def _shifted_arrays(table: Exponential, rounding: Rounding) -> tuple[tuple[int, ...], ...]:
+    arrays = [(table.coarse, table.coarse_operand_shift if table.fine else 0)]
+    if table.fine:
+        arrays.append((table.fine, table.fine_operand_shift))
+    return tuple(tuple(scale_down(np.array(a, dtype=np.int64), shift, rounding).tolist()) for a, shift in arrays)
 
 
 @cache

@@ -38,14 +38,15 @@ class Storage:
 
 
 def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, Storage]:
-    """Storage of every parameter. A sparse one keeps its non-zero values, and per column the rows they stand in (SeeDot Section 5.1)."""
+    """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in."""
     result = {}
+    used = ir.used_variables(program)
     for variable in program.variables:
-        if variable.role is ir.Role.PARAMETER:
+        if variable.role is ir.Role.PARAMETER and variable.name in used:
             nonzero = int(np.count_nonzero(parameters[variable.name]))
             if variable.sparse:
                 rows, columns = variable.shape
-                result[variable.name] = Storage(nonzero, (nonzero + columns) * (1 if rows < 256 else 2))
+                result[variable.name] = Storage(nonzero, (nonzero + rows) * (1 if columns < 256 else 2))
             else:
                 result[variable.name] = Storage(variable.size)
     return result
@@ -87,6 +88,18 @@ class Footprint:
         """RAM [N] of candidates with `bits` [N, variables]: the extent of what is placed."""
         return np.array([self.placed(row).peak_bytes for row in bits], dtype=np.int64)
 
+    def scratch_bytes(self, batch: FixedBatch) -> Ints:
+        """RAM [N] that SeeDot's tree sums need besides, at most: one partial sum a level (only one operation runs at a time)."""
+        most = np.zeros(len(batch), dtype=np.int64)
+        for row, operation in enumerate(ir.operations(self.program.body)):
+            if isinstance(operation, ir.MatMul | ir.Conv2D):
+                matrix = isinstance(operation, ir.MatMul)
+                length = operation.a.shape[-1] if matrix else ir.count_elements(operation.b.shape[1:4])
+                sums = (length - 1).bit_length() + 1
+                by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
+                most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
+        return most
+
     def least_ram_bytes(self, bits: Ints) -> Ints:
         """What no placement of such candidates goes below [N]; more bits never make it less."""
         return np.array([self.placer.bound_bytes(self._by_name(row)) for row in bits], dtype=np.int64)
@@ -106,14 +119,19 @@ class Footprint:
         return dict(zip(self._names, bits.tolist(), strict=True))
 
     def table_bytes(self, batch: FixedBatch) -> Ints:
-        """Flash [N] of the exponential tables; operations that use equal tables share them."""
-        total = np.zeros(len(batch), dtype=np.int64)
+        """Flash [N] of the exponential tables; equal arrays are stored once."""
         rows = [
             r for r, o in enumerate(ir.operations(self.program.body)) if isinstance(o, ir.Exp | ir.Sigmoid | ir.Tanh)
         ]
-        for number, table in enumerate(batch.functions):
-            used = (batch.rows[:, rows, Column.FUNCTION] == number).any(axis=1)
-            total += used * table.table_bytes
+        used: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.bool_]] = {}
+        for number, function in enumerate(batch.functions):
+            users = (batch.rows[:, rows, Column.FUNCTION] == number).any(axis=1)
+            for array in function.stored_arrays(batch.rounding):
+                key = (function.bits, array)
+                used[key] = used[key] | users if key in used else users
+        total = np.zeros(len(batch), dtype=np.int64)
+        for (bits, array), users in used.items():
+            total += users * (len(array) * bits // 8)
         return total
 
     def operation_counts(self, batch: FixedBatch) -> dict[str, Ints]:

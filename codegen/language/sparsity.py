@@ -12,8 +12,8 @@ from kilotune.codegen.ir import MatMul, Operation, Program, Role, Variable, View
 def sparse_parameters(program: Program, values: Mapping[str, np.ndarray]) -> frozenset[str]:
     """Names of the parameters worth storing sparsely.
 
-    Such a parameter is read by `|*|` with a vector and by nothing else, and non-zeros with one list of row indices
-    per column, each closed by a zero, are fewer bytes at 8 bits than the dense matrix.
+    Such a parameter is read by `|*|` with a vector and by nothing else, and non-zeros with one list of column
+    numbers per row, each closed by a zero, are fewer bytes at 8 bits than the dense matrix.
     """
     return frozenset(
         variable.name
@@ -49,5 +49,5 @@ def _is_sparse_product(operation: Operation, variable: Variable) -> bool:
 
 
 def _is_smaller_sparse(matrix: np.ndarray) -> bool:
-    columns = matrix.shape[1]
-    return 2 * int(np.count_nonzero(matrix)) + int(columns) < int(matrix.size)
+    rows = matrix.shape[0]
+    return 2 * int(np.count_nonzero(matrix)) + int(rows) < int(matrix.size)

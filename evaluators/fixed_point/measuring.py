@@ -60,8 +60,8 @@ class FixedPointEvaluator:
         self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
         names = [v.name for v in task.program.variables]
         self._result = names.index(task.program.result.variable)
-        integers = {o.out.variable for o in ir.operations(task.program.body) if isinstance(o, ir.INTEGER_RESULTS)}
-        self._scaled = np.array([name not in integers for name in names])
+        labels = ir.label_variables(task.program)
+        self._scaled = np.array([name not in labels for name in names])
 
     @property
     def float_metrics(self) -> Metrics:
@@ -79,7 +79,7 @@ class FixedPointEvaluator:
         columns = self._quality(batch, outputs)
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(bits, self.footprint.table_bytes(batch))
-        ram = self.footprint.ram_bytes(bits)
+        ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
         columns |= {
             "flash_bytes": flash,
             "ram_bytes": ram,

@@ -223,12 +223,10 @@ class ShiftryState:
 
 def _decisions(program: ir.Program, seen: Profile) -> list[Decision]:
     """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
-    integers = {o.out.variable for o in ir.operations(program.body) if isinstance(o, ir.INTEGER_RESULTS)}
-    used = {program.result.variable}
-    used |= {o.variable for op in ir.operations(program.body) for o in (*op.operands, op.out) if isinstance(o, ir.View)}
+    decided = ir.used_variables(program) - ir.label_variables(program)
     result = []
     for variable in program.variables:
-        if variable.name in integers or variable.name not in used:
+        if variable.name not in decided:
             continue
         magnitude = seen.magnitude(variable.name)
         full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)

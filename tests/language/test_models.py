@@ -244,9 +244,9 @@ def test_the_worked_example_has_a_constant_x() -> None:
 @pytest.mark.parametrize(
     ("tail", "nonzeros", "sparse"),
     [
-        ("W |*| X", 1, True),  # 2 + 6 < 24
-        ("W |*| X", 8, True),  # 16 + 6 < 24
-        ("W |*| X", 9, False),  # 18 + 6 = 24
+        ("W |*| X", 1, True),  # 2 + 4 < 24
+        ("W |*| X", 9, True),  # 18 + 4 < 24
+        ("W |*| X", 10, False),  # 20 + 4 = 24
         ("W * X", 1, False),
         ("(W |*| X) + (W |*| X)", 1, True),
         ("(W |*| X) + (W * X)", 1, False),

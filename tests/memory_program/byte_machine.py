@@ -38,7 +38,7 @@ def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Ma
 
     for step in unroll(program):
         out = step.operation.out.variable
-        for reads, element in visits(program, step):
+        for reads, element in visits(step):
             for name, place in reads:
                 if not read(name, place):
                     return f"{name}[{place}] is gone when line {step.operation.location.line} writes {out}[{element}]"
@@ -53,21 +53,13 @@ def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Ma
 Visit = tuple[list[tuple[str | None, int]], int | None]
 
 
-def visits(program: ir.Program, step: Step) -> Iterator[Visit]:
+def visits(step: Step) -> Iterator[Visit]:
     """(elements read, element then written) in order of execution."""
     operation, out = step.operation, step.out
     sources = step.sources
     if isinstance(operation, ir.MatMul | ir.Conv2D):
         a, b = sources
         rows, columns = out.shape
-        if isinstance(operation, ir.MatMul) and program.variable(operation.a.variable).sparse:
-            for j in range(columns):  # sums in the result itself: cleared first, then added to
-                for i in range(rows):
-                    yield [], int(out[i, j])
-                for k in range(b.elements.shape[0]):
-                    for i in range(rows):
-                        yield [(b.variable, int(b.elements[k, j]))], int(out[i, j])
-            return
         for i in range(rows):
             for j in range(columns):
                 taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
