@@ -18,7 +18,7 @@ Offsets = dict[str, cp_model.IntVar]
 Linear = cp_model.LinearExpr | int
 Condition = cp_model.BoundedLinearExpression | bool
 
-FIT_EFFORT = 0.5
+FIT_EFFORT = 0.1
 """Deterministic seconds that the question whether one candidate fits may take; a repeated run answers alike."""
 
 
@@ -136,12 +136,12 @@ def _sides(meeting: Meeting, offsets: Offsets, widths: Mapping[str, Width]) -> t
     """The result below what is still to be read, or above it (see `codegen.in_place.WriteOrder`)."""
     result, operand = widths[meeting.result], widths[meeting.operand]
     distance = offsets[meeting.result] - offsets[meeting.operand]
-    below: list[Condition] = [
-        distance <= read * operand.expression - done * result.expression for read, done in meeting.order.below
-    ]
-    above: list[Condition] = [
-        distance >= read * operand.expression - done * result.expression for read, done in meeting.order.above
-    ]
+    below: list[Condition] = []
+    above: list[Condition] = []
+    for read, done in meeting.order.below:
+        below.append(distance <= read * operand.expression - done * result.expression)
+    for read, done in meeting.order.above:
+        above.append(distance >= read * operand.expression - done * result.expression)
     return below, above
 
 
