@@ -108,7 +108,8 @@ def minimise_peak(
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
     `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
-    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later ones grow with the limit on work.
+    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later
+    ones grow with the limit on work.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
