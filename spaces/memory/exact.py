@@ -34,7 +34,12 @@ from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
 FIRST_WORK_LIMIT = 1_000_000
 """Buffers looked at; some nanoseconds each."""
 
-LIMIT_GROWTH = 1.1
+LIMIT_GROWTH = 1.05
+"""A round."""
+
+STATIC_EVERY = 4
+"""The static orders have nothing new to say in a round but a larger limit: they take part in the first two rounds and every 4th."""
+
 MOST_CAUTIOUS = 8
 """A question for less than the goal aims at 1/2 to 1/2^this of the way from the best peak to it."""
 
@@ -180,17 +185,22 @@ class _Part:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
     def step(self, goal: int) -> int:
-        """One question: for the goal; every other round static orders try a part of the way there, shorter after a failure."""
+        """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure."""
         rounds, turn = divmod(self.turn, TURNS)
         target = max(self.bound, goal)
-        nearer = rounds % 2 == 1 and turn < len(STATIC_ORDERS) and self.peak > target + 1
+        nearer = (
+            rounds % (2 * STATIC_EVERY) in (1, STATIC_EVERY) and turn < len(STATIC_ORDERS) and self.peak > target + 1
+        )
         if nearer:
             target = max(target, self.peak - max((self.peak - target) >> self.caution, 1))
         answer = fits_within(self.buffers, self._rank(turn), target, int(self.work_limit))
         if not nearer:
             self.blame[turn] += answer.blame / max(int(answer.blame.sum()), 1)
         self.turn += 1
-        if self.turn % TURNS == 0:
+        rounds, turn = divmod(self.turn, TURNS)
+        if rounds > 1 and rounds % STATIC_EVERY and turn < len(STATIC_ORDERS):
+            self.turn = rounds * TURNS + len(STATIC_ORDERS)
+        if turn == TURNS - 1:
             self.work_limit = min(self.work_limit * LIMIT_GROWTH, LARGEST_WORK_LIMIT)
         if answer.status is Status.FITS:
             self.offsets = answer.offsets
