@@ -52,7 +52,7 @@ class _Search:
         return range(self.begins[b], self.ends[b])
 
     def aligned(self, b: int, address: int) -> int:
-        return -(-address // self.alignment[b]) * int(self.alignment[b])
+        return int(-(-address // self.alignment[b]) * int(self.alignment[b]))
 
     def cut(self, peak: int, sections: range) -> bool:
         """Whether a branch of at least this peak is cut, and `sections` are to blame."""
