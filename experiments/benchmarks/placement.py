@@ -116,7 +116,7 @@ def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 
     """The last standing within the CPU limit, checked, and the CPU seconds from the buffers to it."""
     begun = time.process_time()
     bound = largest_live_sum(instance).peak_bytes
-    for standing in minimise_peak(BufferArrays.of(instance), bound, capacity, seed):  # noqa: B007 - the last one is kept
+    for standing in minimise_peak(BufferArrays.of(instance), bound, capacity, seed):  # noqa: B007 the last one counts
         if time.process_time() - begun > seconds:
             break
     cpu_s = time.process_time() - begun

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from kilotune.spaces.memory.instance import Instance
 
 IntArray = npt.NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +72,17 @@ class BufferArrays:
     @cached_property
     def load(self) -> IntArray:
         """The largest live sum during each buffer's life, in bytes."""
+        return self.over_life(self.section_bytes)
+
+    def over_life(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+        """The largest of `values` (one a section) during each buffer's life."""
         begins, ends, count = self.sections
-        table = [self.section_bytes]  # maxima over stretches of 1, 2, 4, ... sections
+        table = [values]  # maxima over stretches of 1, 2, 4, ... sections
         while 2 << (len(table) - 1) <= count:
             step = 1 << (len(table) - 1)
             table.append(np.maximum(table[-1][:-step], table[-1][step:]))
         levels = np.floor(np.log2(np.maximum(ends - begins, 1))).astype(np.int64)
-        result = np.zeros(len(self), dtype=np.int64)
+        result = np.zeros(len(self), dtype=values.dtype)
         for level, row in enumerate(table):
             at = np.flatnonzero(levels == level)
             result[at] = np.maximum(row[begins[at]], row[ends[at] - (1 << level)])

@@ -13,7 +13,9 @@ and buffers are placed in ascending order of (offset, rank), so that each placem
 - sections solved apart: where no waiting buffer crosses, the parts are searched by themselves.
 
 A search that fails within its limit says the least peak at which something was cut: a bound for the next question.
-Ranks come from static orders (W lifetime, A area, T total of the live sections), tried in turn with growing limits.
+Ranks come from static orders (W lifetime, A area, T total of the live sections, Z size) and from learned ones, tried in
+turn with growing limits. What is learned is where things did not fit: those buffers come first the next time (as weighted
+degrees do in constraint solvers, Boussemart et al. 2004).
 """
 
 from __future__ import annotations
@@ -29,10 +31,15 @@ from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
 
-FIRST_WORK_LIMIT = 400_000
+FIRST_WORK_LIMIT = 1_000_000
 """Buffers looked at; some nanoseconds each."""
 
-LIMIT_GROWTH = 1.6
+LIMIT_GROWTH = 1.05
+"""A round."""
+
+STATIC_EVERY = 4
+"""The static orders have nothing new to say in a round but a larger limit: they take part in the first two rounds and every 4th."""
+
 MOST_CAUTIOUS = 8
 """A question for less than the goal aims at 1/2 to 1/2^this of the way from the best peak to it."""
 
@@ -40,6 +47,12 @@ DESCENTS = 2
 """A limit below the work of one descent, half the square of the number of buffers, could never end in a placement."""
 
 LARGEST_WORK_LIMIT = 1 << 40
+STATIC_ORDERS = ("WAT", "TAW", "TWA", "ZWT")
+LEARNED_ORDERS = (("W", 0.2), ("T", 1.0), ("W", 100.0))
+"""What the order starts from, and the weight of what was learned."""
+
+TURNS = len(STATIC_ORDERS) + len(LEARNED_ORDERS)
+
 MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
 
@@ -58,12 +71,16 @@ class Status(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Answer:
-    """`offsets` is meaningful for FITS, `least_peak` (bytes, which every placement reaches) for FAILS."""
+    """`offsets` is meaningful for FITS, `least_peak` (bytes, which every placement reaches) for FAILS.
+
+    `blame`, shape (sections,): how often something did not fit there.
+    """
 
     status: Status
     offsets: IntArray
     least_peak: int
     nodes: int
+    blame: IntArray
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,7 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: i
     begins, ends, count = buffers.sections
     rank = np.ascontiguousarray(rank, dtype=np.int32)
     offsets, report = np.zeros(len(buffers), dtype=np.int64), np.zeros(2, dtype=np.int64)
+    blame = np.zeros(count, dtype=np.int64)
     columns = (begins, ends, buffers.size, buffers.alignment, rank)
     status = kernel.kilotune_search(
         len(buffers),
@@ -95,11 +113,12 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: i
         capacity,
         work_limit,
         offsets.ctypes.data,
+        blame.ctypes.data,
         report.ctypes.data,
     )
     if status == Status.NO_MEMORY:
         raise MemoryError("The exact search ran out of memory.")
-    return Answer(Status(status), offsets, int(report[1]), int(report[0]))
+    return Answer(Status(status), offsets, int(report[1]), int(report[0]), blame)
 
 
 def minimise_peak(
@@ -108,8 +127,8 @@ def minimise_peak(
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
     `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
-    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later ones
-    grow with the limit on work.
+    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later
+    ones grow with the limit on work.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
@@ -138,7 +157,7 @@ class _Part:
     buffers: BufferArrays
     offsets: IntArray
     bound: int
-    ranks: list[Order]
+    blame: npt.NDArray[np.float64]  # by turn and section: the share of failures there, summed over questions
     work_limit: float
     turn: int = 0
     caution: int = 1
@@ -147,7 +166,15 @@ class _Part:
     def of(cls, buffers: BufferArrays, members: npt.NDArray[np.intp], offsets: IntArray, seed: int) -> _Part:
         part = buffers.subset(members)
         limit = max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
-        return cls(members, part, offsets[members], int(part.section_bytes.max()), _ranks(part), limit, turn=seed % 4)
+        return cls(
+            members,
+            part,
+            offsets[members],
+            int(part.section_bytes.max()),
+            np.zeros((TURNS, len(part.section_bytes))),
+            limit,
+            turn=seed % TURNS,
+        )
 
     @property
     def peak(self) -> int:
@@ -158,15 +185,22 @@ class _Part:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
     def step(self, goal: int) -> int:
-        """One question: every other round for the goal, else for a part of the way there, shorter after a failure."""
-        turns, rounds = self.turn % len(self.ranks), self.turn // len(self.ranks)
+        """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure."""
+        rounds, turn = divmod(self.turn, TURNS)
         target = max(self.bound, goal)
-        nearer = rounds % 2 == 1 and self.peak > target + 1
+        nearer = (
+            rounds % (2 * STATIC_EVERY) in (1, STATIC_EVERY) and turn < len(STATIC_ORDERS) and self.peak > target + 1
+        )
         if nearer:
             target = max(target, self.peak - max((self.peak - target) >> self.caution, 1))
-        answer = fits_within(self.buffers, self.ranks[turns], target, int(self.work_limit))
+        answer = fits_within(self.buffers, self._rank(turn), target, int(self.work_limit))
+        if not nearer:
+            self.blame[turn] += answer.blame / max(int(answer.blame.sum()), 1)
         self.turn += 1
-        if self.turn % len(self.ranks) == 0:
+        rounds, turn = divmod(self.turn, TURNS)
+        if rounds > 1 and rounds % STATIC_EVERY and turn < len(STATIC_ORDERS):
+            self.turn = rounds * TURNS + len(STATIC_ORDERS)
+        if turn == TURNS - 1:
             self.work_limit = min(self.work_limit * LIMIT_GROWTH, LARGEST_WORK_LIMIT)
         if answer.status is Status.FITS:
             self.offsets = answer.offsets
@@ -177,9 +211,17 @@ class _Part:
             self.bound = max(self.bound, target + 1, min(answer.least_peak, self.peak))
         return answer.nodes
 
-
-def _ranks(buffers: BufferArrays) -> list[Order]:
-    width = buffers.upper - buffers.lower
-    keys = {"W": -width, "A": -width * buffers.size, "T": -buffers.load, "Z": -buffers.size}
-    orders = [sorted_by(*(keys[letter] for letter in name)) for name in ("WAT", "TAW", "TWA", "ZWT")]
-    return [np.argsort(order).astype(np.int32) for order in orders]
+    def _rank(self, turn: int) -> Order:
+        """Of every buffer its place in the order of this turn."""
+        buffers = self.buffers
+        width = buffers.upper - buffers.lower
+        if turn < len(STATIC_ORDERS):
+            keys = {"W": -width, "A": -width * buffers.size, "T": -buffers.load, "Z": -buffers.size}
+            order = sorted_by(*(keys[letter] for letter in STATIC_ORDERS[turn]))
+        else:
+            base, weight = LEARNED_ORDERS[turn - len(STATIC_ORDERS)]
+            demand = np.log(width) if base == "W" else 8 * np.log(buffers.load) + 0.3 * np.log(width)
+            worst = buffers.over_life(self.blame[turn])
+            learned = np.log1p(1000 * worst / max(float(worst.max()), 1e-9))
+            order = np.argsort(-(demand + weight * learned), kind="stable").astype(np.int32)
+        return np.argsort(order).astype(np.int32)

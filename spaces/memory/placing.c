@@ -70,6 +70,7 @@ typedef struct {
     int32_t *neighbours;
     Undo *trail;
     size_t trail_length, trail_room;
+    int64_t *blame; /* of a section: how often something did not fit there */
     int64_t nodes, work, work_limit, least_excess;
 } Search;
 
@@ -129,6 +130,7 @@ static int sections_fit(Search *s, const int64_t *keys, int32_t m, int32_t left,
         for (int32_t i = unpainted(next, s->lo[b]); i < s->hi[b]; i = unpainted(next, i)) {
             if (lowest + s->waiting[i] > s->capacity) {
                 cut(s, lowest + s->waiting[i]);
+                s->blame[i]++;
                 return 0;
             }
             next[i] = i + 1;
@@ -179,6 +181,7 @@ static int place(Search *s, int32_t b, int *hatless, int *splits)
         if (!set(s, &s->floor[c], raised)) return -1;
         if (raised + s->size[c] > s->capacity) {
             cut(s, raised + s->size[c]);
+            for (int32_t j = s->lo[c]; j < s->hi[c]; j++) s->blame[j]++;
             fits = 0;
         }
     }
@@ -270,6 +273,7 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
             lowest = waiting_floor(s, b, last, least_open_top);
         if (lowest + s->size[b] > s->capacity) {
             cut(s, lowest + s->size[b]);
+            for (int32_t j = s->lo[b]; j < s->hi[b]; j++) s->blame[j]++;
             goto done;
         }
         int64_t key = lowest << RANK_BITS | s->rank[b];
@@ -314,10 +318,10 @@ done:
  * Work is counted in buffers looked at: a node costs as many as wait in it. */
 int kilotune_search(int32_t n, int32_t sections, const int32_t *lo, const int32_t *hi, const int64_t *size,
                     const int64_t *alignment, const int32_t *rank, int64_t capacity, int64_t work_limit,
-                    int64_t *offset, int64_t *report)
+                    int64_t *offset, int64_t *blame, int64_t *report)
 {
     Search s = {.n = n, .sections = sections, .lo = lo, .hi = hi, .rank = rank, .size = size, .alignment = alignment,
-                .capacity = capacity, .offset = offset, .work_limit = work_limit, .least_excess = INT64_MAX,
+                .capacity = capacity, .offset = offset, .blame = blame, .work_limit = work_limit, .least_excess = INT64_MAX,
                 .trail_room = 4096};
     int result = NO_MEMORY;
     int32_t *list = malloc(sizeof *list * (size_t)n);

@@ -22,7 +22,7 @@ def fits_within_plain(buffers: BufferArrays, rank: Order, capacity: int, work_li
     status = search.solve(everything, (-1, 0))
     offsets = np.array([search.floor[b] for b in range(len(buffers))], dtype=np.int64)
     least = search.least_peak if math.isfinite(search.least_peak) else np.iinfo(np.int64).max
-    return Answer(status, offsets, int(least), search.nodes)
+    return Answer(status, offsets, int(least), search.nodes, np.array(search.blame, dtype=np.int64))
 
 
 @dataclass
@@ -39,7 +39,8 @@ class _Search:
 
     def __post_init__(self) -> None:
         n = len(self.buffers)
-        begins, ends, _ = self.buffers.sections
+        begins, ends, count = self.buffers.sections
+        self.blame = [0] * count
         self.begins, self.ends = begins.tolist(), ends.tolist()
         self.size, self.alignment = self.buffers.size.tolist(), self.buffers.alignment.tolist()
         self.floor, self.waiting = [0] * n, set(range(n))
@@ -47,12 +48,17 @@ class _Search:
     def meets(self, b: int, c: int) -> bool:
         return b != c and bool(self.begins[b] < self.ends[c] and self.begins[c] < self.ends[b])
 
-    def aligned(self, b: int, address: int) -> int:
-        return int(-(-address // self.alignment[b]) * self.alignment[b])
+    def life(self, b: int) -> range:
+        return range(self.begins[b], self.ends[b])
 
-    def cut(self, peak: int) -> bool:
-        """Whether a branch of at least this peak is cut."""
+    def aligned(self, b: int, address: int) -> int:
+        return int(-(-address // self.alignment[b]) * int(self.alignment[b]))
+
+    def cut(self, peak: int, sections: range) -> bool:
+        """Whether a branch of at least this peak is cut, and `sections` are to blame."""
         if peak > self.capacity:
+            for section in sections:
+                self.blame[section] += 1
             self.least_peak = min(self.least_peak, peak)
         return peak > self.capacity
 
@@ -71,7 +77,7 @@ class _Search:
         keys: list[tuple[int, int, int]] = []
         for b in members:
             lowest = self.floor[b] if is_open[b] else self.waiting_floor(b, last, least_open_top)
-            if self.cut(lowest + self.size[b]):
+            if self.cut(lowest + self.size[b], self.life(b)):
                 return Status.FAILS
             keys.append((lowest, self.rank[b], b))
         keys.sort()
@@ -111,7 +117,7 @@ class _Search:
             for section in range(self.begins[b], self.ends[b]):
                 lowest_of.setdefault(section, lowest)
                 total[section] = total.get(section, 0) + self.size[b]
-        return not any(self.cut(lowest_of[s] + total[s]) for s in total)
+        return not any(self.cut(lowest_of[s] + total[s], range(s, s + 1)) for s in total)
 
     def sole(self, keys: list[tuple[int, int, int]], last: Key) -> tuple[int, int, int] | None:
         """A buffer that no other one can want to be below: the rest stays above its top anyway."""
@@ -127,7 +133,7 @@ class _Search:
         fits = True
         for c, floor in neighbours.items():
             self.floor[c] = max(floor, self.aligned(c, self.floor[b] + self.size[b]))
-            fits = not self.cut(self.floor[c] + self.size[c]) and fits
+            fits = not self.cut(self.floor[c] + self.size[c], self.life(c)) and fits
         return fits
 
     def solve_parts(self, rest: list[int], last: Key) -> Status:

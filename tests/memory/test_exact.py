@@ -87,9 +87,19 @@ def test_programs_at_their_known_optimum_with_proof(name: str) -> None:
 
 
 def test_a_gap_between_the_live_sum_and_the_optimum_is_proved() -> None:
-    # Two of size 2 that a third of size 3 meets in turn, and a fourth that keeps them apart: 5 are live, 6 are needed.
-    instance = make((0, 2, 1), (1, 4, 2), (3, 6, 2), (0, 1, 3), (5, 7, 3), (2, 5, 1))
-    assert solved(instance).bound_bytes == least_peak(instance)
+    gaps = [i for i in (random_instance(seed, 7, aligned=True) for seed in range(200)) if _gap(i)]
+    assert gaps
+    for instance in gaps[:5]:
+        assert solved(instance).bound_bytes == least_peak(instance)
+
+
+@pytest.mark.parametrize("name", ["A", "K"])
+def test_challenge_instances_of_minimalloc_fit(name: str) -> None:
+    if load_kernel() is None:
+        pytest.skip("no C compiler")
+    space = MemorySpace(read_instance(DATA / "minimalloc" / f"{name}.1048576.csv"), 1 << 20)
+    result = Study(space, "exhaustive").run(InProcessExecutor(space))
+    assert result.feasible
 
 
 def test_deep_instances_do_not_exhaust_the_stack() -> None:
