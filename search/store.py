@@ -18,6 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import make_url
 
 SCHEMA_VERSION = 1
+ATTEMPTS_TO_PREPARE = 20
 
 _TABLES = sa.MetaData()
 _META = sa.Table("kilotune_meta", _TABLES, sa.Column("schema_version", sa.Integer, nullable=False))
@@ -182,17 +183,32 @@ class Store:
             connection.execute(_STUDIES.delete().where(_STUDIES.c.id == study_id))
 
     def _prepare(self) -> None:
-        with self._engine.begin() as connection:
-            if not sa.inspect(connection).has_table(_META.name):
-                _TABLES.create_all(connection)
-                connection.execute(_META.insert().values(schema_version=SCHEMA_VERSION))
-                return
-            version = connection.execute(sa.select(_META.c.schema_version)).scalar_one_or_none()
+        """Make the tables, or see that they are of this version. Another process may be making them right now."""
+        version = None
+        for attempt in range(ATTEMPTS_TO_PREPARE):
+            try:
+                version = self._version_or_create()
+            except sa.exc.OperationalError as error:
+                if "already exists" not in str(error.orig) or attempt + 1 == ATTEMPTS_TO_PREPARE:
+                    raise
+            if version is not None:
+                break
+            time.sleep(0.1)
         if version != SCHEMA_VERSION:
             raise StoreError(
                 f"{self.place} holds studies of schema version {version}, and this kilotune reads version "
                 f"{SCHEMA_VERSION}: use another --storage, or the kilotune that wrote them."
             )
+
+    def _version_or_create(self) -> int | None:
+        """The schema's version; None where the tables are there, and the version is not yet."""
+        with self._engine.begin() as connection:
+            if not sa.inspect(connection).has_table(_META.name):
+                _TABLES.create_all(connection)
+                connection.execute(_META.insert().values(schema_version=SCHEMA_VERSION))
+                return SCHEMA_VERSION
+            version: int | None = connection.execute(sa.select(_META.c.schema_version)).scalars().first()
+            return version
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -137,3 +139,11 @@ def test_a_second_process_on_the_same_study_is_told_so(store: Store) -> None:
     store.append("s", [TrialRow(0, "[]", {}, None, 0.0)])
     with pytest.raises(StoreError, match="another process is working on this study"):
         store.append("s", [TrialRow(0, "[]", {}, None, 0.0)])
+
+
+def test_many_processes_may_make_the_same_store(tmp_path: Path) -> None:
+    """SQLite creates tables one by one: whoever comes meanwhile waits for the version, or finds the tables made."""
+    probe = f"from kilotune.search.store import Store; Store({str(tmp_path / 'new.db')!r}).close()"
+    started = [subprocess.Popen([sys.executable, "-c", probe], stderr=subprocess.PIPE, text=True) for _ in range(6)]
+    assert [process.communicate(timeout=60)[1] for process in started] == [""] * 6
+    assert Store(str(tmp_path / "new.db")).studies() == []
