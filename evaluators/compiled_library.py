@@ -1,0 +1,73 @@
+"""Our own C, compiled once per machine with the compiler that is there, kept, and loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
+
+
+@dataclass(frozen=True)
+class CompiledLibrary:
+    """The loaded library and the compiler that made it."""
+
+    library: ctypes.CDLL
+    compiler: str
+
+
+def load_library(source: Path, includes: Sequence[Path] = ()) -> CompiledLibrary | None:
+    """The library of one C file, which may include others; None when there is no working C compiler.
+
+    It is compiled again only when a file, the compiler, the flags or the processor change.
+    """
+    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    if compiler is None:
+        return None
+    try:
+        return CompiledLibrary(ctypes.CDLL(str(_built(compiler, source, includes))), compiler)
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries are kept between runs: $KILOTUNE_CACHE, else the user's cache folder."""
+    chosen = os.environ.get("KILOTUNE_CACHE")
+    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kilotune"
+
+
+def _built(compiler: str, source: Path, includes: Sequence[Path]) -> Path:
+    texts = [path.read_bytes() for path in (source, *includes)]
+    parts = (*texts, _version(compiler), " ".join(FLAGS).encode(), _processor().encode())
+    target = cache_folder() / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            built = Path(scratch) / "built.so"
+            command = [compiler, *FLAGS, "-o", str(built), str(source), "-lm"]
+            subprocess.run(command, capture_output=True, check=True, timeout=300)
+            built.replace(target)
+    return target
+
+
+@cache
+def _version(compiler: str) -> bytes:
+    return subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
+
+
+def _processor() -> str:
+    """What -march=native depends on: a home folder may be shared by different machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
