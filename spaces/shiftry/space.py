@@ -29,6 +29,7 @@ from kilotune.search.space import (
     CandidateModel,
     Constraint,
     Decision,
+    Direction,
     Measurement,
     Objective,
     Option,
@@ -103,9 +104,11 @@ class ShiftrySpace:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Precision first under memory limits, else memory first; the other one breaks ties."""
-        ordered = (self.precision_metric, "memory_bytes")
-        return tuple(Objective(metric) for metric in (ordered if self.options.limited else reversed(ordered)))
+        """Precision first under memory limits, else memory first; of equals, the one with more 8-bit variables, which is faster."""
+        ordered = [Objective(self.precision_metric), Objective("memory_bytes")]
+        if not self.options.limited:
+            ordered.reverse()
+        return (*ordered, Objective("demoted", Direction.MAXIMIZE))
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
