@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
 
@@ -67,6 +66,3 @@ def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
     elif math.isfinite(progress.trials_left):
         parts.append(f"{progress.trials_left:.0f} trials left")
     return " | ".join(parts)
-
-
-ProgressCallback = Callable[[Progress], None]

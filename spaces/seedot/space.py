@@ -20,6 +20,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Constraint, Decision, Direction, Measurement, Objective, Option, Procedure
 
 BITWIDTHS = (16, 8, 32)
@@ -100,14 +101,11 @@ class SeeDotSpace:
     def procedure(self) -> Procedure:
         """Section 5.3.2: brute force over B and P, with T = 6 and (m, M) around 90 % of the profiled arguments."""
         tables = {"table_index_bits": TABLE_INDEX_BITS[0], "coverage": COVERAGES[0]} if self.exponentials else {}
+        ranking = Ranking.of(self)
         trials = []
         for bits in sorted(self.options.bitwidths):
             trials += yield [{"bitwidth": bits, "maxscale": scale, **tables} for scale in range(bits)]
-        yield [min(trials, key=lambda trial: self._rank(trial.measurement)).assignment]
-
-    def _rank(self, measurement: Measurement) -> tuple[float, ...]:
-        violation = sum(constraint.violation(measurement.metrics) for constraint in self.constraints)
-        return (violation, *(objective.loss(measurement.metrics) for objective in self.objectives))
+        yield [min(trials, key=lambda trial: ranking.rank(trial.measurement)).assignment]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+DEFAULT_BITS = 16
+"""Every variable's width until it is demoted (Shiftry Algorithm 11)."""
+
+DEMOTED_BITS = 8
+
 
 @dataclass(frozen=True)
 class Format:

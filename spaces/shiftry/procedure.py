@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING
 
 from kilotune.codegen.ir import Role
 from kilotune.search.space import Assignment, Option, Procedure, Trial
-from kilotune.spaces.shiftry.formats import parse_format
+from kilotune.spaces.shiftry.formats import DEFAULT_BITS, parse_format
 
 if TYPE_CHECKING:
     from kilotune.spaces.shiftry.space import ShiftrySpace
-
-DEFAULT_BITS = 16
-
-Evaluation = Generator[list[Assignment], list[Trial], list[Trial]]
 
 
 def perform_search(space: ShiftrySpace) -> Procedure:

@@ -36,11 +36,9 @@ from kilotune.search.space import (
     Procedure,
     Trial,
 )
-from kilotune.spaces.shiftry.formats import Format, parse_format
+from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, Format, parse_format
 from kilotune.spaces.shiftry.limit import FitLimit
 
-DEFAULT_BITS = 16
-DEMOTED_BITS = 8
 DEMOTED_OFFSETS = (0, 1, 2)
 """Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
 
