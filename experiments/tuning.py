@@ -133,7 +133,7 @@ def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
 
 def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
     """Measurements of a batch, those that the study holds from there."""
-    known = [study.measurement(candidate) for candidate in batch]
+    known = [study.book.measurement(candidate) for candidate in batch]
     missing = [c for c, measured in zip(batch, known, strict=True) if measured is None]
     fresh = iter(problem.space.evaluate(missing))
     return [measured if measured is not None else next(fresh) for measured in known]
