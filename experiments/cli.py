@@ -41,6 +41,7 @@ run_options = (
     click.option(
         "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
     ),
+    click.option("--no-cache", is_flag=True, help="Use no measurements of earlier studies (see `tune cache`)."),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
@@ -190,6 +191,19 @@ def _list_buffers(input_: str | None, study: str | None, bits: str | None, stora
     click.echo(json.dumps(buffers.as_rows(listed), indent=2) if as_json else buffers.as_csv(listed), nl=as_json)
 
 
+@cli.command("cache")
+@click.option("--clear", is_flag=True, help="Forget all of them.")
+def cache_command(clear: bool) -> None:
+    """Say how many measurements are kept for later studies, and where."""
+    from kilotune.evaluators.executors.cache import EvaluationCache
+
+    cache = EvaluationCache()
+    kept, path = len(cache), cache.path
+    if clear:
+        cache.clear()
+    click.echo(f"{path}: {kept} measurements{' forgotten' if clear else ''}")
+
+
 @cli.command("doctor")
 def doctor_command() -> None:
     """Say which tools were found and how to get the rest."""
@@ -248,7 +262,7 @@ def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
         problem.check_output(folder)
     _check_json_file(options["json_file"])
     limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
-    workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s)
+    workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
     with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
         outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)

@@ -89,14 +89,24 @@ class Workplace:
     """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
 
     `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
+    `cached`: measurements of earlier studies are used again.
     """
 
     jobs: int | None = None
     ray: str | None = None
     limit_s: float | None = None
+    cached: bool = True
 
     def executor(self, space: Space) -> Executor:
         """ValueError, a sentence, when the cluster cannot be used."""
+        executor = self._workers(space)
+        if not self.cached:
+            return executor
+        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+
+        return CachingExecutor(executor, space, EvaluationCache())
+
+    def _workers(self, space: Space) -> Executor:
         if self.ray is not None:
             from kilotune.evaluators.executors.ray_cluster import RayExecutor
 
