@@ -46,7 +46,9 @@ def parse_program(text: str, path: str = "program") -> Program:
     header = _HEADER.fullmatch(rows[first].strip()) if rows else None
     if header is None or header[1] not in INSTRUCTION_SETS:
         expected = f"'# TARGET; image in A; results in A' with the target {' or '.join(INSTRUCTION_SETS)}"
-        raise InputError(path, line=first + 1, column=1, expected=expected, found=repr(rows[first]) if rows else "nothing")
+        raise InputError(
+            path, line=first + 1, column=1, expected=expected, found=repr(rows[first]) if rows else "nothing"
+        )
     program = Program(header[1], (), tuple(_names(header[2])))
     operations = []
     for number, row in enumerate(rows[first + 1 :], start=first + 2):
