@@ -13,8 +13,7 @@ from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.pool import PoolExecutor
-from kilotune.evaluators.fixed_point.measuring import Metrics
-from kilotune.experiments.problem import Problem, build_problem
+from kilotune.experiments.problem import Metrics, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
