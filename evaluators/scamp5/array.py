@@ -99,7 +99,9 @@ def shifted(image: npt.NDArray[np.generic], by: Cell) -> npt.NDArray[np.generic]
     return result
 
 
-def _compute(row: Instruction, operation: Operation, values: dict[str, FloatArray], shape: tuple[int, ...]) -> FloatArray:
+def _compute(
+    row: Instruction, operation: Operation, values: dict[str, FloatArray], shape: tuple[int, ...]
+) -> FloatArray:
     offset = row.offset(operation.directions)
     result = np.zeros(shape)
     for name, sign, moved in zip(operation.sources, row.signs, row.shifted, strict=True):

@@ -169,7 +169,9 @@ def divided(total: Sum, t: Transformation) -> Sum | None:
     west, south, east, north = total.box
     factor = -(1 << t.doublings) if t.negated else 1 << t.doublings
     # Along the step no quotient reaches further than the dividend; the lowest cell along it has nothing to cancel with.
-    cells = sorted(product(range(west, east + 1), range(south, north + 1)), key=lambda c: c[0] * step[0] + c[1] * step[1])
+    cells = sorted(
+        product(range(west, east + 1), range(south, north + 1)), key=lambda c: c[0] * step[0] + c[1] * step[1]
+    )
     for x, y in cells:
         weight = left.pop((x, y), 0)
         if weight:
