@@ -60,8 +60,10 @@ def _accumulate(writer: _Writer, total: Sum, depth: int) -> int:
     value = -1
     for cell, power, sign in digits:
         term = writer.scale(writer.shift(0, cell), power)
-        if value < 0:
-            value = term if sign > 0 else writer.write("neg", term)
-        else:
+        if value >= 0:
             value = writer.write("add" if sign > 0 else "sub", value, term)
+        elif sign < 0:
+            value = writer.write("neg", term)
+        else:
+            value = term
     return value

@@ -70,7 +70,7 @@ def schedule(plan: Plan, registers: int) -> Plan | None:
     """
     if needed_registers(plan) <= registers:
         return plan
-    order = _Scheduler(plan, registers).search()
+    order = _Scheduler(plan, registers).search() if registers > 0 else None
     return None if order is None else reordered(plan, order)
 
 

@@ -125,10 +125,7 @@ class _Selection:
         return self._add_scamp5(positive, negative, self._placing.fused[number])
 
     def _add_auke(self, positive: list[int], negative: list[int]) -> int:
-        if positive:
-            value = positive.pop(0)
-        else:
-            value = self._write("addneg", negative.pop(0), negative.pop(0))
+        value = positive.pop(0) if positive else self._write("addneg", negative.pop(0), negative.pop(0))
         for other in positive:
             value = self._write("add", value, other)
         for other in negative:

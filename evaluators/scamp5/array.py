@@ -40,7 +40,7 @@ class NoiseModel:
 
 @dataclass(frozen=True)
 class Chip:
-    """How real the array is. `Chip()` computes exactly; `REAL_CHIP` saturates and has the default noise.
+    """How real the array is. `EXACT` computes exactly; `REAL_CHIP` saturates and has the default noise.
 
     `full_scale` is where registers saturate, in both directions (None: never).
     """
@@ -50,6 +50,7 @@ class Chip:
     seed: int = 0
 
 
+EXACT = Chip()
 REAL_CHIP = Chip(FULL_SCALE, NoiseModel())
 
 
@@ -65,7 +66,7 @@ class Run:
     largest: float
 
 
-def run(text: str, images: npt.ArrayLike, chip: Chip = Chip()) -> Run:  # noqa: B008 - frozen
+def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> Run:
     """Execute a program's text. The same seed gives the same noise.
 
     Raises `InputError` for text that is no program, `KeyError` for a register that is read before it is written.
