@@ -59,6 +59,12 @@ class SumGraph:
 
 def graph_of(plan: Plan) -> SumGraph:
     """The graph of a plan. Sums that are transforms of one another become one node; dead ones are left out."""
+    nodes, values = nodes_of(plan)
+    return _without_dead_nodes(SumGraph(plan.depth, nodes, tuple(values[number] for number in plan.results)))
+
+
+def nodes_of(plan: Plan) -> tuple[tuple[tuple[Term, ...], ...], tuple[Term | None, ...]]:
+    """The nodes of the graph, dead ones too, and every value of the plan as a transformed node (None: zero)."""
     nodes: list[tuple[Term, ...]] = []
     known: dict[tuple[Term, ...], int] = {}
     values: list[Term | None] = [Term(0, Transform())]
@@ -72,7 +78,7 @@ def graph_of(plan: Plan) -> SumGraph:
                 change = Transform(x if moved else 0, y if moved else 0, row.halvings, sign)
                 terms.append(Term(value.source, value.transform.then(change)))
         values.append(_sum(terms, nodes, known))
-    return _without_dead_nodes(SumGraph(plan.depth, tuple(nodes), tuple(values[number] for number in plan.results)))
+    return tuple(nodes), tuple(values)
 
 
 def _sum(terms: Iterable[Term], nodes: list[tuple[Term, ...]], known: dict[tuple[Term, ...], int]) -> Term | None:
