@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,9 +16,9 @@ from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.text import format_program
-from kilotune.evaluators.fixed_point.measuring import Metrics
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.filters import DEFAULT_FILTER, FILTERS
+from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, HasSize, Trial
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -145,27 +146,36 @@ def _quality(text: str, kernels: tuple[Kernel, ...]) -> tuple[tuple[str, float],
     return (("rmse_grey_levels", found.rmse_grey_levels), ("ssim", found.ssim))
 
 
-def resolve_kernels(text: str | None) -> str:
-    """The absolute path of a JSON file, or the name of a well-known filter. InputError when it is neither."""
+def resolve_input(text: str | None) -> Path:
+    """The name of a well-known filter, or the absolute path of a JSON file. InputError when it is neither."""
     if text is None:
-        return DEFAULT_FILTER
-    path = Path(text)
+        return Path(DEFAULT_FILTER)
     if text in FILTERS:
-        return text
+        return Path(text)
+    path = Path(text)
     if path.is_file():
-        return str(path.resolve())
+        return path.resolve()
     raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found="neither")
 
 
-def build_kernel_problem(request: TuneRequest) -> KernelProblem:
+def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+    """The options as they are given. ValueError for limits: there is no memory here."""
+    if limits:
+        raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
+    return dict(given)
+
+
+def build_problem(request: TuneRequest) -> KernelProblem:
     """InputError for a file that cannot be used, ValueError for kernels that the asked depth or registers cannot hold."""
-    named = FILTERS.get(request.input)
+    named, options = FILTERS.get(request.input), request.options
     asked = KernelFile(named.kernels) if named else read_kernel_file(Path(request.input))
-    registers = _given(request.registers, asked.registers, len(REGISTERS))
-    wanted = approximated(asked.kernels, request.depth if request.depth is not None else asked.depth, request.input)
+    depth, registers = options.get("depth"), options.get("registers")
+    wanted = approximated(asked.kernels, asked.depth if depth is None else depth, request.input)
+    registers = registers or asked.registers or len(REGISTERS)
     require_registers(wanted, registers, request.input)
-    target = request.target or asked.target or DEFAULT_TARGET
-    space = ReverseSplitSpace(wanted, target, registers=registers, objective=request.objective, seed=request.seed)
+    target = options.get("target") or asked.target or DEFAULT_TARGET
+    objective = options.get("objective") or "instructions"
+    space = ReverseSplitSpace(wanted, target, registers=registers, objective=objective, seed=request.seed)
     return KernelProblem(request, asked.kernels, wanted, space)
 
 
@@ -174,8 +184,6 @@ def approximated(kernels: KernelSet, depth: int | None, name: str) -> Approximat
     exact = kernels.exact_depth()
     if depth is None:
         depth = DEFAULT_DEPTH if exact is None or exact > MAXIMUM_DEPTH else exact
-    if not 0 <= depth <= MAXIMUM_DEPTH:
-        raise ValueError(f"--depth {depth}: expected 0 to {MAXIMUM_DEPTH}.")
     wanted = kernels.approximate(depth).reduced()
     for number, (kernel, total) in enumerate(zip(kernels.kernels, wanted.sums, strict=True), start=1):
         if kernel.weights and not total:
@@ -189,18 +197,12 @@ def approximated(kernels: KernelSet, depth: int | None, name: str) -> Approximat
 
 def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> None:
     """ValueError when it is plain that no program fits: more results than registers, or a sum in a single register."""
-    if not 1 <= registers <= len(REGISTERS):
-        raise ValueError(f"--registers {registers}: the chip has 1 to {len(REGISTERS)} for a program.")
     distinct = len(set(wanted.sums))
     if distinct > registers:
         raise ValueError(f"{name}: {distinct} different kernels need at least {distinct} registers, {registers} given.")
     cells = max((len(total.terms) for total in wanted.sums), default=0)
     if cells > 1 and registers == 1:
         raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")
-
-
-def _given(first: int | None, second: int | None, otherwise: int) -> int:
-    return first if first is not None else second if second is not None else otherwise
 
 
 def _count(number: int, thing: str) -> str:
