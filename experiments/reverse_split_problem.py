@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,12 +16,12 @@ from kilotune.codegen.scamp.kernel_files import KernelFile, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import RegisterPressureError
-from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, HasSize, Trial
+from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -42,7 +43,7 @@ class KernelProblem:
     @property
     def name(self) -> str:
         """The filter's or the file's, with the instruction set."""
-        return f"{Path(self.request.input).stem} ({self.space.target}, {_count(self.space.registers, 'register')})"
+        return f"{Path(self.request.input).stem} ({self.space.problem.target}, {_count(self.space.problem.registers, 'register')})"
 
     @property
     def size(self) -> int | None:
@@ -58,7 +59,7 @@ class KernelProblem:
         """RMSE and SSIM on photographs under the chip's noise; None without scikit-image, or without a program."""
         try:
             return dict(_quality(self._text(assignment), self.kernels.kernels))
-        except (ModuleNotFoundError, RegisterPressureError):
+        except (ModuleNotFoundError, ValueError):
             return None
 
     def float_metrics(self) -> dict[str, Metrics]:
@@ -67,7 +68,7 @@ class KernelProblem:
 
     def certificate(self) -> dict[str, Any] | None:
         """What the bound without any search consists of."""
-        return self.space.certificate()
+        return None
 
     def check_output(self, folder: Path) -> None:
         """Any folder will do: two files are written, under names of their own. ValueError for a file."""
@@ -80,10 +81,8 @@ class KernelProblem:
             raise ValueError(f"Trial {trial.number} has no program: {trial.measurement.failure}")
         text = self._text(trial.assignment)
         sources = {"program": ("program.txt", text)}
-        try:
+        with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
             sources["macros"] = ("program.cpp", format_macros(self._proved(text)))
-        except RegisterPressureError:
-            pass  # copies that only the macros need find no register: the text is all there is
         folder.mkdir(parents=True, exist_ok=True)
         written = {}
         for what, (file_name, source) in sources.items():
@@ -131,7 +130,7 @@ class KernelProblem:
         )
 
     def _text(self, assignment: Assignment) -> str:
-        return format_program(self.space.program(assignment))
+        return self.space.program(assignment).text
 
     def _proved(self, text: str) -> Program:
         return prove(text, self.wanted.sums, self.wanted.depth)
@@ -175,7 +174,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     require_registers(wanted, registers, request.input)
     target = options.get("target") or asked.target or DEFAULT_TARGET
     objective = options.get("objective") or "instructions"
-    space = ReverseSplitSpace(wanted, target, registers=registers, objective=objective, seed=request.seed)
+    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
     return KernelProblem(request, asked.kernels, wanted, space)
 
 

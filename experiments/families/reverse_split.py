@@ -23,8 +23,9 @@ REVERSE_SPLIT = Family(
         ),
         click.Option(
             ["--objective"],
-            type=click.Choice(["instructions", "transfers"]),
-            help="What is to be least: instructions, or bus transfers (time, energy, noise)  [default: instructions]",
+            type=click.Choice(["instructions", "transfers", "front"]),
+            help="What is to be least: instructions; bus transfers (time and energy); or the front of transfers and noise"
+            "  [default: instructions]",
         ),
     ),
     "kilotune.experiments.reverse_split_problem",
