@@ -7,7 +7,7 @@ same or of another one; A is forgotten, for it follows from B. What is left of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -88,6 +88,11 @@ class Split:
         return is_part(self.a, sums[self.a_from]) and is_part(self.b, sums[self.b_from])
 
 
+def start_sums(wanted: Sequence[Sum]) -> Sums:
+    """The state that splitting starts from: the final sums, without zeros and repetitions."""
+    return tuple(dict.fromkeys(total for total in wanted if total))
+
+
 def is_part(part: Sum, whole: Sum) -> bool:
     """Sub-multiset: of every weight at most as much as the whole has, of the same sign."""
     weights = whole.weights()
@@ -149,7 +154,7 @@ def largest_pair(sums: Sums, a_from: int, b_from: int, t: Transformation, backwa
     ahead = (t.east, t.north) >= (0, 0)
     for (x, y), _ in sorted(sums[b_from].terms, reverse=backwards == ahead):
         to = (x + t.east, y + t.north)
-        share = _largest_share(b_left[x, y], a_left.get(to, 0), t, to == (x, y) and a_from == b_from)
+        share = largest_share(b_left[x, y], a_left.get(to, 0), t, to == (x, y) and a_from == b_from)
         if share:
             found[x, y] = share
             b_left[x, y] -= share
@@ -186,7 +191,7 @@ def _scaled(weight: int, t: Transformation) -> int:
     return size if (weight > 0) != t.negated else -size
 
 
-def _largest_share(b: int, a: int, t: Transformation, same: bool) -> int:
+def largest_share(b: int, a: int, t: Transformation, same: bool) -> int:
     """Of b at one cell and a where it leads to, how much of b is half of a pair; signed."""
     if not a or not b or ((a > 0) != (b > 0)) != t.negated:
         return 0
