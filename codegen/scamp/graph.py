@@ -99,7 +99,8 @@ def _sum(terms: Iterable[Term], nodes: list[tuple[Term, ...]], known: dict[tuple
 
 def _merged(terms: Iterable[Term]) -> list[Term]:
     """Equal terms doubled, opposite ones cancelled; sorted."""
-    pending, kept = list(terms), {}
+    pending = list(terms)
+    kept: dict[tuple[int, int, int, int], Term] = {}
     while pending:
         term = pending.pop()
         place = (term.source, *term.transform.point)

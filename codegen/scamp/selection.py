@@ -66,9 +66,9 @@ class _Selection:
         for node, needed in zip(graph.nodes, self._operands, strict=True):
             for term, transform in zip(node, needed, strict=True):
                 wanted[term.source].add(transform.point)
-        for result, transform in zip(graph.results, self._results, strict=True):
-            if result is not None and transform is not None:
-                wanted[result.source].add(transform.point)
+        for result, rest in zip(graph.results, self._results, strict=True):
+            if result is not None and rest is not None:
+                wanted[result.source].add(rest.point)
         self._sources = [_Source({}, tree(points)) for points in wanted]
 
     def plan(self) -> Plan:

@@ -8,6 +8,7 @@ zero-padded image would have; `known` marks where every pixel that went into a r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ from kilotune.codegen.scamp.text import parse_program
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 ARRAY_SIZE = 256
 FULL_SCALE = 127.5
@@ -88,7 +91,7 @@ def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> Run:
     return Run(tuple(values[n] for n in program.results), tuple(known[n] for n in program.results), largest)
 
 
-def shifted(image: npt.NDArray[np.generic], by: Cell) -> npt.NDArray[np.generic]:
+def shifted(image: npt.NDArray[Scalar], by: Cell) -> npt.NDArray[Scalar]:
     """What every element reads from the neighbour x to the east and y to the north; zeros from beyond the edge."""
     x, y = by
     rows, columns = image.shape[-2:]
@@ -114,7 +117,7 @@ def _known(row: Instruction, operation: Operation, known: dict[str, BoolArray], 
     offset = row.offset(operation.directions)
     there = np.ones(shape, dtype=bool)
     for name, moved in zip(operation.sources, row.shifted, strict=True):
-        there &= shifted(known[name], offset).astype(bool) if moved else known[name]
+        there &= shifted(known[name], offset) if moved else known[name]
     return there
 
 

@@ -257,12 +257,12 @@ def test_macros_in_cpp() -> None:
     assert "subx(A, C, east, B);" in source
     assert "5 macros, 10 bus transfers" in source
     assert "all();" not in source
-    text = "# scamp5; image in A; results in B\nB, C, A = div(A)\nB = add2x(B, C, east, north)\nC, D, E = div(B)\n"
+    text = "# scamp5; image in A; results in B\nB, C, A = div(A)\nB = mov2x(B, east, north)\nC, D, E = div(B)\n"
     lines = format_macros(parse_program(text)).splitlines()
-    assert [line.strip() for line in lines[7:12]] == [
+    assert [line.strip() for line in lines[8:13]] == [
         "all();  // shifts by two need every processing element flagged",
         "div(B, C, A);",
-        "add2x(B, B, C, east, north);",
+        "mov2x(B, B, east, north);",
         "div(C, D, E, B);",
         "scamp5_kernel_end();",
     ]
