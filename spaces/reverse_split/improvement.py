@@ -120,7 +120,12 @@ class _Walk:
         boxes = [value.box for value in self.current.values if value]
         west, south = min(box[0] for box in boxes), min(box[1] for box in boxes)
         east, north = max(box[2] for box in boxes), max(box[3] for box in boxes)
-        reach = (SPARE_CELLS - min(west, 0), SPARE_CELLS - min(south, 0), SPARE_CELLS + max(east, 0), SPARE_CELLS + max(north, 0))
+        reach = (
+            SPARE_CELLS - min(west, 0),
+            SPARE_CELLS - min(south, 0),
+            SPARE_CELLS + max(east, 0),
+            SPARE_CELLS + max(north, 0),
+        )
         question = Question(
             self.current.target, self.current.depth, tuple(kept), self._costs, reach=reach, forbidden=forbidden
         )

@@ -39,7 +39,16 @@ MOST_VALUES = 90
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
-OFFSETS = ((), ("north",), ("east",), ("south",), ("west",), ("north", "north"), ("east", "east"), ("south", "south")) + (
+OFFSETS = (
+    (),
+    ("north",),
+    ("east",),
+    ("south",),
+    ("west",),
+    ("north", "north"),
+    ("east", "east"),
+    ("south", "south"),
+) + (
     ("west", "west"),
     ("north", "east"),
     ("south", "west"),
@@ -101,7 +110,10 @@ class Answer:
 
 class _Problem(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("set", "offsets", "plain", "far", "halve", "targets", "forbidden", "budget")),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("set", "offsets", "plain", "far", "halve", "targets", "forbidden", "budget")
+        ),
         ("reach", ctypes.c_int32 * 4),
         ("most_weight", ctypes.c_double),
         ("x", ctypes.c_uint64),
@@ -144,9 +156,7 @@ class Searcher:
         offsets = 1 if q.shiftless else 5 if q.target == "auke" else 13
         number = 0 if q.target == "auke" else 1
         reach = (ctypes.c_int32 * 4)(*q.reach)
-        self._problem = _Problem(
-            number, offsets, *q.costs, len(target), len(forbid), 0, reach, q.most_weight, x, y
-        )
+        self._problem = _Problem(number, offsets, *q.costs, len(target), len(forbid), 0, reach, q.most_weight, x, y)
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
         self._problem.shape, self._problem.need = shape.ctypes.data, need.ctypes.data
 

@@ -9,24 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING
 
+from kilotune.codegen.scamp.plan import Plan
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
-from kilotune.spaces.reverse_split.measuring import SplitProblem
+from kilotune.spaces.reverse_split.improvement import improve, plan_cost
+from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
+from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, load_kernel
 from kilotune.spaces.reverse_split.splits import start_sums
 
 if TYPE_CHECKING:
     from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
-FIRST_NODES = 4_000
+FIRST_NODES = 20_000
 MOST_NODES = 256_000
 """Of a round of the split search; about 5 microseconds each for small kernels, 100 for large ones."""
 
-RELAXED_A_ROUND = 8
-NEAR = 2
+RELAXED_A_ROUND = 4
+STEPS_A_WALK = 12
+CANDIDATES_FIRST = 12
+
+NEAR = 1
 """How many instructions a plan may be behind the best estimate to be relaxed all the same."""
 
 ORDERS = (
@@ -57,19 +63,62 @@ def least_cost(problem: SplitProblem) -> float:
 
 def search_programs(space: ReverseSplitSpace) -> Iterator[Standing]:
     """Ends with a complete standing when the best candidate is proved."""
-    best, bound = float("inf"), space.least
-    turns = [split_candidates(space)]
+    pool = _Pool(space)
+    splits, walks = split_candidates(space), improved_candidates(space, pool)
+    turns = [(splits, CANDIDATES_FIRST), (walks, 1)]
     while turns:
-        for turn in list(turns):
-            candidate = next(turn, None)
-            if candidate is None:
-                turns.remove(turn)
-                continue
-            measured = space.evaluate([candidate])[0]
-            best = min(best, space.objectives[0].loss(measured.metrics))
-            yield Standing(candidate, bound, best <= bound)
-            if best <= bound:
-                return
+        for turn, share in list(turns):
+            taken = 0
+            for candidate in islice(turn, share):
+                taken += 1
+                if candidate is not None:
+                    pool.add(candidate)
+                complete = pool.best <= space.least
+                yield Standing(candidate, space.least, complete)
+                if complete:
+                    return
+            if taken < share:
+                turns.remove((turn, share))
+        turns = [(turn, RELAXED_A_ROUND if turn is splits else 1) for turn, _ in turns]
+
+
+class _Pool:
+    """The best plans so far, in instructions of the target: where improvement starts."""
+
+    def __init__(self, space: ReverseSplitSpace) -> None:
+        self._space = space
+        self.best = float("inf")
+        self.plans: list[Plan] = []
+
+    def add(self, candidate: Assignment) -> None:
+        """Keep the plan of a candidate that is as good as the best."""
+        loss = self._space.objectives[0].loss(self._space.evaluate([candidate])[0].metrics)
+        if loss > self.best or loss == float("inf"):
+            return
+        if loss < self.best:
+            self.best, self.plans = loss, []
+        self.plans.append(self._space.program(candidate).plan)
+
+
+def improved_candidates(space: ReverseSplitSpace, pool: _Pool) -> Iterator[Assignment | None]:
+    """Walks from the best plans in turn, each for some steps: their plans where they are cheaper, else None."""
+    if load_kernel() is None:
+        return
+    problem = space.problem
+    costs = INSTRUCTIONS if problem.goal is Goal.INSTRUCTIONS else BUS_TRANSFERS
+    for seed in count():
+        if not pool.plans or not any(problem.wanted):
+            yield None
+            continue
+        start = pool.plans[seed % len(pool.plans)]
+        results = [total.scaled(1 << (start.depth - problem.depth)) for total in problem.wanted]
+        cost, best = plan_cost(start, costs), pool.best
+        for plan in islice(improve(start, results, costs, seed), STEPS_A_WALK):
+            cheaper = plan_cost(plan, costs) < cost
+            cost = min(cost, plan_cost(plan, costs))
+            yield space.program_candidate(plan) if cheaper else None
+            if pool.best < best:
+                break
 
 
 def split_candidates(space: ReverseSplitSpace) -> Iterator[Assignment]:
