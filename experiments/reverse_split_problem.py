@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kilotune.codegen.scamp.kernel_files import KernelFile, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import RegisterPressureError
+from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problem import Metrics
@@ -124,10 +126,22 @@ class KernelProblem:
         error = self.wanted.largest_error
         if not error:
             return f"The weights are exact at depth {self.wanted.depth} (multiples of 1/{1 << self.wanted.depth})."
+        number, cell, weight = max(
+            (
+                (number, cell, weight)
+                for number, kernel in enumerate(self.kernels.kernels, start=1)
+                for cell, weight in kernel.weights
+            ),
+            key=lambda entry: abs(self._error(entry[0], entry[1])),
+        )
         return (
             f"The weights are approximated to multiples of 1/{1 << self.wanted.depth}: the largest error is "
-            f"{float(error):.4g}; --depth gives more."
+            f"{float(error):.4g} ({float(weight):.4g} at cell {cell} of kernel {number} becomes "
+            f"{float(weight + self._error(number, cell)):.4g}); a greater --depth makes it smaller."
         )
+
+    def _error(self, number: int, cell: Cell) -> Fraction:
+        return self.wanted.approximations[number - 1].errors.get(cell, Fraction(0))
 
     def _text(self, assignment: Assignment) -> str:
         return self.space.program(assignment).text

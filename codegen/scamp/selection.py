@@ -7,8 +7,9 @@ macros of `scamp5` shift and add at once, so a node also chooses how much of its
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from kilotune.codegen.scamp.graph import SumGraph, Term, Transform
 from kilotune.codegen.scamp.plan import Plan, Step, without_dead_steps
@@ -53,7 +54,7 @@ class _Source:
     """The points at which a stored node is there or is wanted; `parents` say from where each is one step away."""
 
     values: dict[Point, int]
-    parents: dict[Point, Point] = field(default_factory=dict)
+    parents: Mapping[Point, Point]
 
 
 class _Selection:
@@ -69,7 +70,7 @@ class _Selection:
         for result, rest in zip(graph.results, self._results, strict=True):
             if result is not None and rest is not None:
                 wanted[result.source].add(rest.point)
-        self._sources = [_Source({}, tree(points)) for points in wanted]
+        self._sources = [_Source({}, tree(frozenset(points))) for points in wanted]
 
     def plan(self) -> Plan:
         self._sources[0].values[0, 0, 0] = 0
@@ -158,7 +159,8 @@ class _Selection:
         return value if transform.sign > 0 else self._write("neg", value)
 
 
-def tree(points: set[Point]) -> dict[Point, Point]:
+@lru_cache(maxsize=4096)
+def tree(points: frozenset[Point]) -> Mapping[Point, Point]:
     """Unit steps from the origin to all points, shared where that is easy: each point's parent.
 
     Nearest points first, each from the nearest one reached so far; of the orders of the three dimensions along the way the

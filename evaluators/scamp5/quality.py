@@ -1,9 +1,9 @@
 """How close a program on the real chip comes to the exact convolution: RMSE and SSIM on images (AUKE Figures 13 and 14).
 
-The image is given to the chip as dark as it takes for no register to saturate, and the result brought back: small signals keep within
-range, and pay with more of the noise that does not depend on the signal. Both measures are taken on 8-bit
-scale: a result counts as an image whose full range is the kernel's gain (the sum of its absolute weights) times 255 grey
-levels. Only pixels that the array's edges leave intact count.
+The image is given to the chip as dark as it takes for no register to saturate, and the result brought back: small signals keep
+within range, and pay with more of the noise that does not depend on the signal. Results count as the usual libraries
+give them, in grey levels: filters that average have a gain of one, whatever the sum of their weights; filters whose weights
+add up to nothing are taken as they are. Only pixels that the array's edges leave intact count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def measure(text: str, kernels: tuple[Kernel, ...], images: npt.ArrayLike, chip:
     noisy = run(text, centred * amplitude, replace(chip, full_scale=full_scale))
     errors, similarities = [], []
     for kernel, result, known in zip(kernels, noisy.results, noisy.known, strict=True):
-        gain = float(sum(abs(weight) for _, weight in kernel.weights)) or 1.0
+        gain = float(abs(sum(weight for _, weight in kernel.weights))) or 1.0
         wanted, found = convolve(centred, kernel) / gain, result / (amplitude * gain)
         rows, columns = np.flatnonzero(known.any(axis=1)), np.flatnonzero(known.any(axis=0))
         inner = np.ix_(rows, columns)
