@@ -29,6 +29,7 @@ def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
         "spaces": _spaces,
         "strategies": _strategies,
         "models": _models,
+        "filters": _filters,
         "devices": _devices,
         "studies": lambda: _studies(open_store()),
     }
@@ -51,10 +52,9 @@ def table(listed: list[dict[str, Any]]) -> str:
 
 
 def _spaces() -> list[dict[str, Any]]:
-    from kilotune.experiments.problem import SPACES
-    from kilotune.experiments.request import BEST_STRATEGIES
+    from kilotune.experiments.families.registry import offers
 
-    return [{"name": n, "decides": text, "default_strategy": BEST_STRATEGIES[n]} for n, text in SPACES.items()]
+    return [{"name": o.space, "decides": o.decides, "default_strategy": o.best_strategy} for o in offers()]
 
 
 def _strategies() -> list[dict[str, Any]]:
@@ -88,6 +88,14 @@ def _models() -> list[dict[str, Any]]:
             }
         )
     return listed
+
+
+def _filters() -> list[dict[str, Any]]:
+    from kilotune.experiments.filters import FILTERS
+
+    return [
+        {"name": f.name, "size": f.size, "what": f.what, "depth": f.kernels.exact_depth()} for f in FILTERS.values()
+    ]
 
 
 def _devices() -> list[dict[str, Any]]:

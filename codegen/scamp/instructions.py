@@ -29,8 +29,9 @@ class Instruction:
 
     `signs` has one entry an operand; `shifted` says which operands are read from the neighbour that the directions (the
     `fixed` ones of the name itself, then `directions` written ones) lead to. `halvings` divides the result by a
-    power of two. `destroyed` registers beyond the destination are lost. `apart` lists the operands, by index, that
-    may not live in the destination's register; `distinct` wants operands in pairwise different registers.
+    power of two. `left` is what further destinations hold afterwards, as multiples of the result: programs count them as
+    lost. `apart` lists the operands, by index, that may not live in the destination's register; `distinct` wants operands
+    in pairwise different registers.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Instruction:
     fixed: tuple[str, ...] = ()
     halvings: int = 0
     bus_transfers: int = 2
-    destroyed: int = 0
+    left: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
     distinct: bool = False
     needs_all_flagged: bool = False
@@ -48,6 +49,11 @@ class Instruction:
     @property
     def operands(self) -> int:
         return len(self.signs)
+
+    @property
+    def destroyed(self) -> int:
+        """How many registers beyond the destination lose what they held."""
+        return len(self.left)
 
     def offset(self, directions: Sequence[str]) -> Cell:
         """Where a shifted operand is read from, as a cell relative to the reader."""
@@ -68,14 +74,18 @@ class Instruction:
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """The instructions of a target; a name that takes two or three operands has one row for each count."""
+    """The instructions of a target; a name that takes two or three operands has one row for each count.
+
+    Of rows with the same name and count (`res` of one or two registers) the one with fewer destinations comes first.
+    """
 
     name: str
     rows: tuple[Instruction, ...]
 
-    def find(self, name: str, operands: int) -> Instruction | None:
-        """The row of that name and operand count; None when the target has none."""
-        return next((row for row in self.rows if row.name == name and row.operands == operands), None)
+    def find(self, name: str, operands: int, destinations: int | None = None) -> Instruction | None:
+        """The row of that name and counts (any number of destinations: None); None when the target has none."""
+        found = (row for row in self.rows if row.name == name and row.operands == operands)
+        return next((row for row in found if destinations in (None, 1 + row.destroyed)), None)
 
     def get(self, name: str, operands: int) -> Instruction:
         """The row of that name and operand count. Raises `KeyError` when the target has none."""
@@ -119,8 +129,9 @@ SCAMP5 = InstructionSet(
         Instruction("sub2x", (1, -1), (True, False), directions=2, bus_transfers=3, apart=(1,)),
         Instruction("neg", (-1,), (False,), apart=(0,)),
         Instruction("divq", (1,), (False,), halvings=1),
-        Instruction("div", (1,), (False,), halvings=1, bus_transfers=5, destroyed=2),
+        Instruction("div", (1,), (False,), halvings=1, bus_transfers=5, left=(-1, 2)),
         Instruction("res", (), ()),
+        Instruction("res", (), (), bus_transfers=3, left=(0,)),
     ),
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from kilotune.codegen.scamp.instructions import Instruction, instruction_set
 from kilotune.codegen.scamp.sums import Sum
@@ -32,11 +33,16 @@ class Plan:
 
     def instruction(self, step: Step) -> Instruction:
         """The row of the target's instruction set. Raises `KeyError` for an instruction that the target lacks."""
-        return instruction_set(self.target).get(step.op, len(step.operands))
+        return _row(self.target, step.op, len(step.operands))
 
     @property
     def bus_transfers(self) -> int:
         return sum(self.instruction(step).bus_transfers for step in self.steps)
+
+
+@cache
+def _row(target: str, op: str, operands: int) -> Instruction:
+    return instruction_set(target).get(op, operands)
 
 
 def evaluate(plan: Plan) -> tuple[Sum, ...]:

@@ -116,6 +116,12 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--device", "due"), "there are uno"),
         (("--space", "shiftry", "--drop", "-1"), "--drop"),
         (("--space", "shiftry", "--nonsense"), "--nonsense"),
+        (
+            ("--space", "shiftry", "--capacity", "2KiB"),
+            "--capacity does not go with the space shiftry: it is for memory",
+        ),
+        (("--space", "memory", "--no-in-place"), "--in-place does not go with the space memory"),
+        (("--space", "seedot", "--accumulator", "wide"), "--accumulator is for the space shiftry"),
         (("--space", "shiftry", "--study", "../up"), "expected letters"),
         (("--space", "shiftry", "--study", ""), "expected letters"),
         (("--space", "shiftry", "--seed", "-1"), "--seed"),
