@@ -12,17 +12,19 @@
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { AUKE = 0, SCAMP5 = 1 };
 enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, COPY = 6, ADD3 = 7 };
-enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256 };
+enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8 };
 static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
 static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
 static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
 static const uint64_t P = ((uint64_t)1 << 61) - 1;
 
 typedef struct {
-    int32_t set, offsets, plain_cost, far_cost, halve_cost, targets, forbidden, budget;
+    int32_t set, offsets, plain_cost, far_cost, halve_cost, given, targets, forbidden, budget;
     int32_t reach[4]; /* how far west, south, east, north a value may extend */
     double most_weight;
     uint64_t x, y;
+    const uint64_t *value; /* that are there at the start; the first is the image */
+    const double *value_shape;
     const uint64_t *target;
     const double *target_shape; /* 4 extents, depth, support, weight each */
     const uint64_t *forbid;
@@ -61,11 +63,13 @@ typedef struct {
 typedef struct {
     const Problem *p;
     uint64_t unit[OFFSETS], less_one[OFFSETS]; /* the factor of an offset; 1 / (factor - 1) */
-    uint64_t *back_moved;                      /* [target][offset]: the target moved back */
+    uint64_t *target_moved, *back_moved;       /* [target][offset]: the target moved there, moved back */
     Shape *target_shape;
     uint8_t *pending;
+    uint8_t *hard;     /* a target that no instruction makes of the other ones: a free value must lead to it */
+    uint8_t *searched; /* a target whose predecessors are remembered */
     int32_t *target_value;
-    int32_t pending_count, left, unused, count;
+    int32_t pending_count, hard_count, left, unused, count;
     Value value[MOST_VALUES];
     Candidate *candidate;
     int32_t candidates, candidate_room;
@@ -145,6 +149,21 @@ static inline int leads(const Search *s, uint64_t key, int cost, int left)
     return 0;
 }
 
+/* Is a value one instruction of every hard target away, or, where none is pending, of any? */
+static int leads_to_all(const Search *s, uint64_t key, int cost)
+{
+    const Table *t = &s->back_table;
+    uint64_t met[2] = {0, 0};
+    if (!s->hard_count) return leads(s, key, cost, s->left);
+    for (uint32_t at = place(key, t); t->slot[at] >= 0; at = (at + 1) & t->mask) {
+        const Back *b = &s->back[t->slot[at]];
+        if (b->key == key && s->pending[b->target] && s->hard[b->target] &&
+            cost + b->cost + (s->pending_count - 1) * s->p->plain_cost <= s->left)
+            met[b->target >> 6] |= (uint64_t)1 << (b->target & 63);
+    }
+    return __builtin_popcountll(met[0]) + __builtin_popcountll(met[1]) == s->hard_count;
+}
+
 static int table_new(Table *t, uint32_t room)
 {
     uint32_t size = 64;
@@ -189,7 +208,11 @@ static void push_hit(Search *s, int32_t index)
 static inline __attribute__((always_inline)) int offer(Search *s, const int mode, uint64_t value, uint64_t key, int op,
                                                        int offset, int a, int b, int c, int cost)
 {
-    if (mode == 1) return leads(s, key, cost, s->left);
+    if (mode == 1) {
+        if (s->pending_count == 1) return leads(s, key, cost, s->left);
+        int32_t target = find_target(s, value);
+        return (target >= 0 && s->pending[target]) || leads_to_all(s, key, cost);
+    }
     if (!value) return 0;
     uint64_t at_cost = cost_key(s->p, key, cost);
     if (find_candidate(s, at_cost) >= 0) return 0;
@@ -297,7 +320,7 @@ static int remember_all(Search *s, int v)
     const Value *own = &s->value[v];
     int yes = 0;
     for (int t = 0; t < p->targets; t++) {
-        if (!s->pending[t]) continue;
+        if (!s->pending[t] || !s->searched[t]) continue;
         uint64_t target = p->target[t];
         const uint64_t *back = s->back_moved + (size_t)t * OFFSETS;
         if (p->set == AUKE) {
@@ -347,19 +370,71 @@ static void remember_unary(Search *s, int t)
     }
 }
 
+static int is_given(const Search *s, uint64_t value, int except)
+{
+    int32_t t = find_target(s, value);
+    if (t >= 0) return t != except;
+    int32_t index = find_candidate(s, value);
+    return index >= 0 && index < s->p->given;
+}
+
+/* Does one instruction make target t of other targets and the image? */
+static int follows(const Search *s, int t)
+{
+    const Problem *p = s->p;
+    const uint64_t target = p->target[t], opposite = minus(0, target);
+    const uint64_t *back = s->back_moved + (size_t)t * OFFSETS;
+    if (is_given(s, opposite, t) || is_given(s, plus(target, target), t)) return 1;
+    if (p->set == AUKE && (is_given(s, half(target), t) || is_given(s, half(opposite), t))) return 1;
+    for (int o = 1; o < p->offsets; o++)
+        if (is_given(s, back[o], t) || (p->set == SCAMP5 && is_given(s, times(target, s->less_one[o]), t))) return 1;
+    for (int u = -p->given; u < p->targets; u++) {
+        if (u == t) continue;
+        uint64_t other = u < 0 ? s->value[-u - 1].value : p->target[u];
+        const uint64_t *moved = u < 0 ? s->value[-u - 1].moved : s->target_moved + (size_t)u * OFFSETS;
+        for (int o = 0; o < (p->set == AUKE ? 1 : p->offsets); o++) {
+            uint64_t rest = minus(back[o], other);
+            if (rest != other && is_given(s, rest, t)) return 1;
+            if (is_given(s, plus(back[o], moved[INVERSE[o]]), t)) return 1;
+        }
+        if (p->set == AUKE) {
+            if (is_given(s, minus(opposite, other), t)) return 1;
+            continue;
+        }
+        for (int w = -p->given; w < u; w++) {
+            uint64_t third = w < 0 ? s->value[-w - 1].value : p->target[w];
+            uint64_t rest = minus(minus(target, other), third);
+            if (w != t && rest != other && rest != third && is_given(s, rest, t)) return 1;
+        }
+    }
+    return 0;
+}
+
+/* Which pending targets must follow from a free value, and which ones' predecessors are worth remembering: of few
+ * targets all, so that nothing is overlooked; of many the hard ones. */
+static void find_hard(Search *s)
+{
+    for (int t = 0; t < s->p->targets; t++) {
+        s->hard[t] = s->pending[t] && !follows(s, t);
+        s->hard_count += s->hard[t];
+    }
+    for (int t = 0; t < s->p->targets; t++)
+        s->searched[t] = s->pending[t] && (s->hard[t] || !s->hard_count || s->p->targets <= FEW_TARGETS);
+}
+
 typedef struct {
-    int32_t count, candidates, backs, hits, left, unused, pending;
+    int32_t count, candidates, backs, hits, left, unused, pending, hard;
 } Mark;
 
 static Mark mark(const Search *s)
 {
-    return (Mark){s->count, s->candidates, s->backs, s->hits, s->left, s->unused, s->pending_count};
+    return (Mark){s->count, s->candidates, s->backs, s->hits, s->left, s->unused, s->pending_count, s->hard_count};
 }
 
 static void use(Search *s, int v)
 {
     Value *value = &s->value[v];
-    if (value->used++ == 0 && value->target < 0 && v) s->unused--;
+    if (value->used++ == 0 && value->target < 0 && v >= s->p->given) s->unused--;
 }
 
 static int operands(int op, int a, int b, int c, int out[3])
@@ -446,6 +521,7 @@ static void push_value(Search *s, int32_t index, const Shape *shape)
     if (target >= 0) {
         s->pending[target] = 0;
         s->pending_count--;
+        s->hard_count -= s->hard[target];
         s->target_value[target] = s->count;
     } else
         s->unused++;
@@ -481,6 +557,7 @@ static void undo(Search *s, Mark m)
     s->left = m.left;
     s->unused = m.unused;
     s->pending_count = m.pending;
+    s->hard_count = m.hard;
     s->readies = 0;
 }
 
@@ -534,13 +611,23 @@ static int last_value(Search *s)
         int32_t index = s->hit[k];
         if (s->candidate[index].included) continue;
         uint64_t key = s->candidate[index].op == COPY ? copy_key(s->candidate[index].value) : s->candidate[index].value;
-        if (!leads(s, key, s->candidate[index].cost, s->left)) continue;
+        if (!leads_to_all(s, key, s->candidate[index].cost)) continue;
         Mark m = mark(s);
         Shape shape;
         shape_of(s, &s->candidate[index], &shape);
         include(s, index, &shape, 0);
         if (s->left >= 0 && close_up(s)) return 1;
         undo(s, m);
+    }
+    return 0;
+}
+
+/* Does a value on the list lead to all hard targets? */
+static int hit_leads(const Search *s)
+{
+    for (int32_t k = 0; k < s->hits; k++) {
+        const Candidate *c = &s->candidate[s->hit[k]];
+        if (!c->included && leads_to_all(s, c->op == COPY ? copy_key(c->value) : c->value, c->cost)) return 1;
     }
     return 0;
 }
@@ -596,9 +683,10 @@ static int descend(Search *s, int level, int32_t from)
             undo(s, m);
             continue;
         }
-        if (slack >= plain && slack < 2 * plain && missing == 1) {
+        if (slack >= plain && slack < 2 * plain && missing) {
             s->work++;
-            int yes = remember_all(s, m.count) | offer_all(s, 1, m.count);
+            int yes = remember_all(s, m.count);
+            yes = (missing > 1 ? hit_leads(s) : yes) || offer_all(s, 1, m.count);
             if (!yes) {
                 undo(s, m);
                 continue;
@@ -633,7 +721,7 @@ static int descend(Search *s, int level, int32_t from)
 
 static int prepare(Search *s, const Problem *p)
 {
-    uint32_t values = (uint32_t)(p->targets + p->budget / p->plain_cost + 4), targets = (uint32_t)p->targets;
+    uint32_t values = (uint32_t)(p->given + p->targets + p->budget / p->plain_cost + 4), targets = (uint32_t)p->targets;
     uint32_t listed = 2 * values * values + 8 * values, backs = targets * (4 * values + 16);
     if (p->set == SCAMP5) {
         listed = 22 * values * values + values * values * values / 3 + 32 * values;
@@ -647,10 +735,14 @@ static int prepare(Search *s, const Problem *p)
     s->back = malloc(sizeof *s->back * (size_t)s->back_room);
     s->hit = malloc(sizeof *s->hit * (size_t)s->hit_room);
     s->back_moved = malloc(sizeof *s->back_moved * (size_t)(targets + 1) * OFFSETS);
+    s->target_moved = malloc(sizeof *s->target_moved * (size_t)(targets + 1) * OFFSETS);
     s->target_shape = calloc(targets + 1, sizeof *s->target_shape);
     s->pending = calloc(targets + 1, 1);
+    s->hard = calloc(targets + 1, 1);
+    s->searched = calloc(targets + 1, 1);
     s->target_value = malloc(sizeof *s->target_value * (targets + 1));
-    return s->candidate && s->back && s->hit && s->back_moved && s->target_shape && s->pending && s->target_value &&
+    return s->candidate && s->back && s->hit && s->target_moved && s->back_moved && s->target_shape && s->pending &&
+           s->hard && s->searched && s->target_value &&
            table_new(&s->candidate_table, (uint32_t)s->candidate_room) &&
            table_new(&s->back_table, (uint32_t)s->back_room) && table_new(&s->target_table, targets + 1);
 }
@@ -660,7 +752,10 @@ static void release(Search *s)
     free(s->candidate);
     free(s->back);
     free(s->hit);
+    free(s->target_moved);
     free(s->back_moved);
+    free(s->hard);
+    free(s->searched);
     free(s->target_shape);
     free(s->pending);
     free(s->target_value);
@@ -668,6 +763,14 @@ static void release(Search *s)
     free(s->back_table.slot);
     free(s->target_table.slot);
     free(s);
+}
+
+static void shape_from(const double *given, Shape *shape)
+{
+    for (int i = 0; i < 4; i++) shape->extent[i] = (int32_t)given[i];
+    shape->depth = (int32_t)given[4];
+    shape->support = given[5];
+    shape->weight = given[6];
 }
 
 static void start(Search *s)
@@ -682,16 +785,13 @@ static void start(Search *s)
         s->less_one[o] = o ? inverse(minus(unit, 1)) : 0;
     }
     for (int t = 0; t < p->targets; t++) {
-        const double *given = p->target_shape + 7 * (size_t)t;
-        Shape *shape = &s->target_shape[t];
-        for (int i = 0; i < 4; i++) shape->extent[i] = (int32_t)given[i];
-        shape->depth = (int32_t)given[4];
-        shape->support = given[5];
-        shape->weight = given[6];
+        shape_from(p->target_shape + 7 * (size_t)t, &s->target_shape[t]);
         s->pending[t] = 1;
         s->target_value[t] = -1;
-        for (int o = 0; o < OFFSETS; o++)
+        for (int o = 0; o < OFFSETS; o++) {
+            s->target_moved[(size_t)t * OFFSETS + (size_t)o] = times(p->target[t], s->unit[o]);
             s->back_moved[(size_t)t * OFFSETS + (size_t)o] = times(p->target[t], s->unit[INVERSE[o]]);
+        }
         table_put(&s->target_table, p->target[t], t);
     }
     s->pending_count = p->targets;
@@ -710,7 +810,7 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
     Search *s = calloc(1, sizeof *s);
     if (!s) return NO_MEMORY;
     int result = EXHAUSTED;
-    if (p->targets >= MOST_VALUES || p->budget / p->plain_cost >= MOST_VALUES || !prepare(s, p)) {
+    if (p->targets >= MOST_VALUES || p->given + p->budget / p->plain_cost >= MOST_VALUES || !prepare(s, p)) {
         release(s);
         return NO_MEMORY;
     }
@@ -718,24 +818,24 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
     s->path = path;
     s->path_length = 0;
     s->resume = *path_length;
-    for (int t = 0; t < p->targets; t++) remember_unary(s, t);
-    for (int f = 0; f < p->forbidden; f++) { /* on the list, and taken: never offered again */
-        int32_t index = s->candidates++;
-        s->candidate[index] = (Candidate){p->forbid[f], p->forbid[f], 0, 0, 0, 0, 0, 0, 1};
-        table_put(&s->candidate_table, p->forbid[f], index);
+    for (int v = 0; v < p->given; v++) { /* on the list, and taken: never offered again */
+        Value *value = &s->value[v];
+        *value = (Value){.value = p->value[v], .copy_of = -1, .target = -1};
+        shape_from(p->value_shape + 7 * (size_t)v, &value->shape);
+        value->largest = v ? s->value[v - 1].largest : value->shape;
+        enlarge(&value->largest, &value->shape);
+        for (int o = 0; o < OFFSETS; o++) value->moved[o] = times(value->value, s->unit[o]);
+        s->candidate[s->candidates] = (Candidate){value->value, value->value, 0, 0, 0, 0, 0, 0, 1};
+        table_put(&s->candidate_table, value->value, s->candidates++);
     }
-    /* The image: a value that no instruction made. */
-    Value *image = &s->value[0];
-    *image = (Value){.value = 1, .copy_of = -1, .target = -1};
-    image->shape.support = image->shape.weight = 1;
-    image->largest = image->shape;
-    for (int o = 0; o < OFFSETS; o++) image->moved[o] = s->unit[o];
-    int32_t own = s->candidates++;
-    s->candidate[own] = (Candidate){1, 1, 0, 0, 0, 0, 0, 0, 1};
-    table_put(&s->candidate_table, 1, own);
-    s->count = 1;
-    remember_all(s, 0);
-    offer_all(s, 0, 0);
+    for (int f = 0; f < p->forbidden; f++) {
+        s->candidate[s->candidates] = (Candidate){p->forbid[f], p->forbid[f], 0, 0, 0, 0, 0, 0, 1};
+        table_put(&s->candidate_table, p->forbid[f], s->candidates++);
+    }
+    for (s->count = 0; s->count < p->given;) {
+        s->count++;
+        offer_all(s, 0, s->count - 1);
+    }
     while (s->readies && !s->failed) {
         int32_t next = s->ready[--s->readies];
         if (s->candidate[next].included) continue;
@@ -743,10 +843,14 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
         memcpy(rest, s->ready, sizeof *rest * (size_t)rests);
         Shape shape;
         shape_of(s, &s->candidate[next], &shape);
-        include(s, next, &shape, 1);
+        include(s, next, &shape, 0);
         memcpy(s->ready, rest, sizeof *rest * (size_t)rests);
         s->readies = rests;
     }
+    find_hard(s);
+    for (int t = 0; t < p->targets; t++)
+        if (s->searched[t]) remember_unary(s, t);
+    for (int v = 0; v < s->count; v++) remember_all(s, v);
     int32_t slack = s->left - s->pending_count * p->plain_cost;
     if (s->failed)
         result = NO_MEMORY;
@@ -761,9 +865,9 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
     else
         result = descend(s, 0, 0);
     if (result == FOUND) {
-        *count = s->count - 1;
-        for (int v = 1; v < s->count; v++) {
-            int32_t *row = steps + 5 * (v - 1);
+        *count = s->count - p->given;
+        for (int v = p->given; v < s->count; v++) {
+            int32_t *row = steps + 5 * (v - p->given);
             const Value *value = &s->value[v];
             row[0] = value->op, row[1] = value->offset, row[2] = value->a, row[3] = value->b, row[4] = value->c;
         }

@@ -21,15 +21,15 @@ import ctypes
 import enum
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.codegen.scamp.plan import Plan, Step, evaluate
+from kilotune.codegen.scamp.plan import Plan, Step
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.compiled_library import load_library
 
@@ -39,16 +39,7 @@ MOST_VALUES = 90
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
-OFFSETS = (
-    (),
-    ("north",),
-    ("east",),
-    ("south",),
-    ("west",),
-    ("north", "north"),
-    ("east", "east"),
-    ("south", "south"),
-) + (
+OFFSETS = ((), ("north",), ("east",), ("south",), ("west",), ("north", "north"), ("east", "east"), ("south", "south")) + (
     ("west", "west"),
     ("north", "east"),
     ("south", "west"),
@@ -81,7 +72,8 @@ BUS_TRANSFERS = Costs(2, 3, 2)
 
 @dataclass(frozen=True)
 class Question:
-    """`targets` in units of `2**-depth`: distinct, none zero, none the image itself.
+    """`targets` in units of `2**-depth`: distinct, none zero, none the image itself. `given`: sums that are there beside the
+    image, without cost.
 
     `shiftless`: values are numbers, not polynomials, and nothing is ever shifted (for bounds). `reach`: how far west,
     south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
@@ -94,6 +86,7 @@ class Question:
     costs: Costs = INSTRUCTIONS
     reach: tuple[int, int, int, int] = (1000, 1000, 1000, 1000)
     most_weight: float = 1e18
+    given: tuple[Sum, ...] = ()
     forbidden: tuple[Sum, ...] = ()
     shiftless: bool = False
 
@@ -110,15 +103,12 @@ class Answer:
 
 class _Problem(ctypes.Structure):
     _fields_ = (
-        *(
-            (name, ctypes.c_int32)
-            for name in ("set", "offsets", "plain", "far", "halve", "targets", "forbidden", "budget")
-        ),
+        *((name, ctypes.c_int32) for name in ("set", "offsets", "plain", "far", "halve", "given", "targets", "forbidden", "budget")),
         ("reach", ctypes.c_int32 * 4),
         ("most_weight", ctypes.c_double),
         ("x", ctypes.c_uint64),
         ("y", ctypes.c_uint64),
-        *((name, ctypes.c_void_p) for name in ("target", "shape", "forbid", "need")),
+        *((name, ctypes.c_void_p) for name in ("value", "value_shape", "target", "shape", "forbid", "need")),
         ("work_limit", ctypes.c_int64),
     )
 
@@ -147,16 +137,23 @@ class Searcher:
     def __post_init__(self) -> None:
         q = self.question
         x, y = (1, 1) if q.shiftless else evaluation_point()
-        powers = _Powers(x, y)
-        target = np.array([powers.at(total, q.depth) for total in q.targets], dtype=np.uint64)
-        forbid = np.array([powers.at(total, q.depth) for total in q.forbidden], dtype=np.uint64)
-        shape = np.array([shape_of(total, q.depth) for total in q.targets], dtype=np.float64)
+        given = (Sum.image(q.depth), *q.given)
+        value, target, forbid = (
+            np.array([residue(total, q.depth, x, y) for total in totals], dtype=np.uint64)
+            for totals in (given, q.targets, q.forbidden)
+        )
+        value_shape, shape = (
+            np.array([shape_of(total, q.depth) for total in totals], dtype=np.float64) for totals in (given, q.targets)
+        )
         need = needs(q.target, q.costs)
-        self._kept = (target, forbid, shape, need)
+        self._kept = (value, value_shape, target, shape, forbid, need)
         offsets = 1 if q.shiftless else 5 if q.target == "auke" else 13
         number = 0 if q.target == "auke" else 1
         reach = (ctypes.c_int32 * 4)(*q.reach)
-        self._problem = _Problem(number, offsets, *q.costs, len(target), len(forbid), 0, reach, q.most_weight, x, y)
+        self._problem = _Problem(
+            number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
+        )
+        self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
         self._problem.shape, self._problem.need = shape.ctypes.data, need.ctypes.data
 
@@ -166,7 +163,7 @@ class Searcher:
         kernel = load_kernel()
         if kernel is None:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
-        values = budget // self.question.costs.plain + 2
+        values = budget // self.question.costs.plain + 2 + len(self.question.given)
         if max(values, len(self.question.targets)) > MOST_VALUES:
             return Answer(Status.STOPPED, None, (), 0)
         self._problem.budget, self._problem.work_limit = budget, work_limit
@@ -189,24 +186,26 @@ class Searcher:
         steps = tuple(_step(q.target, *row) for row in rows)
         if q.shiftless:
             return Plan(q.target, q.depth, steps, tuple(results))
-        return verified(q.target, q.depth, steps, tuple(results), q.targets)
+        return verified(Plan(q.target, q.depth, steps, tuple(results)), q.targets, q.given)
 
 
-def verified(target: str, depth: int, steps: tuple[Step, ...], results: tuple[int, ...], sums: Sequence[Sum]) -> Plan:
-    """The plan, at the least depth (from `depth`) that holds all its values, after it has computed exactly those sums.
+def verified(plan: Plan, sums: Sequence[Sum], given: Sequence[Sum] = ()) -> Plan:
+    """The plan, at the least depth (from its own) that holds all its values, after it has computed exactly those sums.
 
-    Raises `ArithmeticError` when it does not.
+    With `given` sums the numbers of values count them after the image. Raises `ArithmeticError` when the plan computes
+    something else.
     """
-    deeper = sum(step.op in ("div2", "divq", "div") for step in steps)
-    plan = Plan(target, depth + deeper, steps, results)
-    values = evaluate(plan)
-    if any(values[at] != total.scaled(1 << deeper) for at, total in zip(results, sums, strict=True)):
+    deeper = sum(step.op in ("div2", "divq", "div") for step in plan.steps)
+    values = [Sum.image(plan.depth + deeper), *(total.scaled(1 << deeper) for total in given)]
+    for step in plan.steps:
+        values.append(plan.instruction(step).apply([values[at] for at in step.operands], step.directions))
+    if any(values[at] != total.scaled(1 << deeper) for at, total in zip(plan.results, sums, strict=True)):
         raise ArithmeticError("two different sums have the same evaluation")
     spare = deeper
     for value in values:
         for _, weight in value:
             spare = min(spare, (weight & -weight).bit_length() - 1)
-    return Plan(target, depth + deeper - spare, steps, results)
+    return replace(plan, depth=plan.depth + deeper - spare)
 
 
 def _step(target: str, op: int, offset: int, a: int, b: int, c: int) -> Step:
@@ -230,19 +229,16 @@ def evaluation_point() -> tuple[int, int]:
     return generator.randrange(2, MODULUS), generator.randrange(2, MODULUS)
 
 
-class _Powers:
-    """Evaluates sums at a point."""
-
-    def __init__(self, x: int, y: int) -> None:
-        self._x, self._y = x, y
-
-    def at(self, total: Sum, depth: int) -> int:
-        result = 0
-        for (x, y), weight in total:
-            result += weight * pow(self._x, x, MODULUS) * pow(self._y, y, MODULUS)
-        return result * pow(2, -depth, MODULUS) % MODULUS
+@lru_cache(maxsize=1 << 16)
+def residue(total: Sum, depth: int, x: int, y: int) -> int:
+    """A sum in units of `2**-depth` evaluated at a point modulo 2**61 - 1."""
+    result = 0
+    for (across, up), weight in total:
+        result += weight * pow(x, across, MODULUS) * pow(y, up, MODULUS)
+    return result * pow(2, -depth, MODULUS) % MODULUS
 
 
+@lru_cache(maxsize=1 << 16)
 def shape_of(total: Sum, depth: int) -> tuple[float, ...]:
     """What bounds look at: how far it extends (west, south, east, north), halvings, cells, sum of absolute weights."""
     west, south, east, north = total.box
