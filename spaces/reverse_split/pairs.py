@@ -39,18 +39,22 @@ def sum_choices(sums: Sums) -> Iterator[tuple[int, int]]:
             yield a_from, b_from
 
 
-def largest_splits(sums: Sums, most_sums: int, factors: bool = True) -> list[NamedSplit]:
-    """Splits into pairs of maximum size that leave at most `most_sums` sums; with `factors` also exact divisions, whose
-    halves need not be parts of the sum. No two lead to the same state by the same transformation."""
+def largest_splits(sums: Sums, most_sums: int, paper: bool = False) -> list[NamedSplit]:
+    """Splits into pairs of maximum size that leave at most `most_sums` sums. No two lead to the same state by a
+    transformation of the same length.
+
+    The `paper` knows both directions of every move, for its cost is that before relaxation; and it does not know exact
+    divisions, whose halves need not be parts of the sum.
+    """
     found: dict[tuple[object, ...], NamedSplit] = {}
     for a_from, b_from in sum_choices(sums):
-        for t in transformations(sums, a_from, b_from):
+        for t in transformations(sums, a_from, b_from, both_ways=paper):
             pairs: list[tuple[str, Sum | None]] = [("first", largest_pair(sums, a_from, b_from, t))]
             if a_from == b_from:
                 pairs.append(("last", largest_pair(sums, a_from, b_from, t, backwards=True)))
             for how, b in pairs:
                 _keep(found, sums, most_sums, Split(a_from, b_from, t, b) if b else None, how)
-    for number, total in enumerate(sums if factors else ()):
+    for number, total in enumerate(() if paper else sums):
         for t in _factor_steps(total):
             b = divided(total, t)
             _keep(found, sums, most_sums, Split(number, number, t, b) if b else None, "factor")
@@ -83,7 +87,7 @@ def _factor_steps(total: Sum) -> Iterator[Transformation]:
 def all_splits(sums: Sums, most_sums: int) -> Iterator[NamedSplit]:
     """Every split of the paper's search space: all sub-multisets of the sums as B. Exponentially many."""
     for a_from, b_from in sum_choices(sums):
-        for t in transformations(sums, a_from, b_from):
+        for t in transformations(sums, a_from, b_from, both_ways=True):
             for b in _parts(sums, a_from, b_from, t):
                 split = Split(a_from, b_from, t, b)
                 if split.is_paired(sums):

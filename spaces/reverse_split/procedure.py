@@ -44,7 +44,7 @@ def plain_search(sums: Sums, depth: int, registers: int, weights: OrderWeights, 
                 names, splits = tuple(name for name, _ in path), tuple(split for _, split in path)
                 best.append(SplitPlan(names, splits, total, len(plan_of_splits(sums, depth, splits).steps)))
             return
-        for named in ordered(state, largest_splits(state, registers, factors=False), weights):
+        for named in ordered(state, largest_splits(state, registers, paper=True), weights):
             split = named.split
             reached = cost + split.cost(state)
             if visited >= nodes or len(named.after) + (split.transformation.length > 0) > registers:
@@ -62,7 +62,7 @@ def first_descent(problem: SplitProblem) -> tuple[str, ...]:
     """The best pair all the way, whatever the registers hold."""
     state, names = start_sums(problem.wanted), list[str]()
     while state and from_image(state, problem.depth) is None:
-        splits = largest_splits(state, problem.registers, factors=False) or largest_splits(state, len(state) + 2)
+        splits = largest_splits(state, problem.registers, paper=True) or largest_splits(state, len(state) + 2)
         best = ordered(state, splits, OrderWeights())[0]
         names.append(best.name)
         state = best.after

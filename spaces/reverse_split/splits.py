@@ -120,26 +120,24 @@ def from_image(sums: Sums, depth: int) -> Transformation | None:
     return Transformation(east, north, power - depth, weight < 0)
 
 
-def transformations(sums: Sums, a_from: int, b_from: int) -> Iterator[Transformation]:
-    """All under which some PVR of one sum becomes one of the other, those within a sum in one of their two directions."""
+def transformations(sums: Sums, a_from: int, b_from: int, both_ways: bool = False) -> Iterator[Transformation]:
+    """All under which some PVR of one sum becomes one of the other. Within a sum a move and its inverse exchange A and B,
+    which is the same plan once it is relaxed: there is one of the two, unless `both_ways` are asked for."""
     first, second = sums[a_from].terms, sums[b_from].terms
     seen: dict[Transformation, None] = {}
     for (to, w), (at, v) in product(first, second):
-        powers = range(-MOST_DOUBLINGS, MOST_DOUBLINGS + 1)
-        for power in powers:
+        for power in range(-MOST_DOUBLINGS, MOST_DOUBLINGS + 1):
             if abs(v) < 1 << max(-power, 0) or abs(w) < 1 << max(power, 0):
                 continue
             seen[Transformation(to[0] - at[0], to[1] - at[1], power, (w > 0) != (v > 0))] = None
     for t in sorted(seen):
-        if a_from != b_from or _is_forward(t):
+        if a_from != b_from:
             yield t
-
-
-def _is_forward(t: Transformation) -> bool:
-    # t and its inverse find the same pairs with A and B exchanged; only where weights differ is it another B that stays.
-    if (t.east, t.north) == (0, 0):
-        return t.doublings > 0 and not t.negated
-    return t.doublings != 0 or (t.east, t.north) > (0, 0)
+        elif (t.east, t.north) == (0, 0):
+            if t.doublings > 0 and not t.negated:
+                yield t
+        elif t.doublings or both_ways or (t.east, t.north) > (0, 0):
+            yield t
 
 
 def largest_pair(sums: Sums, a_from: int, b_from: int, t: Transformation, backwards: bool = False) -> Sum:

@@ -380,7 +380,8 @@ static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
                     if (!there && !factors) continue;
                     for (int doublings = -MOST_DOUBLINGS; doublings <= MOST_DOUBLINGS; doublings++) {
                         int forward = dx > 0 || (dx == 0 && dy > 0);
-                        if (within && doublings == 0 && !forward) continue;
+                        /* The other direction exchanges A and B: the same plan once it is relaxed. */
+                        if (within && doublings == 0 && !forward && !s->by_cost) continue;
                         if (within && dx == 0 && dy == 0 && doublings <= 0) continue;
                         if (doublings > 0 && most_a < 1 << doublings) continue;
                         if (doublings < 0 && most_b < 1 << -doublings) continue;

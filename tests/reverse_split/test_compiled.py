@@ -37,7 +37,7 @@ def brute_force(state: Sums, depth: int, registers: int) -> float:
         key = frozenset(sums)
         if key not in least:
             best = math.inf
-            for named in largest_splits(sums, registers, factors=False):
+            for named in largest_splits(sums, registers, paper=True):
                 if len(named.after) + (named.split.transformation.length > 0) <= registers:
                     best = min(best, named.split.cost(sums) + visit(named.after))
             least[key] = best
@@ -71,7 +71,15 @@ def test_every_plan_computes_its_sums(wanted: list[Sum], factors: bool) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "divisor", "instructions"),
-    [(SOBEL, 1, 7), (box(3), 1, 8), (box(5), 1, 14), (box(7), 1, 20), (GAUSS3, 16, 12), (LAPLACIAN, 1, 9), (box(8), 1, 20)],
+    [
+        (SOBEL, 1, 7),
+        (box(3), 1, 8),
+        (box(5), 1, 14),
+        (box(7), 1, 20),
+        (GAUSS3, 16, 12),
+        (LAPLACIAN, 1, 9),
+        (box(8), 1, 20),
+    ],
 )
 def test_best_plans_of_the_paper_s_filters(rows: list[list[int]], divisor: int, instructions: int) -> None:
     wanted = kernels(rows, divisor=divisor)
