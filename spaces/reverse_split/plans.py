@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kilotune.codegen.scamp.plan import Plan, Step
 from kilotune.codegen.scamp.sums import DIRECTIONS, Sum
-from kilotune.spaces.reverse_split.splits import Split, Sums, Transformation, after_split, from_image
+from kilotune.spaces.reverse_split.splits import Split, Sums, Transformation, after_split, from_image, start_sums
 
 
 class UnfinishedSplitsError(ValueError):
@@ -18,7 +18,7 @@ def plan_of_splits(wanted: Sequence[Sum], depth: int, splits: Sequence[Split]) -
 
     UnfinishedSplitsError when more than one sum is left, or one that is no pixel.
     """
-    states = [tuple(dict.fromkeys(total for total in wanted if total))]
+    states = [start_sums(wanted)]
     for split in splits:
         states.append(after_split(states[-1], split))
     writer = _Writer(depth)

@@ -9,7 +9,7 @@ program is proved by symbolic execution.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,9 +21,11 @@ from kilotune.search.space import (
     Assignment,
     Constraint,
     Decision,
+    ExactStep,
     Measurement,
     Objective,
     Option,
+    Procedure,
 )
 from kilotune.spaces.reverse_split.instructions import (
     apply_step,
@@ -44,7 +46,9 @@ from kilotune.spaces.reverse_split.measuring import (
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import largest_splits
 from kilotune.spaces.reverse_split.plans import plan_of_splits
-from kilotune.spaces.reverse_split.splits import Split, Sums, after_split, from_image, named_split
+from kilotune.spaces.reverse_split.procedure import first_descent, paper_search
+from kilotune.spaces.reverse_split.search import least_cost, search_programs
+from kilotune.spaces.reverse_split.splits import Split, Sums, after_split, from_image, named_split, start_sums
 
 METHOD, RELAXATION = "method", "relaxation"
 SPLITS, PROGRAM = "splits", "program"
@@ -87,6 +91,24 @@ class ReverseSplitSpace:
         p = self.problem
         text = f"{type(self).__name__} {p.target} {p.registers} {p.goal.value} {p.depth} {p.wanted!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @cached_property
+    def least(self) -> float:
+        """No program has less of the first objective."""
+        return least_cost(self.problem)
+
+    def procedure(self) -> Procedure:
+        """AUKE: depth first in the order of its heuristics, cut by cost, relaxed at medians; 20,000 states at most."""
+        found = paper_search(self.problem, OrderWeights())
+        if found is None:
+            yield [self.split_candidate(first_descent(self.problem), Relaxation.MEDIANS)]
+        else:
+            yield [self.split_candidate(found.names, Relaxation.MEDIANS)]
+
+    def exact_search(self) -> Iterator[ExactStep]:
+        """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
+        for standing in search_programs(self):
+            yield ExactStep(standing.candidate, standing.bound, standing.complete)
 
     def start(self) -> MethodState:
         """Nothing decided."""
@@ -145,11 +167,6 @@ class ReverseSplitSpace:
             return Measurement(failure=str(error))
 
 
-def start_sums(wanted: Sequence[Sum]) -> Sums:
-    """The state that splitting starts from: the final sums, without zeros and repetitions."""
-    return tuple(dict.fromkeys(total for total in wanted if total))
-
-
 @dataclass(frozen=True)
 class MethodState:
     """Nothing decided yet."""
@@ -178,7 +195,7 @@ class MethodState:
 
     def bound(self) -> float:
         """Of every program."""
-        return root_bound(self.space.problem)
+        return self.space.least
 
 
 @dataclass(frozen=True)
@@ -221,7 +238,7 @@ class SplitState:
 
     def bound(self) -> float:
         """Of every program: sums that are transforms of each other become one, so splits alone promise nothing."""
-        return root_bound(self.space.problem)
+        return self.space.least
 
 
 @dataclass(frozen=True)
@@ -275,9 +292,4 @@ class ProgramState:
     def bound(self) -> float:
         """At least the instructions so far."""
         problem = self.space.problem
-        return max(root_bound(problem), float(len(self.answers)) * (1 if problem.goal is Goal.INSTRUCTIONS else 2))
-
-
-def root_bound(problem: SplitProblem) -> float:
-    """A bound on the first objective of all programs."""
-    return 0.0
+        return max(self.space.least, float(len(self.answers)) * (1 if problem.goal is Goal.INSTRUCTIONS else 2))

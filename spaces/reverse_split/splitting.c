@@ -79,7 +79,7 @@ typedef struct {
     int target_count;
     Entry *table;
     uint64_t table_mask;
-    int round, cut, stopped;
+    int round, cut, stopped, by_cost;
     int64_t nodes, node_limit;
     int best_relaxed, best_cost;
     Plan *plans;
@@ -380,7 +380,8 @@ static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
                     if (!there && !factors) continue;
                     for (int doublings = -MOST_DOUBLINGS; doublings <= MOST_DOUBLINGS; doublings++) {
                         int forward = dx > 0 || (dx == 0 && dy > 0);
-                        if (within && doublings == 0 && !forward) continue;
+                        /* The other direction exchanges A and B: the same plan once it is relaxed. */
+                        if (within && doublings == 0 && !forward && !s->by_cost) continue;
                         if (within && dx == 0 && dy == 0 && doublings <= 0) continue;
                         if (doublings > 0 && most_a < 1 << doublings) continue;
                         if (doublings < 0 && most_b < 1 << -doublings) continue;
@@ -645,6 +646,11 @@ static int relaxed_cost(Search *s, int depth) {
 }
 
 static void keep_plan(Search *s, int depth, int cost) {
+    if (s->by_cost) {
+        if (cost >= s->best_cost) return;
+        s->plan_count = 0;
+        s->best_relaxed = 1 << 28;
+    }
     int relaxed = relaxed_cost(s, depth);
     if (relaxed < s->best_relaxed) {
         s->best_relaxed = relaxed;
@@ -707,8 +713,8 @@ static void visit(Search *s, int depth, int cost, int least, int discrepancies, 
     }
     if (depth == MOST_DEPTH) return;
     Entry *entry = &s->table[state & s->table_mask];
-    if (entry->state == state && entry->round == s->round && entry->cost <= cost && entry->least <= least &&
-        entry->discrepancies >= discrepancies)
+    if (!s->by_cost && entry->state == state && entry->round == s->round && entry->cost <= cost &&
+        entry->least <= least && entry->discrepancies >= discrepancies)
         return;
     if (entry->state != state || entry->round != s->round || entry->cost >= cost) {
         Entry here = {state, cost, least, discrepancies, s->round};
@@ -720,7 +726,9 @@ static void visit(Search *s, int depth, int cost, int least, int discrepancies, 
     qsort(level->children, (size_t)count, sizeof(Child), by_score);
     for (int k = 0, rank = 0; k < count && !s->stopped; k++) {
         Child child = level->children[k];
-        if (child.least + child.bound + s->halvings >= s->best_relaxed + s->slack) continue;
+        if (s->by_cost ? child.cost >= s->best_cost
+                       : child.least + child.bound + s->halvings >= s->best_relaxed + s->slack)
+            continue;
         int spent = rank ? 32 - __builtin_clz((unsigned)rank) : 0;
         rank++;
         if (spent > discrepancies) {
@@ -753,7 +761,8 @@ static void release(Search *s) {
 /* Rounds with 0, 1, 2, ... discrepancies until the node limit is spent or a round cut nothing (`report[1]` is 1 then).
 
    `sizes`: of every sum its number of terms; `terms`: cell and weight of each. `limits`: registers, table bits, slack, plans to
-   keep, factors allowed, first discrepancies, last discrepancies, least halvings. `weights`: of the order. Plans go to `plans`:
+   keep, factors allowed, first discrepancies, last discrepancies, least halvings, and whether it is the paper's search:
+   cut by the cost before relaxation alone, nothing remembered, the first plan of the least cost is the answer. `weights`: of the order. Plans go to `plans`:
    relaxed cost, cost, depth, then 6 numbers a split. Returns the number of plans, -1 without memory. */
 int kilotune_split(int width, int height, int image_x, int image_y, int depth_bits, int sum_count, const int32_t *sizes,
                    const int32_t *terms, const int32_t *limits, const double *weights, int64_t node_limit, uint64_t seed,
@@ -771,6 +780,7 @@ int kilotune_split(int width, int height, int image_x, int image_y, int depth_bi
     s->keep = limits[3];
     s->factors = limits[4];
     s->halvings = limits[7];
+    s->by_cost = limits[8];
     s->card_power = weights[0];
     s->distance_power = weights[1];
     s->remainder_penalty = weights[2];
