@@ -86,7 +86,7 @@ class TuneGroup(click.Group):
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: a CSV.",
+    help="A model folder or a bundled model (`tune list models`); memory: a CSV; reverse-split: JSON, or a filter.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
@@ -153,7 +153,9 @@ def export_command(study: str, target: str, output: Path, storage: str | None) -
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(["spaces", "strategies", "models", "devices", "studies", "buffers"]))
+@click.argument(
+    "what", type=click.Choice(["spaces", "strategies", "models", "filters", "devices", "studies", "buffers"])
+)
 @click.option("--input", "input_", metavar="PATH|NAME", help="buffers: the model folder, or a bundled model.")
 @click.option("--study", metavar="NAME", help="buffers: those of the study's best candidate.")
 @click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")

@@ -29,6 +29,7 @@ def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
         "spaces": _spaces,
         "strategies": _strategies,
         "models": _models,
+        "filters": _filters,
         "devices": _devices,
         "studies": lambda: _studies(open_store()),
     }
@@ -87,6 +88,14 @@ def _models() -> list[dict[str, Any]]:
             }
         )
     return listed
+
+
+def _filters() -> list[dict[str, Any]]:
+    from kilotune.experiments.filters import FILTERS
+
+    return [
+        {"name": f.name, "size": f.size, "what": f.what, "depth": f.kernels.exact_depth()} for f in FILTERS.values()
+    ]
 
 
 def _devices() -> list[dict[str, Any]]:

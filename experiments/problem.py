@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
@@ -49,6 +49,17 @@ class Problem(Protocol):
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """Write what a candidate is for into `folder`; the paths written, by what they are."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """Ability: what a candidate means is short enough to be shown."""
+
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """For the result file, as JSON."""
+
+    def lines(self, trial: Trial) -> list[str]:
+        """For the terminal."""
 
 
 def build_problem(request: TuneRequest) -> Problem:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from kilotune.experiments.problem import Explains
 from kilotune.experiments.tuning import TuneOutcome
 from kilotune.search.strategy import Outcome
 
@@ -22,6 +23,11 @@ SHOWN = (
     ("peak_bytes", "peak bytes"),
     ("gap_percent", "% above the largest live sum"),
     ("bytes_migrated", "bytes migrated"),
+    ("instructions", "instructions"),
+    ("bus_transfers", "bus transfers"),
+    ("registers", "registers"),
+    ("rmse_grey_levels", "RMSE on photographs, grey levels"),
+    ("ssim", "SSIM on photographs"),
 )
 
 
@@ -44,11 +50,14 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         if title == "float" and not metrics:
             continue
         table.add_column(title, justify="right")
-        columns.append({**metrics, **_test_accuracy(test)})
+        columns.append({**metrics, **_test_metrics(test)})
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)
+    if result.best is not None and isinstance(problem, Explains):
+        for line in problem.lines(result.best):
+            console.print(line, soft_wrap=True, markup=False)
     certificate = problem.certificate()
     if certificate is not None:
         console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
@@ -81,8 +90,11 @@ def conclusion(outcome: TuneOutcome) -> str:
     )
 
 
-def _test_accuracy(test: Mapping[str, float] | None) -> dict[str, float]:
-    return {"test_accuracy_percent": test["accuracy_percent"]} if test and "accuracy_percent" in test else {}
+def _test_metrics(test: Mapping[str, float] | None) -> dict[str, float]:
+    if not test:
+        return {}
+    shown = {name: test[name] for name in ("rmse_grey_levels", "ssim") if name in test}
+    return shown | ({"test_accuracy_percent": test["accuracy_percent"]} if "accuracy_percent" in test else {})
 
 
 def _number(value: float) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problem import Metrics, Problem, build_problem
+from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
@@ -171,6 +171,7 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
             "metrics": _finite(best.measurement.metrics),
             "test_metrics": _finite(outcome.test),
             "artifacts": artifacts,
+            **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
         },
         "front": [{"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics)} for t in result.front],
         "procedure": None
