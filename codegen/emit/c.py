@@ -148,6 +148,7 @@ def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None
             emit_argmax(context, operation)
         case _:
             emit_elementwise(context, operation, row)
+    context.writer.line(f"KT_AFTER({row.number});")
 
 
 def _place(location: ir.Location) -> str:
@@ -270,6 +271,10 @@ _PRELUDE = """\
 #else
 #define KT_INLINE static inline
 #define KT_ALIAS
+#endif
+/* what follows each operation, by its number: nothing, unless a tracing build defines it */
+#ifndef KT_AFTER
+#define KT_AFTER(row) ((void)0)
 #endif
 """
 
