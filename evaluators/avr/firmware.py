@@ -70,9 +70,17 @@ def build_firmware(
         command += ["-o", "firmware.elf", "harness.c", f"{artefact.name}.c", "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "rror" in line or "will not fit" in line]
-            raise DeviceError(f"avr-gcc failed for {mcu}: {' '.join(lines[:3]) or done.stderr.strip()[-300:]}")
+            raise DeviceError(_failure(mcu, done.stderr))
         return Firmware(mcu, artefact, read_elf((folder / "firmware.elf").read_bytes()), traced)
+
+
+def _failure(mcu: str, said: str) -> str:
+    """The linker's words for a program that is too large are long; the compiler's first error is enough."""
+    for region, name in (("`data'", "RAM"), ("`text'", "flash")):
+        if f"within region {region}" in said or f"fit in region {region}" in said:
+            return f"The program needs more {name} than {mcu} has."
+    errors = [line for line in said.splitlines() if "error:" in line]
+    return f"avr-gcc failed for {mcu}: {errors[0] if errors else said.strip()[-300:]}"
 
 
 def harness(artefact: Artefact) -> str:

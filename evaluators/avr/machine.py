@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from kilotune.evaluators.avr.firmware import DATA_SPACE, Firmware
 from kilotune.evaluators.compiled_library import load_library
-from kilotune.evaluators.simulated import Bytes, DeviceError, Run
+from kilotune.evaluators.divergence import Trace
+from kilotune.evaluators.simulated import DeviceError, Run
 
 MOST_CYCLES = 2_000_000_000
 """An inference that takes longer is taken for an endless loop: two minutes at 16 MHz."""
@@ -22,14 +23,6 @@ _WHY = {
     2: "made the processor stop (an invalid instruction or address)",
     3: "has inputs or outputs outside the RAM of this processor",
 }
-
-
-@dataclass(frozen=True)
-class Trace:
-    """After each operation that ran: `rows` [events], and the bytes of the RAM array, `snapshots` [events, bytes]."""
-
-    rows: npt.NDArray[np.int32]
-    snapshots: Bytes
 
 
 @cache
@@ -95,7 +88,7 @@ class Machine:
         return Run(kept, cycles.astype(np.int64), self.peak_stack_bytes)
 
     def trace(self, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
-        """One inference of a traced firmware. A program without temporaries has snapshots of no bytes."""
+        """The inference of the only sample on a traced firmware, as far as it got."""
         artefact = self._firmware.artefact
         place = self._firmware.elf.symbols.get(artefact.array)
         size = place.size_bytes if place else 0
@@ -105,11 +98,10 @@ class Machine:
         watch = self._library.kilotune_avr_trace
         places = [array.ctypes.data_as(ctypes.c_void_p) for array in (snapshots, rows)]
         watch(self._handle, ctypes.c_uint32(address), ctypes.c_uint32(size), *places, ctypes.c_int64(most_events))
-        try:
-            self.run(inputs[:1])
-            events = min(int(self._library.kilotune_avr_events(self._handle)), most_events)
-        finally:
-            watch(self._handle, 0, 0, None, None, ctypes.c_int64(0))
+        with suppress(DeviceError):  # what ran before it hung says where
+            self.run(inputs)
+        events = min(int(self._library.kilotune_avr_events(self._handle)), most_events)
+        watch(self._handle, ctypes.c_uint32(0), ctypes.c_uint32(0), None, None, ctypes.c_int64(0))
         return Trace(rows[:events], snapshots[:events])
 
     @property
