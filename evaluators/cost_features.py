@@ -29,13 +29,11 @@ _BITS = tuple(str(w) for w in WIDTHS)
 _SHIFTS = tuple(str(n) for n in range(32))
 _PLACES = ("flash", "ram")
 _ROUNDINGS = tuple(r.value for r in Rounding)
-_KINDS = tuple(
-    kind.__name__
-    for kind in (
-        *(ir.Fill, ir.Copy, ir.Add, ir.Subtract, ir.Multiply, ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Negate, ir.Relu),
-        *(ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.NormaliseL2, ir.Select, ir.ArgMax, ir.Sign),
-    )
-) + ("SparseMatMul", "DepthwiseConv2D")
+_OPERATIONS: tuple[type[ir.Operation], ...] = (
+    *(ir.Fill, ir.Copy, ir.Add, ir.Subtract, ir.Multiply, ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Negate, ir.Relu),
+    *(ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.NormaliseL2, ir.Select, ir.ArgMax, ir.Sign),
+)
+_KINDS = (*(kind.__name__ for kind in _OPERATIONS), "SparseMatMul", "DepthwiseConv2D")
 _FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 
 AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
@@ -208,7 +206,7 @@ class CostFeatures:
         c.add(elements, _number("apply", _kind(kind), _width(width)))
 
     def _dot(self, c: _Collector, row: int, operation: ir.MatMul, times: float, a: _Operand, b: _Operand) -> None:
-        height, length = operation.a.shape
+        length = operation.a.shape[1]
         elements = times * operation.out.size
         sparse = operation.a.variable in self._sparse
         kind, taps = "MatMul", elements * length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,3 +76,20 @@ class CostModel:
     def cycles(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
         """Predicted cycles of one inference [candidates]."""
         return self._features.terms(batch).times(self._cycles)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What turns programs into seconds: a cost table and a clock."""
+
+    table: CostTable
+    clock_hz: int
+
+    def __repr__(self) -> str:
+        """Short, and different for different tables: studies are told apart by it."""
+        digest = hashlib.sha256(self.table.as_json().encode()).hexdigest()[:12]
+        return f"Timing({self.table.target}, {digest}, {self.clock_hz})"
+
+    def milliseconds(self, cycles: float) -> float:
+        """Time of that many cycles."""
+        return 1000.0 * cycles / self.clock_hz
