@@ -32,13 +32,26 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
 
     It is compiled again only when a file, the compiler, the flags or the processor change.
     """
-    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    compiler = _compiler()
     if compiler is None:
         return None
     try:
         return CompiledLibrary(ctypes.CDLL(str(_built(compiler, source, includes, libraries))), compiler)
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def build_library(source: Path) -> Path | None:
+    """The same, not loaded: a plugin, whose symbols only its host can resolve."""
+    compiler = _compiler()
+    try:
+        return None if compiler is None else _built(compiler, source, (), ())
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _compiler() -> str | None:
+    return next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
 
 
 def cache_folder() -> Path:

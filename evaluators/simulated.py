@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource
-from kilotune.codegen.fixed.arithmetic import IntArray
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -84,3 +84,11 @@ class Run:
     outputs: IntArray | npt.NDArray[np.float32]
     cycles: npt.NDArray[np.int64]
     peak_stack_bytes: int
+
+
+def quantised(source: CSource, features: FloatArray) -> IntArray:
+    """Samples as the program takes them [samples, features]; without features for a program that has no input."""
+    face = source.interface
+    if not face.input_bits:
+        return np.zeros((features.shape[0], 0), dtype=np.int64)
+    return quantise(features, face.input_bits, face.input_scale)

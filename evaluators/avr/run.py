@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from kilotune.codegen.emit.c import CSource
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.avr.firmware import build_firmware
 from kilotune.evaluators.avr.machine import Machine
 from kilotune.evaluators.divergence import DivergenceError, count_events, describe, find_divergence, first_wrong_sample
-from kilotune.evaluators.simulated import Artefact, Run, Sizes, of_fixed_point
+from kilotune.evaluators.simulated import Artefact, Run, Sizes, of_fixed_point, quantised
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,3 @@ def run_checked(
         found = find_divergence(batch, parameters, features[sample], trace, source.offsets)
         raise DivergenceError(describe(str(target), sample, found))
     return sizes, run
-
-
-def quantised(source: CSource, features: FloatArray) -> IntArray:
-    """Samples as the program takes them [samples, features]; without features for a program that has no input."""
-    face = source.interface
-    if not face.input_bits:
-        return np.zeros((features.shape[0], 0), dtype=np.int64)
-    return quantise(features, face.input_bits, face.input_scale)

@@ -27,10 +27,10 @@ from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators import costs
 from kilotune.evaluators.avr.firmware import avr_gcc
-from kilotune.evaluators.avr.run import AvrTarget, quantised, run_artefact
+from kilotune.evaluators.avr.run import AvrTarget, run_artefact
 from kilotune.evaluators.cost_features import FEATURES, CostFeatures
 from kilotune.evaluators.cost_model import CostTable, shipped_cost_table
-from kilotune.evaluators.simulated import DeviceError, of_fixed_point
+from kilotune.evaluators.simulated import DeviceError, of_fixed_point, quantised
 from kilotune.experiments.benchmarks.probe_programs import probe
 from kilotune.experiments.problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest

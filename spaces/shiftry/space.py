@@ -52,7 +52,8 @@ INPUT_OFFSETS = tuple(range(-4, 5))
 class ShiftryOptions:
     """What a user may set.
 
-    With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that fits; without one it is the least memory whose accuracy
+    With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that
+    fits; without one it is the least memory whose accuracy
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
     whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
     operands that die (`codegen.in_place`), which the paper does not do. `fastest`: the least predicted cycles instead, within

@@ -19,29 +19,14 @@ from kilotune.evaluators.avr.machine import Machine
 from kilotune.evaluators.avr.run import AvrTarget, run_artefact, run_checked
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.fixed_point.reference import run_reference
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run
+from kilotune.evaluators.simulated import DeviceError, Run
 from tests.devices.candidates import BUNDLES, bundled
+from tests.devices.hand_written import NO_SAMPLE, hand_written
 from tests.devices.toolchains import needs_avr
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
 pytestmark = needs_avr
-NO_SAMPLE = np.zeros((1, 0), dtype=np.int64)
 PROCESSORS = ("atmega328p", "atmega2560")
-
-
-def hand_written(body: str, result: str = "0") -> Artefact:
-    """`body` and then `return result` as a program without input."""
-    return Artefact(
-        "hand",
-        "int predict(void);\n",
-        f'#include "hand.h"\n#include <stdint.h>\nint predict(void)\n{{\n{body}\nreturn {result};\n}}\n',
-        "predict",
-        ir.ResultKind.CLASS,
-        0,
-        np.dtype("<i1"),
-        1,
-        np.dtype("<i2"),
-    )
 
 
 def run_body(body: str, result: str = "0", mcu: str = "atmega328p") -> Run:

@@ -8,6 +8,8 @@ import pytest
 
 from kilotune.evaluators.avr.firmware import avr_gcc
 from kilotune.evaluators.avr.machine import load_shim
+from kilotune.evaluators.cortex.firmware import arm_gcc
+from kilotune.evaluators.cortex.run import qemu
 
 needs_avr = pytest.mark.skipif(
     avr_gcc() is None or load_shim() is None,
@@ -15,4 +17,8 @@ needs_avr = pytest.mark.skipif(
 )
 needs_node = pytest.mark.skipif(
     shutil.which("node") is None or shutil.which("npm") is None, reason="no node: install nodejs and npm"
+)
+needs_cortex = pytest.mark.skipif(
+    arm_gcc() is None or qemu() is None,
+    reason="no ARM tools: install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
