@@ -94,7 +94,15 @@ def _devices() -> list[dict[str, Any]]:
     from kilotune.evaluators.devices import DEVICES
 
     return [
-        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes}
+        {
+            "name": d.name,
+            "board": d.description,
+            "processor": d.processor,
+            "flash_bytes": d.flash_bytes,
+            "ram_bytes": d.ram_bytes,
+            "clock_hz": d.clock_hz,
+            "cost_table": table.target if (table := d.costs()) else None,
+        }
         for d in DEVICES
     ]
 
