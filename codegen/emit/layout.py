@@ -45,12 +45,13 @@ def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mappi
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
     widths |= {scratch.name: scratch.bits for scratch in scratches.values()}
     names = dict(storage.names) | {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
-    pointers = []
+    pointers, kinds = [], {}
     for name, offset in placed.offsets.items():
         note = storage.describe(name) if name in storage.bits else "scratch"
-        kind = f"kt_int{widths[name]}"
+        kind = storage.pointed_type(name) if name in storage.bits else f"kt_int{widths[name]}"
+        kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
         pointers.append(f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */")
-    typedefs = [f"typedef int{bits}_t KT_ALIAS kt_int{bits};" for bits in sorted(set(widths.values()))]
+    typedefs = [f"typedef {kind} KT_ALIAS {alias};" for alias, kind in sorted(kinds.items())]
     array = [
         "/* All temporaries, each where nothing else lives at the same time. */\n"
         f"static union {{\n    int32_t alignment;\n    uint8_t bytes[{placed.peak_bytes}];\n}} kt_ram;"
