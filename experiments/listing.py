@@ -93,6 +93,7 @@ def _models() -> list[dict[str, Any]]:
 def _devices() -> list[dict[str, Any]]:
     from kilotune.evaluators.devices import DEVICES
 
+    tables = {d.name: d.costs() for d in DEVICES}
     return [
         {
             "name": d.name,
@@ -101,7 +102,7 @@ def _devices() -> list[dict[str, Any]]:
             "flash_bytes": d.flash_bytes,
             "ram_bytes": d.ram_bytes,
             "clock_hz": d.clock_hz,
-            "cost_table": table.target if (table := d.costs()) else None,
+            "cost_table": getattr(tables[d.name], "target", None),
         }
         for d in DEVICES
     ]

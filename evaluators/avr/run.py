@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
@@ -28,7 +31,7 @@ class AvrTarget:
 
 
 def run_artefact(
-    artefact: Artefact, inputs: IntArray | FloatArray, target: AvrTarget = AvrTarget()
+    artefact: Artefact, inputs: npt.NDArray[np.generic], target: AvrTarget = AvrTarget()
 ) -> tuple[Sizes, Run]:
     """Sizes, and the inferences of `inputs` [samples, features], as the program takes them. DeviceError when that fails."""
     firmware = build_firmware(artefact, target.mcu, level=target.level, compiler=target.compiler)

@@ -49,7 +49,7 @@ def qemu() -> str | None:
 
 
 def run_artefact(
-    artefact: Artefact, inputs: IntArray | FloatArray, target: CortexTarget, seconds: float = SECONDS
+    artefact: Artefact, inputs: npt.NDArray[np.generic], target: CortexTarget, seconds: float = SECONDS
 ) -> tuple[Sizes, CortexRun]:
     """Sizes, and the inferences of `inputs` [samples, features], as the program takes them. DeviceError when that fails."""
     firmware = build_cortex_firmware(artefact, target.processor, level=target.level)

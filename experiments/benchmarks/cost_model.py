@@ -34,7 +34,7 @@ from kilotune.evaluators.simulated import DeviceError, of_fixed_point, quantised
 from kilotune.experiments.benchmarks.probe_programs import probe
 from kilotune.experiments.problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
-from kilotune.search.space import Assignment
+from kilotune.search.space import Assignment, State
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
 
@@ -94,14 +94,10 @@ def candidates(model: str, count: int, seed: int) -> list[_Job]:
             space = _shiftry(model, rounding, accumulator)
         else:
             space = _seedot(model)
-        jobs.append(
-            _Job(model, space.lower(*_wrapped(space, _random_assignment(space, rng))), task.parameters, features)
-        )
+        assignment = _random_assignment(space, rng)
+        batch = space.lower([assignment]) if isinstance(space, ShiftrySpace) else space.lower(assignment)
+        jobs.append(_Job(model, batch, task.parameters, features))
     return jobs
-
-
-def _wrapped(space: ShiftrySpace | SeeDotSpace, assignment: Assignment) -> tuple[object]:
-    return ([assignment],) if isinstance(space, ShiftrySpace) else (assignment,)
 
 
 @functools.cache
@@ -119,14 +115,14 @@ def _seedot(model: str) -> SeeDotSpace:
 
 
 def _random_assignment(space: ShiftrySpace | SeeDotSpace, rng: np.random.Generator) -> Assignment:
-    state = space.start()
+    state: State = space.start()
     narrow = rng.random()
     while (decision := state.decision) is not None:
         options = decision.options
         if isinstance(space, ShiftrySpace):  # all shares of 8-bit variables are drawn
             wanted = "int8" if rng.random() < narrow else "int16"
             options = tuple(o for o in options if str(o).startswith(wanted))
-        state = state.take(options[int(rng.integers(len(options)))])  # type: ignore[assignment]
+        state = state.take(options[int(rng.integers(len(options)))])
     return state.assignment
 
 

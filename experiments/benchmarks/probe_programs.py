@@ -91,12 +91,13 @@ def _operation(b: _Builder, last: ir.View) -> ir.View:
     if choice <= 4:
         out = b.variable(last.shape)
         kind = _BINARY[b.pick(0, 2)]
-        other: ir.Operand = [
+        choices: list[ir.Operand] = [
             b.parameter(last.shape),
             b.parameter(()),
             ir.Literal(float(b.random.normal())),
             last,
-        ][b.pick(0, 3)]
+        ]
+        other = choices[b.pick(0, 3)]
         b.body.append(kind(out, _HERE, last, other))
         return out
     if choice == 5:
