@@ -59,8 +59,25 @@ def with_run_options(command: Any) -> Any:
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
-@click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
-@click.option("--limit", "limits", multiple=True, metavar="flash=SIZE|ram=SIZE", help="Memory limit, e.g. flash=32KiB.")
+@click.option(
+    "--device",
+    metavar="NAME|FILE",
+    help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="WHAT=AMOUNT",
+    help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
+)
+@click.option(
+    "--objective",
+    type=click.Choice(["memory", "latency"]),
+    default="memory",
+    show_default=True,
+    help="What is to be small, accuracy aside; latency needs --device.",
+)
 @click.option(
     "--drop",
     type=click.FloatRange(0, 100),
@@ -207,30 +224,42 @@ def _request(options: dict[str, Any]) -> Any:
         raise ValueError("--drop and --loss: expected finite numbers.")
     if space not in SPACES:
         raise ValueError(f"There is no space {space!r}; there are {', '.join(SPACES)}.")
-    limits: dict[str, int] = {}
-    if options["device"]:
-        device = find_device(options["device"])
+    limits: dict[str, float] = {}
+    device = find_device(options["device"]) if options["device"] else None
+    if device is not None:
         limits = {"flash": device.flash_bytes, "ram": device.ram_bytes}
     limits.update(parse_limit(text) for text in options["limits"])
+    if space == "memory" and (options["objective"] != "memory" or {"latency", "cycles"} & set(limits)):
+        raise ValueError(
+            "Buffers take no time: --objective and limits on latency or cycles are not for the space memory."
+        )
     return TuneRequest(
         space=space,
         input=str(resolve_input(options["input_"], space)),
         strategy=options["strategy"] or BEST_STRATEGIES[space],
         seed=options["seed"],
-        flash_limit_bytes=limits.get("flash"),
-        ram_limit_bytes=limits.get("ram"),
+        flash_limit_bytes=_whole(limits.get("flash")),
+        ram_limit_bytes=_whole(limits.get("ram")),
         accuracy_drop=options["drop"],
         permitted_loss=options["loss"],
         rounding=options["rounding"],
         accumulator=options["accumulator"],
         capacity_bytes=_capacity(space, options["capacity"], limits, parse_size),
+        device=None if device is None else device.as_json(),
+        cycles_limit=limits.get("cycles"),
+        latency_limit_ms=limits.get("latency"),
+        objective=options["objective"],
     )
 
 
-def _capacity(space: str, text: str | None, limits: dict[str, int], parse: Callable[[str], int]) -> int | None:
+def _whole(limit: float | None) -> int | None:
+    return None if limit is None else int(limit)
+
+
+def _capacity(space: str, text: str | None, limits: dict[str, float], parse: Callable[[str], int]) -> int | None:
     """--capacity, else the RAM limit, for the space that has one."""
     if space == "memory":
-        return limits.get("ram") if text is None else parse(text)
+        return _whole(limits.get("ram")) if text is None else parse(text)
     if text is not None:
         raise ValueError(f"--capacity is for the space memory; for {space} say --limit ram={text}.")
     return None

@@ -14,6 +14,8 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.project import refuse_foreign
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.cost_model import Timing
+from kilotune.evaluators.devices import Device
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics, Task
 from kilotune.experiments.memory_problem import build_placement_problem, resolve_instance
 from kilotune.experiments.models.catalogue import DEFAULT_MODEL, model_names, model_path
@@ -147,9 +149,16 @@ def build_problem(request: TuneRequest) -> Problem:
     bundle = load_bundle(Path(request.input))
     task = _task(bundle, bundle.train)
     if request.space == "seedot":
-        rounding = Rounding(request.rounding or Rounding.TOWARD_ZERO.value)
-        limits = (request.flash_limit_bytes, request.ram_limit_bytes)
-        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(*limits, rounding=rounding)))
+        seedot = SeeDotOptions(
+            flash_limit_bytes=request.flash_limit_bytes,
+            ram_limit_bytes=request.ram_limit_bytes,
+            rounding=Rounding(request.rounding or SeeDotOptions().rounding.value),
+            timing=_timing(request),
+            cycles_limit=request.cycles_limit,
+            latency_limit_ms=request.latency_limit_ms,
+            fastest=request.objective == "latency",
+        )
+        return ModelProblem(request, bundle, SeeDotSpace(task, seedot))
     if request.space == "shiftry":
         options = ShiftryOptions(
             flash_limit_bytes=request.flash_limit_bytes,
@@ -158,9 +167,22 @@ def build_problem(request: TuneRequest) -> Problem:
             permitted_loss=request.permitted_loss,
             rounding=Rounding(request.rounding or ShiftryOptions().rounding.value),
             accumulator=Accumulator(request.accumulator),
+            timing=_timing(request),
+            cycles_limit=request.cycles_limit,
+            latency_limit_ms=request.latency_limit_ms,
+            fastest=request.objective == "latency",
         )
         return ModelProblem(request, bundle, ShiftrySpace(task, options))
     raise ValueError(f"There is no space {request.space!r}; there are {', '.join(SPACES)}.")
+
+
+def _timing(request: TuneRequest) -> Timing | None:
+    """What predicts cycles on the device that was asked for; None without one, or without a table for it."""
+    if request.device is None:
+        return None
+    device = Device(**request.device)
+    table = device.costs()
+    return None if table is None else Timing(table, device.clock_hz)
 
 
 def _task(bundle: Bundle, data: Dataset | None) -> Task:

@@ -193,6 +193,7 @@ def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None
             emit_argmax(context, operation)
         case _:
             emit_elementwise(context, operation, row)
+    context.writer.line(f"KT_AFTER({row.number});")
 
 
 def _place(location: ir.Location) -> str:
@@ -324,6 +325,10 @@ _PRELUDE = """\
 #define KT_INLINE static inline
 #define KT_NOINLINE static
 #define KT_ALIAS
+#endif
+/* what follows each operation, by its number: nothing, unless a tracing build defines it */
+#ifndef KT_AFTER
+#define KT_AFTER(row) ((void)0)
 #endif
 """
 

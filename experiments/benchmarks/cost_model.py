@@ -1,0 +1,267 @@
+"""Fit cost tables to simulator runs, and say how far predictions are from other runs.
+
+    python -m kilotune.experiments.benchmarks.cost_model [TARGET]           # errors of the shipped table
+    python -m kilotune.experiments.benchmarks.cost_model [TARGET] --fit     # fit and write the table that is shipped
+
+TARGET: avr (an ATmega328P at -Os), cortex-m0plus, cortex-m4. Fitted by non-negative least squares of relative errors, to
+random candidates of the bundled models in both fixed-point spaces and to random programs. The errors are on candidates drawn
+from other seeds, and once more with each model's own candidates left out of the fit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators import costs
+from kilotune.evaluators.avr.firmware import avr_gcc
+from kilotune.evaluators.avr.run import AvrTarget, run_artefact
+from kilotune.evaluators.cost_features import FEATURES, CostFeatures
+from kilotune.evaluators.cost_model import CostTable, shipped_cost_table
+from kilotune.evaluators.simulated import DeviceError, of_fixed_point, quantised
+from kilotune.experiments.benchmarks.probe_programs import probe
+from kilotune.experiments.problem import build_problem, resolve_input
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.space import Assignment, State
+from kilotune.spaces.seedot.space import SeeDotSpace
+from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+
+MODELS = (
+    "protonn-digits",
+    "protonn-cancer",
+    "bonsai-digits",
+    "fastgrnn16-digits",
+    "fastgrnn32-digits",
+    "lenet-digits",
+    "mlp-diabetes",
+)
+SAMPLES = 6
+PRIOR_WEIGHT = 1e-4
+FIT_SEED, TEST_SEED = 1, 1_000_001
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A candidate that was run: counts of its features, and measured cycles."""
+
+    model: str
+    counts: npt.NDArray[np.float64]
+    cycles: float
+
+
+@dataclass(frozen=True)
+class _Job:
+    model: str
+    batch: FixedBatch
+    parameters: Mapping[str, FloatArray]
+    features: FloatArray
+
+
+Runner = Callable[[CSource, FloatArray], float]
+
+
+def run_avr(source: CSource, features: FloatArray) -> float:
+    """Mean cycles on a simulated Mega, whose memory has room for every model, built as for an Uno."""
+    _, run = run_artefact(of_fixed_point(source), quantised(source, features), AvrTarget("atmega328p"))
+    return float(run.cycles.mean())
+
+
+def candidates(model: str, count: int, seed: int) -> list[_Job]:
+    """Random candidates of a bundled model: three of four from the shiftry space, the rest from seedot's."""
+    rng = np.random.default_rng(seed)
+    problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random"))
+    assert isinstance(problem.space, ShiftrySpace)
+    task = problem.space.task
+    features = task.features[:SAMPLES]
+    jobs = []
+    for number in range(count):
+        rounding = list(Rounding)[int(rng.integers(3))]
+        space: ShiftrySpace | SeeDotSpace
+        if number % 4 < 3:
+            accumulator = list(Accumulator)[int(rng.integers(2))]
+            space = _shiftry(model, rounding, accumulator)
+        else:
+            space = _seedot(model)
+        assignment = _random_assignment(space, rng)
+        batch = space.lower([assignment]) if isinstance(space, ShiftrySpace) else space.lower(assignment)
+        jobs.append(_Job(model, batch, task.parameters, features))
+    return jobs
+
+
+@functools.cache
+def _shiftry(model: str, rounding: Rounding, accumulator: Accumulator) -> ShiftrySpace:
+    problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random"))
+    assert isinstance(problem.space, ShiftrySpace)
+    return ShiftrySpace(problem.space.task, ShiftryOptions(rounding=rounding, accumulator=accumulator))
+
+
+@functools.cache
+def _seedot(model: str) -> SeeDotSpace:
+    problem = build_problem(TuneRequest("seedot", str(resolve_input(model)), "random"))
+    assert isinstance(problem.space, SeeDotSpace)
+    return problem.space
+
+
+def _random_assignment(space: ShiftrySpace | SeeDotSpace, rng: np.random.Generator) -> Assignment:
+    state: State = space.start()
+    narrow = rng.random()
+    while (decision := state.decision) is not None:
+        options = decision.options
+        if isinstance(space, ShiftrySpace):  # all shares of 8-bit variables are drawn
+            wanted = "int8" if rng.random() < narrow else "int16"
+            options = tuple(o for o in options if str(o).startswith(wanted))
+        state = state.take(options[int(rng.integers(len(options)))])
+    return state.assignment
+
+
+def probes(count: int, seed: int) -> list[_Job]:
+    """Random programs."""
+    made = [probe(seed + number) for number in range(count)]
+    return [_Job("probe", p.batch, p.parameters, p.features) for p in made]
+
+
+def observe(jobs: Sequence[_Job], runner: Runner) -> list[Observation]:
+    """Run all jobs; those that do not fit the device are left out."""
+
+    def one(job: _Job) -> Observation | None:
+        counts = CostFeatures(job.batch.program, job.parameters).terms(job.batch).matrix()[0]
+        try:
+            return Observation(job.model, counts, runner(emit_c(job.batch, job.parameters), job.features))
+        except DeviceError as error:
+            if "needs more" not in str(error):
+                raise
+            return None
+
+    with ThreadPoolExecutor(2) as pool:
+        return [seen for seen in pool.map(one, jobs) if seen is not None]
+
+
+def prior() -> npt.NDArray[np.float64]:
+    """Plausible cycles of an 8-bit processor, for features that no run has."""
+    result = np.zeros(len(FEATURES))
+    for number, name in enumerate(FEATURES):
+        parts = name.split(".")
+        widths = [int(p) for p in parts if p in ("8", "16", "32")]
+        octets = widths[0] // 8 if widths else 1
+        match parts[0]:
+            case "down" | "up":
+                octets, amount = int(parts[-2]) // 8, int(parts[-1])
+                result[number] = amount * (octets + 2) if amount else 0.0
+            case "load" | "store":
+                result[number] = 2.0 * octets
+            case "mac" | "product":
+                result[number] = 4.0 + sum(widths) / 8 + (widths[0] // 8) * (widths[1] // 8) * 3
+            case "function":
+                result[number] = 100.0 if parts[1] == "Exp" else 600.0
+            case "scan" | "apply" | "tap" | "element":
+                result[number] = 6.0 * octets
+            case "tree":
+                result[number] = 20.0 * octets
+            case _:
+                result[number] = 10.0
+    return result
+
+
+def fit(seen: Sequence[Observation]) -> npt.NDArray[np.float64]:
+    """Cycles [features]: least squares of relative errors, held weakly to the prior, none negative."""
+    from scipy.optimize import nnls
+
+    counts = np.stack([s.counts for s in seen])
+    cycles = np.array([s.cycles for s in seen])
+    design, target = counts / cycles[:, None], np.ones(len(seen))
+    expected = prior()
+    used = counts.any(axis=0)
+    scale = 1.0 / np.maximum(expected[used], 1.0)
+    weight = np.sqrt(PRIOR_WEIGHT)
+    rows = np.vstack([design[:, used], weight * np.diag(scale)])
+    solved, _ = nnls(rows, np.concatenate([target, weight * scale * expected[used]]), maxiter=50_000)
+    result = expected.copy()
+    result[used] = solved
+    return result
+
+
+def errors(seen: Sequence[Observation], cycles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Relative errors of predictions."""
+    return np.array([s.counts @ cycles / s.cycles - 1.0 for s in seen])
+
+
+def report(title: str, seen: Sequence[Observation], cycles: npt.NDArray[np.float64]) -> None:
+    """One line for each model, and one for all."""
+    found = np.abs(errors(seen, cycles))
+    print(f"\n{title}\n{'model':<20}{'candidates':>11}{'median':>9}{'worst':>9}")
+    for model in dict.fromkeys(s.model for s in seen):
+        some = found[[s.model == model for s in seen]]
+        print(f"{model:<20}{some.size:>11}{np.median(some):>9.1%}{some.max():>9.1%}")
+    print(f"{'all':<20}{found.size:>11}{np.median(found):>9.1%}{found.max():>9.1%}")
+
+
+def _observations(runner: Runner, seed: int, each: int, random_programs: int) -> list[Observation]:
+    jobs = [job for model in MODELS for job in candidates(model, each, seed)]
+    return observe([*jobs, *probes(random_programs, seed)], runner)
+
+
+def main(arguments: list[str]) -> None:
+    """See the module's text."""
+    fits = "--fit" in arguments
+    target = next((a for a in arguments if not a.startswith("-")), "avr")
+    runner, compiler = {"avr": (run_avr, avr_gcc())}[target]
+    start = time.process_time()
+    test = _observations(runner, TEST_SEED, 8, 40)
+    if not fits:
+        table = shipped_cost_table(target)
+        if table is None:
+            sys.exit(f"no table for {target} is shipped: --fit makes one")
+        report(f"{target}: predictions against simulator runs", test, table.vector())
+        return
+    seen = _observations(runner, FIT_SEED, 32, 400)
+    cycles = fit(seen)
+    report(f"{target}: fitted to", seen, cycles)
+    report(f"{target}: other candidates", test, cycles)
+    unseen = [o for m in MODELS for o in _without(seen, test, m)]
+    print("\nEach model predicted by a fit without its own candidates:")
+    for model, found in unseen:
+        print(f"{model:<20}{np.median(np.abs(found)):>9.1%}{np.abs(found).max():>9.1%}")
+    made = {
+        "how": "python -m kilotune.experiments.benchmarks.cost_model avr --fit",
+        "date": datetime.date.today().isoformat(),
+        "compiler": compiler_version(compiler),
+        "level": "-Os",
+        "observations": len(seen),
+        "median_error": round(float(np.median(np.abs(errors(test, cycles)))), 4),
+        "worst_error": round(float(np.abs(errors(test, cycles)).max()), 4),
+    }
+    named = {name: round(float(value), 2) for name, value in zip(FEATURES, cycles, strict=True) if value > 0.005}
+    place = Path(next(iter(costs.__path__))) / f"{target}.json"
+    place.write_text(CostTable(target, named, made).as_json(), encoding="utf-8")
+    print(f"\n{place} written; {time.process_time() - start:.0f} CPU-s besides the compilers'")
+
+
+def _without(
+    seen: Sequence[Observation], test: Sequence[Observation], model: str
+) -> list[tuple[str, npt.NDArray[np.float64]]]:
+    cycles = fit([s for s in seen if s.model != model])
+    return [(model, errors([s for s in test if s.model == model], cycles))]
+
+
+def compiler_version(compiler: str | None) -> str:
+    """The first line of --version."""
+    import subprocess
+
+    done = subprocess.run([str(compiler), "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
