@@ -11,9 +11,6 @@ from kilotune.codegen.emit.runs import add_rows, add_run
 from kilotune.codegen.emit.walk import Access, Walk
 from kilotune.codegen.emit.windows import inside, window_place
 
-SHORTEST_RUN = 6
-"""A call costs as much as the products of a shorter sum."""
-
 
 def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
     """(P, Q) x (Q, R): one sum for every element of the result."""
@@ -24,7 +21,7 @@ def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
     (height, length), width = a.shape, b.shape[1]
     total = context.arithmetic.sum(context, row, length)
     (a0, a1), (b0, b1) = context.storage.strides(a), context.storage.strides(b)
-    if not total.numbered and length >= SHORTEST_RUN and (a1, b0) == (1, 1):
+    if not total.numbered and length > 1 and (a1, b0) == (1, 1):
         with context.writer.loops([("i0", height), ("i1", width)], scope=True) as (i, j):
             total.start()
             add_run(context, total, (a, [(i, a0)]), (b, [(j, b1)]), length)
