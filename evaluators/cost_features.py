@@ -1,6 +1,6 @@
 """What emitted code does, counted: how often each kind of work is executed in one inference.
 
-A feature is a name such as `load.flash.16.inner` or `down.toward-zero.32.15`; a cost table gives its cycles. Which
+A feature is a name such as `load.flash.16.pointer` or `down.toward-zero.32.15.16`; a cost table gives its cycles. Which
 features a row of a program has depends on the candidate's widths and shifts, how often it has them on the
 program alone. So a batch of candidates is one array of feature numbers beside one vector of counts.
 """
@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.parameters import stored_sparse
-from kilotune.codegen.emit.storage import LABEL_BITS
+from kilotune.codegen.emit.storage import LABEL_BITS, make_storage
 from kilotune.codegen.fixed.arithmetic import FloatArray, Rounding
 from kilotune.codegen.fixed.table import Column, FixedBatch
 
@@ -33,8 +32,10 @@ _OPERATIONS: tuple[type[ir.Operation], ...] = (
     *(ir.Fill, ir.Copy, ir.Add, ir.Subtract, ir.Multiply, ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Negate, ir.Relu),
     *(ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.NormaliseL2, ir.Select, ir.ArgMax, ir.Sign),
 )
-_KINDS = (*(kind.__name__ for kind in _OPERATIONS), "SparseMatMul", "DepthwiseConv2D")
+_KINDS = (*(kind.__name__ for kind in _OPERATIONS), "SparseMatMul", "GroupedConv2D", "StridedConv2D")
 _FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
+_REACHED = ("pointer", "number")
+_LENGTHS = ("short", "long")
 
 AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {
@@ -42,17 +43,18 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "start": (_KINDS,),  # an operation begins
         "loop": (),  # one round of a loop of the program
         "nest": (_KINDS,),  # an inner loop of an operation begins
-        "element": (_KINDS,),  # one element of the result, its storing aside
-        "store": (_BITS,),
-        "load": (_PLACES, _BITS, ("element", "inner")),
+        "pointer": (_PLACES,),  # a pointer is set where a loop begins
+        "element": (_KINDS, _LENGTHS),  # one element of the result; long: counters of 16 bits
+        "tap": (_KINDS, _LENGTHS),  # one round of an inner loop
+        "store": (_BITS, _REACHED),
+        "load": (_PLACES, _BITS, _REACHED),
         "apply": (_KINDS, _BITS),  # the operation itself, at the accumulator's width
         "product": (_BITS, _BITS, _BITS),  # elementwise, by the operands' and the accumulator's width
-        "mac": (_BITS, _BITS, _BITS),  # the same in an inner loop, with its addition
-        "tap": (_KINDS,),  # one round of an inner loop
+        "mac": (_BITS, _BITS, _BITS, ("plain", "scaled")),  # a product of a sum, with its addition
         "check": (),  # one comparison with an end of a padded image
-        "down": (_ROUNDINGS, _BITS, _SHIFTS),
+        "down": (_ROUNDINGS, _BITS, _SHIFTS, _BITS),  # a division by 2**n: of what width, to what width
         "up": (_BITS, _SHIFTS),
-        "function": (_FUNCTIONS, _BITS, ("one", "two")),  # tables: one or two
+        "function": (_FUNCTIONS, ("8", "16", "32", "64"), ("one", "two")),  # its division's width; tables: one or two
         "scan": (_KINDS, _BITS),  # an element that ArgMax, MaxPool or NormaliseL2 looks at
         "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
     }
@@ -115,6 +117,20 @@ class _Operand:
     place: int
 
 
+@dataclass(frozen=True)
+class _Access:
+    """How often an element is read or written, and whether by a walking pointer, which is set `pointers` times."""
+
+    times: float
+    walks: bool
+    pointers: float = 0.0
+
+    @property
+    def reached(self) -> int:
+        """Position on its axis."""
+        return 0 if self.walks else 1
+
+
 class CostFeatures:
     """The features of one program's candidates."""
 
@@ -123,7 +139,7 @@ class CostFeatures:
         self._columns = {v.name: i for i, v in enumerate(program.variables)}
         self._labels = [self._columns[name] for name in ir.label_variables(program)]
         self._parameters = parameters
-        self._sparse = stored_sparse(program)
+        self._storage = make_storage(program, dict.fromkeys(self._columns, 16), dict.fromkeys(self._columns, 0))
         self._executed = tuple(_executed(program.body, 1))
         self._rounds = float(sum(_rounds(program.body, 1)))
 
@@ -135,9 +151,14 @@ class CostFeatures:
         for row, (operation, times) in enumerate(self._executed):
             self._operation(collector, row, operation, float(times))
         if self._program.result_kind is ir.ResultKind.REAL:
-            result = self._operand(self._program.result)
-            collector.move(float(self._program.result.size), result, self._columns[self._program.result.variable])
+            self._copy_result(collector)
         return collector.collected()
+
+    def _copy_result(self, c: _Collector) -> None:
+        result, size = self._program.result, float(self._program.result.size)
+        c.add(size, _number("element", _kind("Copy"), 0))
+        c.load(self._operand(result), _Access(size, False))
+        c.store(self._columns[result.variable], _Access(size, False))
 
     def _operand(self, item: ir.Operand) -> _Operand:
         if isinstance(item, ir.Literal):
@@ -147,140 +168,169 @@ class CostFeatures:
 
     def _operation(self, c: _Collector, row: int, operation: ir.Operation, times: float) -> None:
         kind = type(operation).__name__
-        operands = [self._operand(item) for item in operation.operands]
-        out = self._columns[operation.out.variable]
-        elements = times * operation.out.size
         match operation:
+            case ir.MatMul() if operation.a.variable in self._storage.sparse:
+                self._sparse(c, row, operation, times)
             case ir.MatMul():
-                self._dot(c, row, operation, times, *operands)
-                return
+                self._dense(c, row, operation, times)
             case ir.Conv2D():
-                self._convolution(c, row, operation, times, *operands)
-                return
-            case ir.ArgMax():
+                self._convolution(c, row, operation, times)
+            case ir.ArgMax(a=a):
                 c.add(times, _number("start", _kind(kind)))
-                c.scan(times * operation.a.size, kind, operands[0])
-                return
-            case ir.MaxPool():
-                taps = elements * operation.kernel[0] * operation.kernel[1]
-                c.scan(taps, kind, operands[0])
+                c.scan(times * a.size, kind, self._operand(a))
+            case ir.MaxPool(a=a, kernel=kernel):
+                elements = times * operation.out.size
+                taps = elements * kernel[0] * kernel[1]
+                c.frame(kind, times, elements, elements * kernel[0], operation.out.shape[-1])
+                c.scan(taps, kind, self._operand(a))
                 c.add(taps * _checks(operation), _number("check"))
-            case ir.NormaliseL2():
-                c.scan(2.0 * times * operation.a.size, kind, operands[0])
-                last = operation.a.shape[-1] if operation.a.shape else 1
-                c.add(elements / last, _number("nest", _kind(kind)))
+                self._finish(c, row, operation, c.bits(self._operand(a), row, 0), _Access(elements, False))
+            case ir.NormaliseL2(a=a):
+                elements = times * operation.out.size
+                last = a.shape[-1] if a.shape else 1
+                c.frame(kind, times, elements, 2.0 * elements / last, last)
+                c.scan(2.0 * elements, kind, self._operand(a))
+                wide = np.full(len(c), 32, dtype=np.int64)
+                self._finish(c, row, operation, wide, _Access(elements, False))
             case _:
-                self._elementwise(c, row, operation, elements, operands)
-        c.frame(kind, times, elements, _inner_loops(operation))
-        c.store(elements, out)
-        if isinstance(operation, ir.Fill):
-            return
-        accumulates = isinstance(operation, ir.Add | ir.Subtract | ir.Multiply | ir.Negate)
-        width = c.column(row, Column.ACC_BITS) if accumulates else c.bits(operands[0], row)
-        if isinstance(operation, ir.Exp | ir.Sigmoid | ir.Tanh):
-            width = c.function_bits(row)
-        c.down(elements, width, c.column(row, Column.SHIFT_OUT))
+                self._elementwise(c, row, operation, times)
 
-    def _elementwise(
-        self, c: _Collector, row: int, operation: ir.Operation, elements: float, operands: list[_Operand]
-    ) -> None:
+    def _finish(self, c: _Collector, row: int, operation: ir.Operation, width: Ints, access: _Access) -> None:
+        """The last division of an element, to the width of the result, and its storing."""
+        c.down(access.times, width, c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
+        c.store(self._columns[operation.out.variable], access)
+
+    def _elementwise(self, c: _Collector, row: int, operation: ir.Operation, times: float) -> None:
         kind = type(operation).__name__
-        accumulator = c.column(row, Column.ACC_BITS)
-        for operand in operands:
-            c.load(elements, operand, 0)
+        views = [item for item in operation.operands if isinstance(item, ir.View)]
+        loops = iterate([operation.out, *views])
+        elements = times * operation.out.size
+        outer = float(ir.count_elements(loops.extents[:-1])) if len(loops.extents) > 1 else 0.0
+        c.frame(kind, times, elements, times * outer, loops.extents[-1] if loops.extents else 1)
+        strides = iter(loops.strides[1:])
+        operands = []
+        for item in operation.operands:
+            operands.append(self._operand(item))
+            if isinstance(item, ir.View):
+                c.load(operands[-1], _access(times, loops.extents, next(strides)))
+        write = _access(times, loops.extents, loops.strides[0])
+        if write.times < elements:  # an element that is written again and again
+            write = _Access(elements, False)
+        accumulator, width = c.column(row, Column.ACC_BITS), c.column(row, Column.BITS)
         if isinstance(operation, ir.Exp | ir.Sigmoid | ir.Tanh):
-            c.shifted(elements, operands[0], c.column(row, Column.SHIFT_A), np.maximum(c.bits(operands[0], row), 16))
+            wide = np.maximum(c.bits(operands[0], row, 0), 16)
+            c.shifted(elements, operands[0], c.column(row, Column.SHIFT_A), wide)
             c.function(elements, row, kind)
+            self._finish(c, row, operation, c.function_bits(row), write)
+            return
+        if isinstance(operation, ir.Fill | ir.Sign):
+            c.add(elements, _number("apply", _kind(kind), _width(width)))
+            c.store(self._columns[operation.out.variable], write)
             return
         if isinstance(operation, ir.Add | ir.Subtract | ir.Multiply | ir.Select):
             pair = operands[1:] if isinstance(operation, ir.Select) else operands
-            width = c.column(row, Column.BITS) if isinstance(operation, ir.Select) else accumulator
+            wide = width if isinstance(operation, ir.Select) else accumulator
             for operand, shift in zip(pair, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
                 if operand.column >= 0:
-                    c.shifted(elements, operand, c.column(row, shift), width)
-        if isinstance(operation, ir.Multiply):
-            a, b = (_width(c.bits(operand, row)) for operand in operands)
-            c.add(elements, _number("product", np.maximum(a, b), np.minimum(a, b), _width(accumulator)))
+                    c.shifted(elements, operand, c.column(row, shift), wide)
+            if isinstance(operation, ir.Multiply):
+                c.add(elements, _number("product", *c.factors(row, operands[0], operands[1]), _width(accumulator)))
+            else:
+                c.add(elements, _number("apply", _kind(kind), _width(wide)))
+            self._finish(c, row, operation, wide, write)
             return
-        width = accumulator if isinstance(operation, ir.Add | ir.Subtract | ir.Negate) else c.column(row, Column.BITS)
-        c.add(elements, _number("apply", _kind(kind), _width(width)))
+        wide = accumulator if isinstance(operation, ir.Negate) else c.bits(operands[0], row, 0)
+        c.add(elements, _number("apply", _kind(kind), _width(wide)))
+        self._finish(c, row, operation, wide, write)
 
-    def _dot(self, c: _Collector, row: int, operation: ir.MatMul, times: float, a: _Operand, b: _Operand) -> None:
-        length = operation.a.shape[1]
+    def _dense(self, c: _Collector, row: int, operation: ir.MatMul, times: float) -> None:
+        a, b, out = operation.a, operation.b, operation.out
+        (height, length), width = a.shape, b.shape[1]
+        elements = times * out.size
+        (a0, a1), (b0, b1) = self._storage.strides(a), self._storage.strides(b)
+        extents = (height, width, length)
+        loads = [_access(times, extents, (a0, 0, a1)), _access(times, extents, (0, b1, b0))]
+        c.frame("MatMul", times, elements, elements if length > 1 else 0.0, max(height, width))
+        c.add(elements * length, _number("tap", _kind("MatMul"), _length(length)))
+        for item, access in zip((a, b), loads, strict=True):
+            c.load(self._operand(item), access)
+        self._sum(c, row, (elements * length, elements), (self._operand(a), self._operand(b)), length)
+        self._finish(c, row, operation, c.column(row, Column.ACC_BITS), _access(times, (height, width), out.strides))
+
+    def _sparse(self, c: _Collector, row: int, operation: ir.MatMul, times: float) -> None:
+        a, b = self._operand(operation.a), self._operand(operation.b)
+        products = times * float(np.count_nonzero(self._parameters[operation.a.variable])) * operation.b.shape[1]
         elements = times * operation.out.size
-        sparse = operation.a.variable in self._sparse
-        kind, taps = "MatMul", elements * length
-        if sparse:
-            nonzero = float(np.count_nonzero(self._parameters[operation.a.variable]))
-            kind, taps = "SparseMatMul", times * nonzero * operation.b.shape[1]
-        c.frame(kind, times, elements, 0.0 if length == 1 and not sparse else elements)
-        self._sum(c, row, kind, operation.out, (taps, taps, elements), a, b, length)
+        c.frame("SparseMatMul", times, elements, elements, operation.a.shape[0])
+        c.add(products, _number("tap", _kind("SparseMatMul"), _length(operation.a.shape[1])))
+        c.load(a, _Access(products, True))
+        c.load(b, _Access(products, False))
+        self._sum(c, row, (products, elements), (a, b), operation.a.shape[1])
+        self._finish(c, row, operation, c.column(row, Column.ACC_BITS), _Access(elements, False))
 
-    def _convolution(
-        self, c: _Collector, row: int, operation: ir.Conv2D, times: float, a: _Operand, b: _Operand
-    ) -> None:
+    def _convolution(self, c: _Collector, row: int, operation: ir.Conv2D, times: float) -> None:
+        a, b = self._operand(operation.a), self._operand(operation.b)
         length = ir.count_elements(operation.b.shape[1:4])
         elements = times * operation.out.size
-        taps = elements * length
-        c.add(taps * _checks(operation), _number("check"))
-        inner = operation.b.shape[3]
-        kind = "Conv2D" if inner > 1 else "DepthwiseConv2D"
-        c.frame(kind, times, elements, taps / inner)
-        inside = taps * _inside(operation)
-        self._sum(c, row, kind, operation.out, (taps, inside, elements), a, b, length)
+        inside = elements * length * _inside(operation)
+        runs = operation.groups == 1 and operation.dilation == (1, 1)
+        runs = runs and operation.a.strides[2:] == (operation.a.shape[3], 1)
+        weights = self._storage.strides(operation.b)
+        straight = weights[3] == 1 and weights[2] == operation.b.shape[3]
+        kind = "GroupedConv2D" if not runs else "Conv2D" if straight else "StridedConv2D"
+        taps = inside if runs else elements * length
+        c.frame(kind, times, elements, elements * operation.b.shape[1], operation.b.shape[4])
+        c.add(taps, _number("tap", _kind(kind), 0))
+        if not runs:
+            c.add(taps * _checks(operation), _number("check"))
+        c.load(a, _Access(inside, runs))
+        c.load(b, _Access(inside, runs and straight))
+        self._sum(c, row, (inside, elements), (a, b), length)
+        self._finish(c, row, operation, c.column(row, Column.ACC_BITS), _Access(elements, False))
 
     def _sum(
-        self,
-        c: _Collector,
-        row: int,
-        kind: str,
-        out: ir.View,
-        counts: tuple[float, float, float],
-        a: _Operand,
-        b: _Operand,
-        length: int,
+        self, c: _Collector, row: int, counts: tuple[float, float], factors: tuple[_Operand, _Operand], length: int
     ) -> None:
-        """`counts`: rounds of the inner loop, products in it, elements of the result."""
-        taps, products, elements = counts
+        """`counts`: products, and elements of the result."""
+        products, elements = counts
         accumulator = c.column(row, Column.ACC_BITS)
-        c.add(taps, _number("tap", _kind(kind)))
-        for operand, shift in ((a, Column.SHIFT_A), (b, Column.SHIFT_B)):
-            c.load(products, operand, 1)
-            c.shifted(products, operand, c.column(row, shift), accumulator)
-        widths = [_width(c.bits(operand, row)) for operand in (a, b)]
-        c.add(products, _number("mac", np.maximum(*widths), np.minimum(*widths), _width(accumulator)))
-        c.down(products, accumulator, c.column(row, Column.SHIFT_TERM))
+        shifts = [c.column(row, column) for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
+        for operand, shift in zip(factors, shifts[:2], strict=True):
+            c.shifted(products, operand, shift, accumulator)
+        scaled = np.asarray((shifts[0] != 0) | (shifts[1] != 0) | (shifts[2] != 0), dtype=np.int64)
+        c.add(products, _number("mac", *c.factors(row, *factors), _width(accumulator), scaled))
+        c.down(products, accumulator, shifts[2], accumulator)
         halvings = c.column(row, Column.HALVINGS)
-        tree = halvings >= 0
-        width = _width(accumulator)
+        tree, width = halvings > 0, _width(accumulator)
         c.add_some(products, tree, _number("tree", 0, width))
         c.add_some(elements, tree, _number("tree", 2, width))
         for level in range((length - 1).bit_length()):
             pairs = elements * (length >> (level + 1))
             c.add_some(pairs, halvings > level, _number("tree", 1, width))
-        c.down(elements, accumulator, c.column(row, Column.SHIFT_OUT))
-        c.store(elements, self._columns[out.variable])
 
 
 class _Collector:
     """Terms while they are counted."""
 
     def __init__(self, batch: FixedBatch, labels: list[int]) -> None:
-        self._batch = batch
+        self._count = len(batch)
         self._rows = batch.rows
         self._bits = batch.bits.astype(np.int64)
         self._bits[:, labels] = LABEL_BITS
         self._rounding = _ROUNDINGS.index(batch.rounding.value)
         functions = batch.functions
         self._function_bits = np.array([f.bits for f in functions] or [16], dtype=np.int64)
+        self._function_scales = np.array([f.scale for f in functions] or [14], dtype=np.int64)
         self._function_tables = np.array([1 if f.fine else 0 for f in functions] or [0], dtype=np.int64)
         self._numbers: list[Ints] = []
         self._counts: list[float] = []
 
+    def __len__(self) -> int:
+        return self._count
+
     def collected(self) -> Terms:
         """Everything so far."""
-        count = len(self._batch)
-        columns = [np.broadcast_to(numbers, (count,)) for numbers in self._numbers]
+        columns = [np.broadcast_to(numbers, (self._count,)) for numbers in self._numbers]
         return Terms(np.stack(columns, axis=1), np.array(self._counts))
 
     def add(self, count: float, numbers: Ints) -> None:
@@ -291,64 +341,98 @@ class _Collector:
     def add_some(self, count: float, which: npt.NDArray[np.bool_], numbers: Ints) -> None:
         """Only candidates where `which` holds: the others get the feature that costs nothing."""
         if which.any():
-            self.add(count, np.where(which, numbers, _FREE))
+            self.add(count, np.where(which, numbers, FREE))
 
     def column(self, row: int, column: Column) -> Ints:
         return np.asarray(self._rows[:, row, column], dtype=np.int64)
 
-    def bits(self, operand: _Operand, row: int) -> Ints:
-        """Width of an operand; a literal has that of the accumulator."""
-        if operand.column < 0:
-            return np.maximum(self.column(row, Column.ACC_BITS) // 2, 8)
-        return self._bits[:, operand.column]
+    def bits(self, operand: _Operand, row: int, place: int) -> Ints:
+        """Width of an operand; a literal has the least that holds it."""
+        if operand.column >= 0:
+            return self._bits[:, operand.column]
+        value = self.column(row, Column.CONSTANT_A if place == 0 else Column.CONSTANT_B)
+        magnitude = np.where(value < 0, -value - 1, value)
+        return np.where(magnitude < 1 << 7, 8, np.where(magnitude < 1 << 15, 16, 32))
+
+    def factors(self, row: int, a: _Operand, b: _Operand) -> tuple[Ints, Ints]:
+        """Positions of both factors' widths, the wider first; what is multiplied up has the accumulator's."""
+        accumulator = self.column(row, Column.ACC_BITS)
+        widths = []
+        for place, (operand, shift) in enumerate(((a, Column.SHIFT_A), (b, Column.SHIFT_B))):
+            own = self.bits(operand, row, place)
+            up = (self.column(row, shift) < 0) & (operand.column >= 0)
+            widths.append(_width(np.where(up, accumulator, np.minimum(own, accumulator))))
+        return np.maximum(*widths), np.minimum(*widths)
 
     def function_bits(self, row: int) -> Ints:
         return np.maximum(self._function_bits[self.column(row, Column.FUNCTION)], 16)
 
-    def load(self, count: float, operand: _Operand, where: int) -> None:
-        if operand.column >= 0:
-            self.add(count, _number("load", operand.place, _width(self._bits[:, operand.column]), where))
+    def load(self, operand: _Operand, access: _Access) -> None:
+        self.add(access.pointers, _number("pointer", operand.place))
+        self.add(access.times, _number("load", operand.place, _width(self._bits[:, operand.column]), access.reached))
 
-    def store(self, count: float, variable: int) -> None:
-        self.add(count, _number("store", _width(self._bits[:, variable])))
+    def store(self, variable: int, access: _Access) -> None:
+        self.add(access.pointers, _number("pointer", 1))
+        self.add(access.times, _number("store", _width(self._bits[:, variable]), access.reached))
 
-    def move(self, count: float, operand: _Operand, variable: int) -> None:
-        self.add(count, _number("element", _kind("Copy")))
-        self.load(count, operand, 0)
-        self.store(count, variable)
-
-    def down(self, count: float, width: Ints, shift: Ints) -> None:
-        """A division by 2**shift of numbers of that width; shifts below 0 multiply."""
+    def down(self, count: float, width: Ints, shift: Ints, result: Ints) -> None:
+        """A division by 2**shift of numbers of that width; shifts below 0 multiply at the width of the result."""
+        if not shift.any():
+            return
         amount = np.minimum(np.abs(shift), 31)
-        divides = _number("down", self._rounding, _width(width), amount)
-        multiplies = _number("up", _width(width), amount)
-        numbers = np.where(shift > 0, divides, np.where(shift < 0, multiplies, _FREE))
-        if (shift != 0).any():
-            self.add(count, numbers)
+        wide = np.where(amount >= width, 32, width)
+        divides = _number("down", self._rounding, _width(wide), amount, _width(np.minimum(wide, result)))
+        multiplies = _number("up", _width(result), amount)
+        self.add(count, np.where(shift > 0, divides, np.where(shift < 0, multiplies, FREE)))
 
     def shifted(self, count: float, operand: _Operand, shift: Ints, wide: Ints) -> None:
         """An operand scaled down at its own width, or up at the width `wide`."""
-        width = self._bits[:, operand.column] if operand.column >= 0 else wide
-        self.down(count, np.where(shift < 0, wide, width), shift)
+        width = self._bits[:, operand.column]
+        self.down(count, width, shift, np.where(shift < 0, wide, width))
 
     def function(self, count: float, row: int, kind: str) -> None:
         number = self.column(row, Column.FUNCTION)
-        width, tables = _width(self._function_bits[number]), self._function_tables[number]
+        tables = self._function_tables[number]
+        width = np.asarray(self._function_bits[number] // 16)
+        if kind != "Exp":  # the quotient's dividend has twice the scale
+            needed = 2 * self._function_scales[number] + 3
+            width = np.where(needed <= 16, 1, np.where(needed <= 32, 2, 3))
         self.add(count, _number("function", _FUNCTIONS.index(kind), width, tables))
 
     def scan(self, count: float, kind: str, operand: _Operand) -> None:
         self.add(count, _number("scan", _kind(kind), _width(self._bits[:, operand.column])))
-        self.load(count, operand, 1)
+        self.load(operand, _Access(count, False))
 
-    def frame(self, kind: str, times: float, elements: float, inner_loops: float) -> None:
+    def frame(self, kind: str, times: float, elements: float, inner_loops: float, longest: int) -> None:
         """The loops around an operation."""
         self.add(times, _number("start", _kind(kind)))
-        self.add(elements, _number("element", _kind(kind)))
+        self.add(elements, _number("element", _kind(kind), _length(longest)))
         self.add(inner_loops, _number("nest", _kind(kind)))
 
 
-_FREE = NUMBERS["down.floor.8.0"]
+FREE = NUMBERS["down.floor.8.0.8"]
 """A shift by nothing: what a candidate that lacks a term has in its place."""
+
+
+def _access(times: float, extents: tuple[int, ...], strides: tuple[int, ...]) -> _Access:
+    """As `codegen.emit.walk` emits it: a pointer where elements lie beside each other, read as far outside as it can be."""
+    moving = [d for d, (s, e) in enumerate(zip(strides, extents, strict=True)) if s and e != 1]
+    if not moving:
+        return _Access(times, False)
+    last = moving[-1]
+    reads = times * ir.count_elements(extents[: last + 1])
+    if strides[last] != 1:
+        return _Access(reads, False)
+    start, reach = last, extents[last]
+    while start > 0 and (extents[start - 1] == 1 or strides[start - 1] == reach):
+        start -= 1
+        reach *= extents[start]
+    return _Access(reads, True, times * ir.count_elements(extents[:start]))
+
+
+def _length(count: int) -> int:
+    """Position of a trip count: below 256 an 8-bit counter does."""
+    return 0 if count < 256 else 1
 
 
 def _kind(name: str) -> int:
@@ -369,17 +453,6 @@ def _rounds(body: tuple[ir.Statement, ...], times: int) -> Iterator[int]:
         if isinstance(statement, ir.Loop):
             yield times * statement.count
             yield from _rounds(statement.body, times * statement.count)
-
-
-def _inner_loops(operation: ir.Operation) -> float:
-    """How often the innermost loop of an elementwise operation begins, beyond the first time."""
-    if isinstance(operation, ir.MaxPool):
-        return float(operation.out.size * operation.kernel[0])
-    if isinstance(operation, ir.NormaliseL2):
-        return 0.0
-    views = [operation.out, *(o for o in operation.operands if isinstance(o, ir.View))]
-    extents = iterate([v for v in views if v.size == operation.out.size or v.size == 1]).extents
-    return float(ir.count_elements(extents[:-1])) if len(extents) > 1 else 0.0
 
 
 def _checks(operation: ir.Conv2D | ir.MaxPool) -> int:

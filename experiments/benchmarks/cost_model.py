@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.shifts import device_instructions
 from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators import costs
@@ -148,48 +149,70 @@ def observe(jobs: Sequence[_Job], runner: Runner) -> list[Observation]:
         return [seen for seen in pool.map(one, jobs) if seen is not None]
 
 
-def prior() -> npt.NDArray[np.float64]:
-    """Plausible cycles of an 8-bit processor, for features that no run has."""
-    result = np.zeros(len(FEATURES))
-    for number, name in enumerate(FEATURES):
-        parts = name.split(".")
-        widths = [int(p) for p in parts if p in ("8", "16", "32")]
-        octets = widths[0] // 8 if widths else 1
-        match parts[0]:
-            case "down" | "up":
-                octets, amount = int(parts[-2]) // 8, int(parts[-1])
-                result[number] = amount * (octets + 2) if amount else 0.0
-            case "load" | "store":
-                result[number] = 2.0 * octets
-            case "mac" | "product":
-                result[number] = 4.0 + sum(widths) / 8 + (widths[0] // 8) * (widths[1] // 8) * 3
-            case "function":
-                result[number] = 100.0 if parts[1] == "Exp" else 600.0
-            case "scan" | "apply" | "tap" | "element":
-                result[number] = 6.0 * octets
-            case "tree":
-                result[number] = 20.0 * octets
-            case _:
-                result[number] = 10.0
-    return result
+def parameters_of(feature: str, avr: bool) -> dict[str, float]:
+    """What the cycles of a feature are a sum of: itself, but shifts share the cost of their instructions and of rounding."""
+    family, *labels = feature.split(".")
+    if family != "down":
+        return {feature: 1.0}
+    rounding, bits, shift, result = Rounding(labels[0]), int(labels[1]), int(labels[2]), int(labels[3])
+    if not 0 < shift < bits or result > bits:
+        return {}
+    wraps = "wraps" if bits - shift > result else "fits"
+    shared = ".".join(("rounding", labels[0], labels[1], labels[3], wraps))
+    if not avr:
+        return {shared: 1.0}
+    instructions = device_instructions(bits, shift, result, rounding)
+    if instructions is None:
+        return {feature: 1.0}
+    return {"instruction": float(instructions), shared: 1.0}
 
 
-def fit(seen: Sequence[Observation]) -> npt.NDArray[np.float64]:
+def prior(parameter: str) -> float:
+    """Plausible cycles of an 8-bit processor, for what no run has."""
+    parts = parameter.split(".")
+    widths = [int(p) for p in parts if p in ("8", "16", "32", "64")]
+    octets = widths[0] // 8 if widths else 1
+    match parts[0]:
+        case "instruction":
+            return 1.0
+        case "down":
+            return 1.0 + min(int(parts[3]), 8) + octets
+        case "up":
+            return int(parts[2]) * (octets + 2.0)
+        case "load" | "store" | "rounding":
+            return 2.0 * octets
+        case "mac" | "product":
+            return 4.0 + sum(widths) / 8 + (widths[0] // 8) * (widths[1] // 8) * 3
+        case "function":
+            return 100.0 if parts[1] == "Exp" else 600.0
+        case "scan" | "apply" | "tap" | "element":
+            return 6.0 * octets
+        case "tree":
+            return 20.0 * octets
+    return 10.0
+
+
+def fit(seen: Sequence[Observation], avr: bool) -> npt.NDArray[np.float64]:
     """Cycles [features]: least squares of relative errors, held weakly to the prior, none negative."""
     from scipy.optimize import nnls
 
-    counts = np.stack([s.counts for s in seen])
-    cycles = np.array([s.cycles for s in seen])
-    design, target = counts / cycles[:, None], np.ones(len(seen))
-    expected = prior()
-    used = counts.any(axis=0)
-    scale = 1.0 / np.maximum(expected[used], 1.0)
-    weight = np.sqrt(PRIOR_WEIGHT)
-    rows = np.vstack([design[:, used], weight * np.diag(scale)])
-    solved, _ = nnls(rows, np.concatenate([target, weight * scale * expected[used]]), maxiter=50_000)
-    result = expected.copy()
-    result[used] = solved
-    return result
+    shares = [parameters_of(name, avr) for name in FEATURES]
+    names = sorted({parameter for share in shares for parameter in share})
+    numbers = {name: number for number, name in enumerate(names)}
+    map_ = np.zeros((len(FEATURES), len(names)))
+    for row, share in zip(map_, shares, strict=True):
+        for parameter, weight in share.items():
+            row[numbers[parameter]] = weight
+    measured = np.array([s.cycles for s in seen])
+    design = np.stack([s.counts for s in seen]) @ map_ / measured[:, None]
+    expected = np.array([prior(name) for name in names])
+    used = design.any(axis=0)
+    weight = np.sqrt(PRIOR_WEIGHT) / np.maximum(expected[used], 1.0)
+    rows = np.vstack([design[:, used], np.diag(weight)])
+    solved, _ = nnls(rows, np.concatenate([np.ones(len(seen)), weight * expected[used]]), maxiter=50_000)
+    values = expected.copy()
+    values[used] = solved
+    return np.asarray(map_ @ values)
 
 
 def errors(seen: Sequence[Observation], cycles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -226,10 +249,10 @@ def main(arguments: list[str]) -> None:
         report(f"{target}: predictions against simulator runs", test, table.vector())
         return
     seen = _observations(runner, FIT_SEED, 32, 400)
-    cycles = fit(seen)
+    cycles = fit(seen, target == "avr")
     report(f"{target}: fitted to", seen, cycles)
     report(f"{target}: other candidates", test, cycles)
-    unseen = [o for m in MODELS for o in _without(seen, test, m)]
+    unseen = [o for m in MODELS for o in _without(seen, test, m, target == "avr")]
     print("\nEach model predicted by a fit without its own candidates:")
     for model, found in unseen:
         print(f"{model:<20}{np.median(np.abs(found)):>9.1%}{np.abs(found).max():>9.1%}")
@@ -249,9 +272,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _without(
-    seen: Sequence[Observation], test: Sequence[Observation], model: str
+    seen: Sequence[Observation], test: Sequence[Observation], model: str, avr: bool
 ) -> list[tuple[str, npt.NDArray[np.float64]]]:
-    cycles = fit([s for s in seen if s.model != model])
+    cycles = fit([s for s in seen if s.model != model], avr)
     return [(model, errors([s for s in test if s.model == model], cycles))]
 
 
