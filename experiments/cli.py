@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kilotune.search.store import Store
 
 SPACE_NAMES = ("seedot", "shiftry", "memory")
+EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
+LEVELS = ("Os", "O1", "O2", "O3")
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
@@ -100,10 +102,24 @@ def with_run_options(command: Any) -> Any:
 )
 @click.option(
     "--accumulator",
-    type=click.Choice(["double", "wide"]),
+    type=click.Choice(["double", "wide", "narrow"]),
     default="double",
     show_default=True,
-    help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
+    help="Sums of products: twice the operands' width, 32 bits, or 16 (shiftry; the same as --accumulator-bits).",
+)
+@click.option(
+    "--accumulator-bits",
+    type=click.Choice(["auto", "16", "32"]),
+    default="auto",
+    show_default=True,
+    help="Width of sums of products; they wrap there. auto: as --accumulator says (shiftry), the bitwidth (seedot).",
+)
+@click.option(
+    "--level",
+    type=click.Choice(LEVELS),
+    default=LEVELS[0],
+    show_default=True,
+    help="-O level of the device's compiler.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--capacity", metavar="SIZE", help="Is there a placement within SIZE, e.g. 64KiB? (memory)")
@@ -150,19 +166,32 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 
 @cli.command("export")
 @click.argument("study")
-@click.option("--target", type=click.Choice(["c"]), default="c", show_default=True)
+@click.option("--target", type=click.Choice(EXPORT_TARGETS), default="c", show_default=True)
+@click.option("--level", type=click.Choice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder.")
 @storage_option
-def export_command(study: str, target: str, output: Path, storage: str | None) -> None:
-    """Write the best program of STUDY (C sources, a Makefile, a main.c that checks itself), or its placement."""
+def export_command(study: str, target: str, level: str | None, output: Path, storage: str | None) -> None:
+    """Write the best program of STUDY as a folder that checks itself against recorded samples, or its placement.
+
+    \b
+    c              C sources and a Makefile: `make check` on the host, `make avr`
+    arduino        a sketch folder for the Arduino IDE, which reports on the serial port
+    platformio     the same as a PlatformIO project (uno, mega, mkr1000, nano33)
+    cortex-m0plus  a Makefile project for arm-none-eabi-gcc; `make run` runs it in QEMU
+    cortex-m4      the same with a floating-point unit
+    """
     from kilotune.experiments import tuning
 
     problem, stored, _ = tuning.resume(_open(storage), study)
     best = stored.result().best
     if best is None:
         raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
-    artifacts = problem.export(best, output)
-    check = f"; `make -C {output} check` runs it" if "source" in artifacts else ""
+    artifacts = problem.export(best, output, target, level)
+    check = ""
+    if "source" in artifacts:
+        from kilotune.experiments.export import next_step
+
+        check = f"; {next_step(target, output)}"
     click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
 
 
@@ -243,7 +272,8 @@ def _request(options: dict[str, Any]) -> Any:
         accuracy_drop=options["drop"],
         permitted_loss=options["loss"],
         rounding=options["rounding"],
-        accumulator=options["accumulator"],
+        accumulator={"16": "narrow", "32": "wide"}.get(options["accumulator_bits"], options["accumulator"]),
+        level=options["level"],
         capacity_bytes=_capacity(space, options["capacity"], limits, parse_size),
         device=None if device is None else device.as_json(),
         cycles_limit=limits.get("cycles"),

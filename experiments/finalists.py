@@ -10,7 +10,6 @@ import numpy as np
 from kilotune.evaluators.devices import Device
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import (
-    LEVELS,
     DeviceMeasurement,
     fastest_that_fits,
     measure_checked,
@@ -54,8 +53,8 @@ class Finalist:
         }
 
 
-def measure_finalist(problem: Problem, trial: Trial, levels: tuple[str, ...] = LEVELS[:1]) -> Finalist | None:
-    """The trial's program on the device that was asked for; None without one.
+def measure_finalist(problem: Problem, trial: Trial, levels: tuple[str, ...] = ()) -> Finalist | None:
+    """The trial's program on the device that was asked for, at the request's level first; None without a device.
 
     DivergenceError when the device computes something else than the search measured.
     """
@@ -68,7 +67,8 @@ def measure_finalist(problem: Problem, trial: Trial, levels: tuple[str, ...] = L
         return Finalist(device, predicted, None, (), missing)
     found: list[DeviceMeasurement] = []
     reason = None
-    for level in levels:
+    wanted = f"-{problem.request.level}"
+    for level in (wanted, *(other for other in levels if other != wanted)):
         try:
             found.append(_measure(problem, device, trial.assignment, level))
         except DivergenceError:

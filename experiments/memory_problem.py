@@ -67,7 +67,7 @@ class PlacementProblem:
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder} is a file: choose another directory")
 
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
         """placement.csv and placement.svg. ValueError when the trial has no placement."""
         if trial.measurement.failure is not None:
             raise ValueError(f"Trial {trial.number} has no placement: {trial.measurement.failure}")

@@ -66,7 +66,7 @@ class Problem(Protocol):
     def check_output(self, folder: Path) -> None:
         """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
 
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
         """Write what a candidate is for into `folder`; the paths written, by what they are."""
 
 
@@ -100,11 +100,11 @@ class ModelProblem:
         """A folder that holds something else than an exported program is left alone."""
         refuse_foreign(folder)
 
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
         """The program in C; see `experiments.export`."""
         from kilotune.experiments.export import export_program
 
-        return export_program(self, trial, folder)
+        return export_program(self, trial, folder, target, level)
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""
@@ -153,6 +153,7 @@ def build_problem(request: TuneRequest) -> Problem:
             flash_limit_bytes=request.flash_limit_bytes,
             ram_limit_bytes=request.ram_limit_bytes,
             rounding=Rounding(request.rounding or SeeDotOptions().rounding.value),
+            accumulator=Accumulator(request.accumulator),
             timing=_timing(request),
             cycles_limit=request.cycles_limit,
             latency_limit_ms=request.latency_limit_ms,

@@ -20,6 +20,7 @@ BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "refine", "memory": "exhau
 class TuneRequest:
     """One search. Paths are absolute. `device`: as `evaluators.devices.Device.as_json` writes it.
 
+    `accumulator`: an `Accumulator`'s value. `level`: of the device's compiler.
     `objective`: what a space makes small where it would make memory small.
     """
 
@@ -33,6 +34,7 @@ class TuneRequest:
     permitted_loss: float = 0.1
     rounding: str | None = None
     accumulator: str = "double"
+    level: str = "Os"
     capacity_bytes: int | None = None
     device: Mapping[str, Any] | None = None
     cycles_limit: float | None = None

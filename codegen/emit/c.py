@@ -318,10 +318,12 @@ def _header(interface: Interface, program: ir.Program, name: str, signature: str
 _PRELUDE = """\
 #if defined(__GNUC__)
 #define KT_INLINE static inline __attribute__((always_inline))
+#define KT_NOINLINE static __attribute__((noinline))
 /* variables of different widths share RAM */
 #define KT_ALIAS __attribute__((may_alias))
 #else
 #define KT_INLINE static inline
+#define KT_NOINLINE static
 #define KT_ALIAS
 #endif
 /* what follows each operation, by its number: nothing, unless a tracing build defines it */

@@ -49,7 +49,18 @@ class Sum(Protocol):
 
     @property
     def numbered(self) -> bool:
-        """Whether the number of a term matters, as in a tree."""
+        """Whether the number of a term matters, as in a tree. Where it does not, `grown` can be a loop of its own."""
+
+    @property
+    def kind(self) -> str:
+        """C type of the variable `sum`."""
+
+    @property
+    def key(self) -> str:
+        """Part of a C name; the same for sums that `grown` the same."""
+
+    def grown(self, a: Value, b: Value) -> str:
+        """The expression of the sum with the product of a and b added."""
 
     def start(self) -> None:
         """Declare it, as 0."""

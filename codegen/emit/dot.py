@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row, Sum, visit
 from kilotune.codegen.emit.operators import Value
+from kilotune.codegen.emit.runs import add_rows, add_run
 from kilotune.codegen.emit.walk import Access, Walk
 from kilotune.codegen.emit.windows import inside, window_place
 
@@ -20,6 +21,13 @@ def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
     (height, length), width = a.shape, b.shape[1]
     total = context.arithmetic.sum(context, row, length)
     (a0, a1), (b0, b1) = context.storage.strides(a), context.storage.strides(b)
+    if not total.numbered and length > 1 and (a1, b0) == (1, 1):
+        with context.writer.loops([("i0", height), ("i1", width)], scope=True) as (i, j):
+            total.start()
+            add_run(context, total, (a, [(i, a0)]), (b, [(j, b1)]), length)
+            target = visit(context, out, (i, j), out.strides)
+            total.store(target.text, target.bits)
+        return
     walk = Walk(
         context,
         [("i0", height), ("i1", width), ("k", length)],
@@ -30,7 +38,8 @@ def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
     with walk.inside(0, 2):
         total.start()
         with walk.inside(2, 3):
-            total.add(*walk.values, walk.counter("k"))
+            left, right = walk.values
+            total.add(left, right, walk.counter("k"))
         total.store(walk.target, walk.target_bits)
 
 
@@ -41,7 +50,7 @@ def emit_conv2d(context: Context, operation: ir.Conv2D, row: Row) -> None:
     images, height, width = out.shape[:3]
     writer = context.writer
     total = context.arithmetic.sum(context, row, kernel_height * kernel_width * group_in)
-    if not total.numbered and _runs(operation):
+    if not total.numbered and _runs(operation, context.storage.strides(b)):
         _emit_conv2d_by_runs(context, operation, total)
         return
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
@@ -76,53 +85,42 @@ def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
     return " + ".join(terms) or "0"
 
 
-def _runs(operation: ir.Conv2D) -> bool:
-    """Whether the pixels under a row of the kernel lie beside each other, channel by channel."""
+def _runs(operation: ir.Conv2D, weights: tuple[int, ...]) -> bool:
+    """Whether the pixels under a row of the kernel lie beside each other, channel by channel, and so do its weights."""
     a = operation.a
-    return operation.groups == 1 and operation.dilation == (1, 1) and a.strides[2:] == (a.shape[3], 1)
+    if weights[2] != a.shape[3] or (a.shape[3] != 1 and weights[3] != 1) or min(a.strides[1], weights[1]) < 1:
+        return False
+    channels = a.shape[3]
+    beside = a.strides[2] == channels and (channels == 1 or a.strides[3] == 1)
+    return operation.groups == 1 and operation.dilation == (1, 1) and beside
 
 
 def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, total: Sum) -> None:
-    """Kernel row by kernel row, each one run of pixels beside one of weights; only the part inside the image is visited."""
+    """The part of the kernel inside the image, row by row, each one run of pixels beside one of weights."""
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
-    kernel_width, channels = b.shape[2:4]
+    channels = b.shape[3]
     images, height, width, filters = out.shape
-    weights = storage.strides(b)
-    straight = weights[3] == 1 and weights[2] == channels
-    outer = [("i0", images), ("i1", height)]
-    with writer.loops(outer, scope=True) as (image, y):
-        rows = _part(context, operation, 0, y, "row")
+    steps = storage.strides(b)
+    with writer.loops([("i0", images), ("i1", height)], scope=True) as (image, y):
+        row, rows = _part(context, operation, 0, y, "row")
         with writer.loops([("i2", width)], scope=True) as (x,):
-            columns = _part(context, operation, 1, x, "column")
+            column, columns = _part(context, operation, 1, x, "column")
+            count = columns if channels == 1 else f"{channels} * {columns}"
+            moves = [(image, a.strides[0]), (_place(y, row, operation, 0), a.strides[1])]
+            moves += [(_place(x, column, operation, 1), a.strides[2])]
+            writer.line(f"{storage.pointer(a, moves, 'pixels', False)};")
             with writer.loops([("i3", filters)], scope=True) as (channel,):
                 total.start()
-                with writer.block(f"for (kt_index ky = {rows[0]}; ky < {rows[1]}; ky++)"):
-                    moves = [(image, a.strides[0]), (_place(y, "ky", operation, 0), a.strides[1])]
-                    moves += [(_place(x, columns[0], operation, 1), a.strides[2])]
-                    writer.line(f"{storage.pointer(a, moves, 'p0', False)};")
-                    run = f"{columns[1]} - {columns[0]}" if columns[0] != "0" else columns[1]
-                    if straight:
-                        moves = [(channel, weights[4]), ("ky", weights[1]), (columns[0], weights[2])]
-                        writer.line(f"{storage.pointer(b, moves, 'p1', False)};")
-                        count = str(kernel_width * channels) if run.isdigit() else f"{channels} * ({run})"
-                        counter = "uint_fast8_t" if kernel_width * channels < 256 else "kt_index"
-                        with writer.block(f"for ({counter} n = ({counter})({count}); n != 0; n--)"):
-                            _add_next(context, operation, total, storage.next(b, "p1"))
-                    else:
-                        columns_loop = writer.block(f"for (kt_index kx = {columns[0]}; kx < {columns[1]}; kx++)")
-                        with columns_loop, writer.loops([("k", channels)]) as (k,):
-                            weight = visit(context, b, ("0", "ky", "kx", k, channel), weights)
-                            _add_next(context, operation, total, weight.text)
+                weights = storage.address(b, [(channel, steps[4]), (row, steps[1]), (column, steps[2])])
+                sizes = [rows, count, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
+                extent = ", ".join(
+                    text if text.isdigit() else f"(uint_fast{8 if number == 0 else 16}_t)({text})"
+                    for number, text in enumerate(sizes)
+                )
+                add_rows(context, total, ("pixels", weights), (a, b), extent)
                 target = storage.element(out, _output_moves(operation, (image, y, x, "0", channel)))
                 total.store(target.text, target.bits)
-
-
-def _add_next(context: Context, operation: ir.Conv2D, total: Sum, weight: str) -> None:
-    storage, a, b = context.storage, operation.a, operation.b
-    context.writer.line(f"const {storage.type_of(a.variable)} v0 = {storage.next(a, 'p0')};")
-    context.writer.line(f"const {storage.type_of(b.variable)} v1 = {weight};")
-    total.add(Value("v0", storage.bits[a.variable]), Value("v1", storage.bits[b.variable]), "0")
 
 
 def _place(position: str, offset: str, operation: ir.Conv2D, axis: int) -> str:
@@ -135,23 +133,24 @@ def _place(position: str, offset: str, operation: ir.Conv2D, axis: int) -> str:
 
 
 def _part(context: Context, operation: ir.Conv2D, axis: int, position: str, name: str) -> tuple[str, str]:
-    """The first row (column) of the kernel inside the image, and the one after the last."""
+    """The first row (column) of the kernel inside the image, and how many of them are; kernels overlap the image."""
     stride, before = operation.stride[axis], operation.padding[2 * axis]
     extent, kernel = operation.a.shape[1 + axis], operation.b.shape[1 + axis]
-    greatest = (operation.out.shape[1 + axis] - 1) * stride - before
-    start = f"(kt_index)({before} - {position if stride == 1 else f'{position} * {stride}'})"
-    first, last = "0", str(kernel)
+    moved = position if stride == 1 else f"{position} * {stride}"
+    greatest = (operation.out.shape[1 + axis] - 1) * stride - before + kernel
+    if not before and greatest <= extent:
+        return "0", str(kernel)
+    first, count, line = "0", f"{name}s", context.writer.line
     if before:
         first = f"{name}_first"
-        text = start if position != "0" else str(before)
-        context.writer.line(f"kt_index {first} = {text};")
-        context.writer.line(f"if ({first} < 0) {first} = 0;")
-    if greatest + kernel > extent:
+        line(f"const kt_index {first} = {moved} < {before} ? (kt_index)({before} - {moved}) : 0;")
+    last = str(kernel)
+    if greatest > extent:
         last = f"{name}_end"
-        text = f"(kt_index)({extent + before} - {position if stride == 1 else f'{position} * {stride}'})"
-        context.writer.line(f"kt_index {last} = {text if position != '0' else str(extent + before)};")
-        context.writer.line(f"if ({last} > {kernel}) {last} = {kernel};")
-    return first, last
+        room = extent + before
+        line(f"const kt_index {last} = {moved} > {room - kernel} ? (kt_index)({room} - {moved}) : {kernel};")
+    line(f"const kt_index {count} = " + (f"(kt_index)({last} - {first});" if before else f"{last};"))
+    return first, count
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
@@ -171,7 +170,7 @@ def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
             writer.line(f"uint{load}_t k;")
             with writer.block(f"while ((k = KT_NEXT_PLACE{load}(next)) != 0)"):
                 writer.line(f"const {kind} v0 = {storage.next(a, 'value')};")
-                at = visit(context, b, ("(k - 1)", j), b.strides)
+                at = visit(context, b, ("(k - 1)", j), storage.strides(b))
                 writer.line(f"const {storage.type_of(b.variable)} v1 = {at.text};")
                 total.add(Value("v0", bits), Value("v1", at.bits), "")
             target = visit(context, out, (i, j), out.strides)

@@ -112,6 +112,11 @@ class Floats:
 class _Sum:
     context: Context
     numbered: bool = False
+    kind: str = "float"
+    key: str = "float"
+
+    def grown(self, a: Value, b: Value) -> str:
+        return f"sum + {a.text} * {b.text}"
 
     def start(self) -> None:
         self.context.writer.line("float sum = 0;")

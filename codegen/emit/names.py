@@ -14,7 +14,8 @@ _KEYWORDS = """
 """
 
 _USED_BY_THE_EMITTED_CODE = """
-    x result sum value next row column largest winner squares norm to sqrt exp log sin cos tan abs index predict
+    x result sum value next row column largest winner squares norm to row_first row_end rows column_first column_end columns pixels
+    sqrt exp log sin cos tan abs index predict
 """
 
 

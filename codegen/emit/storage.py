@@ -36,20 +36,23 @@ class Storage:
         """The element at `view.offset` moved by (counter expression, elements a step) pairs."""
         number = self._number(view, moves)
         bits, name = self.bits[view.variable], self.name(view.variable)
-        if self._in_flash(view.variable):
-            return Value(f"KT_LOAD{self._suffix(view.variable)}(&{name}[{number}])", bits)
+        if self.in_flash(view.variable):
+            return Value(f"KT_LOAD{self.suffix(view.variable)}(&{name}[{number}])", bits)
         return Value(f"{name}[{number}]", bits)
 
     def pointer(self, view: ir.View, moves: Sequence[tuple[str, int]], name: str, written: bool) -> str:
         """The declaration of a pointer to that element."""
+        return f"{'' if written else 'const '}{self.pointed_type(view.variable)} *{name} = {self.address(view, moves)}"
+
+    def address(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> str:
+        """The expression of a pointer to that element."""
         number = self._number(view, moves)
-        place = self.name(view.variable) + (f" + {number}" if number != "0" else "")
-        return f"{'' if written else 'const '}{self.pointed_type(view.variable)} *{name} = {place}"
+        return self.name(view.variable) + (f" + {number}" if number != "0" else "")
 
     def next(self, view: ir.View, pointer: str) -> str:
         """The element at a pointer, which moves on to the next one."""
-        if self._in_flash(view.variable):
-            return f"KT_NEXT{self._suffix(view.variable)}({pointer})"
+        if self.in_flash(view.variable):
+            return f"KT_NEXT{self.suffix(view.variable)}({pointer})"
         return f"*{pointer}++"
 
     def name(self, variable: str) -> str:
@@ -100,10 +103,12 @@ class Storage:
     def _number(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> str:
         return element_number(view.offset, [m for m in moves if m[0] != "0"], self.loop_names)
 
-    def _in_flash(self, variable: str) -> bool:
+    def in_flash(self, variable: str) -> bool:
+        """Whether it is a parameter."""
         return self.program.variable(variable).role is ir.Role.PARAMETER
 
-    def _suffix(self, variable: str) -> str:
+    def suffix(self, variable: str) -> str:
+        """How the macros that read a parameter of this type end."""
         return str(self.bits[variable]) if self.is_integer(variable) else "_FLOAT"
 
 

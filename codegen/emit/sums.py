@@ -40,14 +40,23 @@ class _Linear:
     bits: int
     numbered: bool = False
 
+    @property
+    def kind(self) -> str:
+        return f"uint{self.bits}_t"
+
+    @property
+    def key(self) -> str:
+        shifts = [self.row[column] for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
+        return "_".join(str(n).replace("-", "m") for n in [self.bits, *(shifts if any(shifts) else [])])
+
     def start(self) -> None:
-        self.context.writer.line(f"uint{self.bits}_t sum = 0;")
+        self.context.writer.line(f"{self.kind} sum = 0;")
 
     def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
-        text = self._sum(a, b)
+        text = self.grown(a, b)
         self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum = {text};")
 
-    def _sum(self, a: Value, b: Value) -> str:
+    def grown(self, a: Value, b: Value) -> str:
         row, operators, bits = self.row, self.context.operators, self.bits
         plain = not row[Column.SHIFT_A] and not row[Column.SHIFT_B] and not row[Column.SHIFT_TERM]
         if plain and bits == 32 and 16 < a.bits + b.bits <= 32 and max(a.bits, b.bits) == 16:
@@ -69,6 +78,11 @@ class _Tree:
     bits: int
     scratch: str
     numbered: bool = True
+    kind: str = ""
+    key: str = ""
+
+    def grown(self, a: Value, b: Value) -> str:
+        raise NotImplementedError
 
     def start(self) -> None:
         pass

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile
@@ -43,6 +43,7 @@ class SeeDotOptions:
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
     rounding: Rounding = Rounding.TOWARD_ZERO
+    accumulator: Accumulator = Accumulator.DOUBLE
     bitwidths: tuple[int, ...] = BITWIDTHS
     timing: Timing | None = None
     cycles_limit: float | None = None
@@ -64,7 +65,7 @@ class SeeDotSpace:
         self.evaluator = FixedPointEvaluator(task, backend, timing=options.timing)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
-        self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding)
+        self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding, options.accumulator)
         self.exponentials = tuple(self.profile.exponents)
 
     @cached_property
