@@ -29,9 +29,10 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators import costs
 from kilotune.evaluators.avr.firmware import avr_gcc
 from kilotune.evaluators.avr.run import AvrTarget, run_artefact
-from kilotune.evaluators.cost_features import FEATURES, CostFeatures
+from kilotune.evaluators.cost_counts import CostFeatures
+from kilotune.evaluators.cost_features import FEATURES
 from kilotune.evaluators.cost_model import CostTable, shipped_cost_table
-from kilotune.evaluators.simulated import DeviceError, of_fixed_point, quantised
+from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.benchmarks.probe_programs import probe
 from kilotune.experiments.problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
@@ -75,7 +76,7 @@ Runner = Callable[[CSource, FloatArray], float]
 
 def run_avr(source: CSource, features: FloatArray) -> float:
     """Mean cycles on a simulated Mega, whose memory has room for every model, built as for an Uno."""
-    _, run = run_artefact(of_fixed_point(source), quantised(source, features), AvrTarget("atmega328p"))
+    _, run = run_artefact(of_emitted(source), quantised(source, features), AvrTarget("atmega328p"))
     return float(run.cycles.mean())
 
 
@@ -91,7 +92,7 @@ def candidates(model: str, count: int, seed: int) -> list[_Job]:
         rounding = list(Rounding)[int(rng.integers(3))]
         space: ShiftrySpace | SeeDotSpace
         if number % 4 < 3:
-            accumulator = list(Accumulator)[int(rng.integers(2))]
+            accumulator = list(Accumulator)[int(rng.integers(len(Accumulator)))]
             space = _shiftry(model, rounding, accumulator)
         else:
             space = _seedot(model)
@@ -152,6 +153,10 @@ def observe(jobs: Sequence[_Job], runner: Runner) -> list[Observation]:
 def parameters_of(feature: str, avr: bool) -> dict[str, float]:
     """What the cycles of a feature are a sum of: itself, but shifts share the cost of their instructions and of rounding."""
     family, *labels = feature.split(".")
+    if family == "fraction":
+        return {feature: 1.0} if not avr else {f"fraction.{labels[0]}": 1.0, f"quotient.{labels[0]}": float(labels[1])}
+    if family == "up" and labels[1] == "0":
+        return {}
     if family != "down":
         return {feature: 1.0}
     rounding, bits, shift, result = Rounding(labels[0]), int(labels[1]), int(labels[2]), int(labels[3])
@@ -162,9 +167,10 @@ def parameters_of(feature: str, avr: bool) -> dict[str, float]:
     if not avr:
         return {shared: 1.0}
     instructions = device_instructions(bits, shift, result, rounding)
-    if instructions is None:
-        return {feature: 1.0}
-    return {"instruction": float(instructions), shared: 1.0}
+    if instructions is not None:
+        return {"instruction": float(instructions), shared: 1.0}
+    # the compiler moves whole bytes, and shifts single ones by steps
+    return {"step": float((0, 1, 2, 3, 4, 5, 4, 2)[shift % 8]), f"plain.{shared}.{shift // 8}": 1.0}
 
 
 def prior(parameter: str) -> float:
@@ -173,18 +179,18 @@ def prior(parameter: str) -> float:
     widths = [int(p) for p in parts if p in ("8", "16", "32", "64")]
     octets = widths[0] // 8 if widths else 1
     match parts[0]:
-        case "instruction":
+        case "instruction" | "step":
             return 1.0
-        case "down":
-            return 1.0 + min(int(parts[3]), 8) + octets
+        case "quotient":
+            return 9.0 * octets
         case "up":
             return int(parts[2]) * (octets + 2.0)
-        case "load" | "store" | "rounding":
+        case "load" | "store" | "rounding" | "plain":
             return 2.0 * octets
-        case "mac" | "product":
-            return 4.0 + sum(widths) / 8 + (widths[0] // 8) * (widths[1] // 8) * 3
+        case "mac" | "product" | "dot":
+            return 4.0 + sum(widths) / 4 + (widths[0] // 8) * (widths[1] // 8) * 3
         case "function":
-            return 100.0 if parts[1] == "Exp" else 600.0
+            return 100.0
         case "scan" | "apply" | "tap" | "element":
             return 6.0 * octets
         case "tree":

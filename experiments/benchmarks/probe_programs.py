@@ -75,7 +75,7 @@ def probe(seed: int) -> Probe:
     scales = np.array([best]) + random.integers(-2, 3, bits.shape)
     largest = {row: float(values.max()) for row, values in seen.exponents.items()}
     rounding = list(Rounding)[b.pick(0, 2)]
-    accumulator = list(Accumulator)[b.pick(0, 1)]
+    accumulator = list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
     batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
     return Probe(b.parameters, features, batch)
 
