@@ -69,13 +69,8 @@ class CostFeatures:
                 c.scan(taps, kind, self._operand(a))
                 c.add(taps * _checks(operation), number("check"))
                 self._finish(c, row, operation, c.bits(self._operand(a), row, 0), Access(elements, False))
-            case ir.NormaliseL2(a=a):
-                elements = times * operation.out.size
-                last = a.shape[-1] if a.shape else 1
-                c.frame(kind, times, elements, 2.0 * elements / last, last)
-                c.scan(2.0 * elements, kind, self._operand(a))
-                wide = np.full(len(c), 32, dtype=np.int64)
-                self._finish(c, row, operation, wide, Access(elements, False))
+            case ir.NormaliseL2():
+                self._normalise(c, row, operation, times)
             case _:
                 self._elementwise(c, row, operation, times)
 
@@ -83,6 +78,21 @@ class CostFeatures:
         """The last division of an element, to the width of the result, and its storing."""
         c.down(access.times, width, c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
         c.store(self._columns[operation.out.variable], access)
+
+    def _normalise(self, c: Collector, row: int, operation: ir.NormaliseL2, times: float) -> None:
+        a, operand = operation.a, self._operand(operation.a)
+        length = a.shape[-1] if a.shape else 1
+        elements = times * operation.out.size
+        magnitude = 1 << np.maximum(c.bits(operand, row, 0) - 1 - c.column(row, Column.SHIFT_A), 0)
+        quotient = magnitude << np.clip(c.column(row, Column.SHIFT_B), 0, 31)
+        wide = np.where((length * magnitude**2 < 1 << 32) & (quotient < 1 << 31), 0, 1)
+        c.frame("NormaliseL2", times, elements, 0.0, length)
+        for what, count in enumerate((elements / length, elements, elements)):
+            c.add(count, number("norm", what, wide))
+        c.load(operand, Access(2.0 * elements, False))
+        c.shifted(2.0 * elements, operand, c.column(row, Column.SHIFT_A), c.bits(operand, row, 0))
+        width = np.where(c.column(row, Column.SHIFT_B) < 15, 16, 32)
+        self._finish(c, row, operation, width, Access(elements, False))
 
     def _elementwise(self, c: Collector, row: int, operation: ir.Operation, times: float) -> None:
         kind = type(operation).__name__

@@ -61,7 +61,8 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "up": (_BITS, _SHIFTS),
         "function": (FUNCTIONS, _BITS, ("one", "two")),  # by the width of its tables, of which there are one or two
         "fraction": (_BITS, _SHIFTS),  # the quotient of a sigmoid or a tanh, by the bits that it has
-        "scan": (_KINDS, _BITS),  # an element that ArgMax, MaxPool or NormaliseL2 looks at
+        "scan": (_KINDS, _BITS),  # an element that ArgMax or MaxPool looks at
+        "norm": (("root", "square", "quotient"), ("32", "64")),  # NormaliseL2, by the width that it computes in
         "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
     }
 )

@@ -29,9 +29,12 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators import costs
 from kilotune.evaluators.avr.firmware import avr_gcc
 from kilotune.evaluators.avr.run import AvrTarget, run_artefact
+from kilotune.evaluators.cortex import run as cortex
+from kilotune.evaluators.cortex.firmware import arm_gcc
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES
 from kilotune.evaluators.cost_model import CostTable, shipped_cost_table
+from kilotune.evaluators.devices import CORTEX
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.benchmarks.probe_programs import probe
 from kilotune.experiments.problem import build_problem, resolve_input
@@ -74,8 +77,14 @@ class _Job:
 Runner = Callable[[CSource, FloatArray], float]
 
 
+def run_cortex(source: CSource, features: FloatArray, processor: str) -> float:
+    """Mean approximate cycles on a simulated Cortex-M."""
+    target = cortex.CortexTarget(processor)
+    return float(cortex.run_artefact(of_emitted(source), quantised(source, features), target)[1].run.cycles.mean())
+
+
 def run_avr(source: CSource, features: FloatArray) -> float:
-    """Mean cycles on a simulated Mega, whose memory has room for every model, built as for an Uno."""
+    """Mean cycles on a simulated Uno."""
     _, run = run_artefact(of_emitted(source), quantised(source, features), AvrTarget("atmega328p"))
     return float(run.cycles.mean())
 
@@ -142,7 +151,7 @@ def observe(jobs: Sequence[_Job], runner: Runner) -> list[Observation]:
         try:
             return Observation(job.model, counts, runner(emit_c(job.batch, job.parameters), job.features))
         except DeviceError as error:
-            if "needs more" not in str(error):
+            if "needs more" not in str(error):  # LeNet at 32 bits is too large for an Uno
                 raise
             return None
 
@@ -181,6 +190,8 @@ def prior(parameter: str) -> float:
     match parts[0]:
         case "instruction" | "step":
             return 1.0
+        case "norm":
+            return {"root": 1000.0, "square": 60.0, "quotient": 600.0}[parts[1]]
         case "quotient":
             return 9.0 * octets
         case "up":
@@ -245,7 +256,11 @@ def main(arguments: list[str]) -> None:
     """See the module's text."""
     fits = "--fit" in arguments
     target = next((a for a in arguments if not a.startswith("-")), "avr")
-    runner, compiler = {"avr": (run_avr, avr_gcc())}[target]
+    runners: dict[str, Runner] = {
+        "avr": run_avr,
+        **{name: functools.partial(run_cortex, processor=name) for name in CORTEX},
+    }
+    runner, compiler = runners[target], avr_gcc() if target == "avr" else arm_gcc()
     start = time.process_time()
     test = _observations(runner, TEST_SEED, 8, 40)
     if not fits:
@@ -263,7 +278,7 @@ def main(arguments: list[str]) -> None:
     for model, found in unseen:
         print(f"{model:<20}{np.median(np.abs(found)):>9.1%}{np.abs(found).max():>9.1%}")
     made = {
-        "how": "python -m kilotune.experiments.benchmarks.cost_model avr --fit",
+        "how": f"python -m kilotune.experiments.benchmarks.cost_model {target} --fit",
         "date": datetime.date.today().isoformat(),
         "compiler": compiler_version(compiler),
         "level": "-Os",

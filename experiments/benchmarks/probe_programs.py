@@ -80,7 +80,7 @@ def probe(seed: int) -> Probe:
     return Probe(b.parameters, features, batch)
 
 
-_UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy, ir.NormaliseL2)
+_UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
 _BINARY = (ir.Add, ir.Subtract, ir.Multiply)
 
 
@@ -119,6 +119,10 @@ def _operation(b: _Builder, last: ir.View) -> ir.View:
         out = b.variable((1, columns))
         flat = ir.View(last.variable, (1, size), (1, 1))
         b.body.append(ir.MatMul(out, _HERE, flat, b.parameter((size, columns))))
+        return out
+    if b.pick(0, len(_UNARY)) == 0:  # along the last axis, so one row
+        out = b.variable((1, size))
+        b.body.append(ir.NormaliseL2(out, _HERE, ir.View(last.variable, (1, size), (1, 1))))
         return out
     out = b.variable(last.shape)
     b.body.append(_UNARY[b.pick(0, len(_UNARY) - 1)](out, _HERE, last))
