@@ -16,7 +16,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.cost_features import FEATURES, NUMBERS, CostFeatures
+from kilotune.evaluators.cost_counts import CostFeatures
+from kilotune.evaluators.cost_features import FEATURES, NUMBERS
 
 SCHEMA = 1
 

@@ -50,8 +50,8 @@ class Artefact:
         return self.results * self.result_type.itemsize
 
 
-def of_fixed_point(source: CSource) -> Artefact:
-    """The artefact of an emitted fixed-point program."""
+def of_emitted(source: CSource) -> Artefact:
+    """The artefact of an emitted program, of fixed-point or of float numbers."""
     face = source.interface
     return Artefact(
         source.name,
@@ -60,12 +60,17 @@ def of_fixed_point(source: CSource) -> Artefact:
         source.function,
         face.kind,
         face.features,
-        np.dtype(f"<i{(face.input_bits or 8) // 8}"),
+        _type(face.input_type if face.input_bits else "int8_t"),
         face.results,
-        np.dtype(f"<i{face.result_bits // 8}"),
+        _type(face.result_type),
         "kt_ram",
         source.offsets,
     )
+
+
+def _type(name: str) -> np.dtype[np.generic]:
+    """NumPy's type of a C type."""
+    return np.dtype("<f4") if name == "float" else np.dtype(f"<i{int(name[3:-2]) // 8}")
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,8 @@ class Run:
 def quantised(source: CSource, features: FloatArray) -> IntArray:
     """Samples as the program takes them [samples, features]; without features for a program that has no input."""
     face = source.interface
+    if face.real:
+        raise ValueError("a float program takes its samples as they are")
     if not face.input_bits:
         return np.zeros((features.shape[0], 0), dtype=np.int64)
     return quantise(features, face.input_bits, face.input_scale)

@@ -80,3 +80,11 @@ def _steps(width: int, shift: int, result: int) -> tuple[list[str], int] | None:
     first = "asr" if top == width - 1 else "lsr"
     step = [f"{first if byte == top else 'ror'} %{_BYTES[byte]}0" for byte in range(top, whole - 1, -1)]
     return step * single, whole
+
+
+def device_instructions(bits: int, shift: int, result_bits: int, rounding: Rounding) -> int | None:
+    """How many instructions the shift of `division` takes on AVR beside its rounding; None where it is left to the compiler."""
+    if rounding is Rounding.NEAREST and bits - shift <= result_bits:
+        shift, result_bits = shift - 1, bits
+    steps = None if shift == 0 or bits == 8 else _steps(bits // 8, shift, result_bits // 8)
+    return None if steps is None else len(steps[0])

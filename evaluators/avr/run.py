@@ -14,7 +14,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.avr.firmware import build_firmware
 from kilotune.evaluators.avr.machine import Machine
 from kilotune.evaluators.divergence import DivergenceError, count_events, describe, find_divergence, first_wrong_sample
-from kilotune.evaluators.simulated import Artefact, Run, Sizes, of_fixed_point, quantised
+from kilotune.evaluators.simulated import Artefact, Run, Sizes, of_emitted, quantised
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def run_checked(
     differs, when the device computes something else.
     """
     inputs = quantised(source, features)
-    artefact = of_fixed_point(source)
+    artefact = of_emitted(source)
     sizes, run = run_artefact(artefact, inputs, target)
     sample = first_wrong_sample(expected, run.outputs)
     if sample is not None:

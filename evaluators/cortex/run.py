@@ -18,7 +18,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.compiled_library import build_library
 from kilotune.evaluators.cortex.firmware import BOARDS, CortexFirmware, build_cortex_firmware
 from kilotune.evaluators.divergence import DivergenceError, Trace, describe, find_divergence, first_wrong_sample
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes, of_fixed_point, quantised
+from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes, of_emitted, quantised
 
 SECONDS = 120
 """Of QEMU's time; what takes longer is taken for an endless loop."""
@@ -69,7 +69,7 @@ def run_checked(
 ) -> tuple[Sizes, CortexRun]:
     """As `evaluators.avr.run.run_checked`. DivergenceError names the first operation that differs."""
     inputs = quantised(source, features)
-    artefact = of_fixed_point(source)
+    artefact = of_emitted(source)
     sizes, result = run_artefact(artefact, inputs, target)
     sample = first_wrong_sample(expected, result.run.outputs)
     if sample is not None:

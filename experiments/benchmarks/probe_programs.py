@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
+from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding, get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.profile import profile
 
 _HERE = ir.Location("probe.sd", 1, 1)
 SAMPLES = 4
@@ -50,7 +51,7 @@ class _Builder:
 
 
 def probe(seed: int) -> Probe:
-    """A program of 2 to 6 operations, each reading what the one before wrote; all variables have random formats."""
+    """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit."""
     random = np.random.default_rng(seed)
     b = _Builder(random)
     last = b.variable((FEATURES, 1), ir.Role.INPUT)
@@ -65,16 +66,21 @@ def probe(seed: int) -> Probe:
         label = b.variable(())
         body, last, kind = (*body, ir.ArgMax(label, _HERE, last)), label, ir.ResultKind.CLASS
     program = ir.Program("probe", tuple(b.variables), body, last, kind)
-    bits = random.choice([8, 16], (1, len(b.variables)))
-    spread = [1, 3, 8][b.pick(0, 2)]
-    scales = bits - 4 + random.integers(-spread, spread + 1, bits.shape)
+    features = random.normal(0, 1, (SAMPLES, FEATURES))
+    seen, _ = profile(program, b.parameters, features)
+    share = random.random()
+    bits = np.where(random.random((1, len(b.variables))) < share, 8, 16)
+    # as searches choose them: as large as the values allow, or a little more or less
+    best = [get_scale(seen.magnitude(v.name), int(w)) for v, w in zip(program.variables, bits[0], strict=True)]
+    scales = np.array([best]) + random.integers(-2, 3, bits.shape)
+    largest = {row: float(values.max()) for row, values in seen.exponents.items()}
     rounding = list(Rounding)[b.pick(0, 2)]
-    accumulator = list(Accumulator)[b.pick(0, 1)]
-    batch = ShiftryLowering(program, {}, rounding, accumulator).lower(bits, scales)
-    return Probe(b.parameters, random.normal(0, 1, (SAMPLES, FEATURES)), batch)
+    accumulator = list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
+    batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
+    return Probe(b.parameters, features, batch)
 
 
-_UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy, ir.NormaliseL2)
+_UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
 _BINARY = (ir.Add, ir.Subtract, ir.Multiply)
 
 
@@ -113,6 +119,10 @@ def _operation(b: _Builder, last: ir.View) -> ir.View:
         out = b.variable((1, columns))
         flat = ir.View(last.variable, (1, size), (1, 1))
         b.body.append(ir.MatMul(out, _HERE, flat, b.parameter((size, columns))))
+        return out
+    if b.pick(0, len(_UNARY)) == 0:  # along the last axis, so one row
+        out = b.variable((1, size))
+        b.body.append(ir.NormaliseL2(out, _HERE, ir.View(last.variable, (1, size), (1, 1))))
         return out
     out = b.variable(last.shape)
     b.body.append(_UNARY[b.pick(0, len(_UNARY) - 1)](out, _HERE, last))

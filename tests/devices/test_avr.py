@@ -145,13 +145,15 @@ def test_the_first_operation_that_differs_is_named() -> None:
     hook, place = f"KT_AFTER({row});", candidate.source.offsets[line.out.variable]
     text = candidate.source.source
     assert text.count(hook) == 1
-    broken = dataclasses.replace(candidate.source, source=text.replace(hook, f"kt_ram.bytes[{place}] ^= 64; {hook}"))
+    broken = dataclasses.replace(
+        candidate.source, source=text.replace(hook, f"kt_ram.bytes[{place} + 1] ^= 32; {hook}")
+    )
     with pytest.raises(DivergenceError) as error:
         run_checked(broken, candidate.batch, candidate.parameters, candidate.features, candidate.expected)
     said = str(error.value)
     assert f"{line.location}: Multiply wrote {line.out.variable}[0] = " in said
     wrong, right = re.findall(r"= (-?\d+) where the simulator has (-?\d+)", said)[0]
-    assert int(wrong) ^ int(right) in (64, ~64 + 1)
+    assert int(wrong) ^ int(right) in (32 << 8, -(32 << 8))
     assert re.search(r"\(sample \d+, atmega328p, -Os\)\.$", said)
 
 
