@@ -115,9 +115,7 @@ class _Walk:
         gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
         forbidden = (self._random.choice(removed).key[0],) if plateau else ()
         boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
-        reach = tuple(
-            SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4)
-        )
+        reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
         question = Question(
             self._target,
             self._depth,
