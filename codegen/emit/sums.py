@@ -63,7 +63,7 @@ class _Linear:
     def grown(self, a: Value, b: Value) -> str:
         row, operators, bits = self.row, self.context.operators, self.bits
         plain = not row[Column.SHIFT_A] and not row[Column.SHIFT_B] and not row[Column.SHIFT_TERM]
-        if plain and bits == 32 and 16 < a.bits + b.bits <= 32 and max(a.bits, b.bits) == 16:
+        if plain and bits == 32 and max(a.bits, b.bits) <= 16:
             return operators.accumulate(a, b)
         value = _term(self.context, row, a, b, bits)
         return f"(uint{bits}_t)(sum + (uint{bits}_t){value.text})"
