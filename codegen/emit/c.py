@@ -22,6 +22,7 @@ from kilotune.codegen.emit.parameters import (
     float_array,
     sparse_format,
 )
+from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.emit.storage import Storage, describe_storage, index_bits
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
@@ -102,7 +103,7 @@ def emit_c(
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
     storage = describe_storage(batch)
     operators = Operators(batch.rounding)
-    integers = Integers(Functions(operators), batch.functions)
+    integers = Integers(Functions(operators), batch.functions, narrow_sums(batch, parameters))
     context = Context(storage, operators, integers, batch.rows[0], Writer(depth=1))
     functions = integers.functions
     return emit_program(

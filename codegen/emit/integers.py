@@ -24,6 +24,7 @@ class Integers:
 
     functions: Functions
     tables: Sequence[Exponential]
+    narrow: frozenset[int] = frozenset()  # rows whose sums of 32 bits fit 16 (`ranges`)
 
     def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
         """The literal at its final scale."""
@@ -40,7 +41,7 @@ class Integers:
 
     def sum(self, context: Context, row: Row, length: int) -> Sum:
         """In order, or by SeeDot's TreeSum."""
-        return integer_sum(context, row, length)
+        return integer_sum(context, row, length, row.number in self.narrow)
 
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
         """By an integer square root."""

@@ -143,7 +143,7 @@ class Operators:
     def accumulate(self, a: Value, b: Value) -> str:
         """The function (sum, wide, other) that adds a * b modulo 2**32 to a uint32_t, with its last arguments."""
         wide, other = (a, b) if a.bits >= b.bits else (b, a)
-        return f"{self.require(*accumulation(other.bits))}(sum, {wide.text}, {other.text})"
+        return f"{self.require(*accumulation(wide.bits, other.bits))}(sum, {wide.text}, {other.text})"
 
     def _modular(self, stem: str, operator: str, a: Value, b: Value, bits: int) -> Value:
         name, kind, unsigned = f"{stem}{bits}", int_type(bits), f"uint{bits}_t"

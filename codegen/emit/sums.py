@@ -6,20 +6,24 @@ from dataclasses import dataclass
 
 from kilotune.codegen.emit.context import Context, Row, Sum
 from kilotune.codegen.emit.operators import Operators, Value, cast, int_type
+from kilotune.codegen.emit.ranges import NARROW_BITS
 from kilotune.codegen.fixed.table import Column
 
 
-def integer_sum(context: Context, row: Row, length: int) -> Sum:
-    """The sum that the row asks for. A tree without halvings adds modulo 2**ACC_BITS in any order, so also in order."""
-    bits, halvings = row[Column.ACC_BITS], row[Column.HALVINGS]
+def integer_sum(context: Context, row: Row, length: int, narrow: bool = False) -> Sum:
+    """The sum that the row asks for. A tree without halvings adds modulo 2**ACC_BITS in any order, so also in order.
+
+    `narrow`: the final value is known to fit NARROW_BITS, so the sum is taken modulo 2**NARROW_BITS.
+    """
+    bits, halvings = NARROW_BITS if narrow else row[Column.ACC_BITS], row[Column.HALVINGS]
     if halvings <= 0:
         return _Linear(context, row, bits)
     return _Tree(context, row, length, bits, context.scratch(row.number, bits, (length - 1).bit_length() + 1))
 
 
-def _term(context: Context, row: Row, a: Value, b: Value) -> Value:
+def _term(context: Context, row: Row, a: Value, b: Value, bits: int) -> Value:
     """One product of a sum: scaled operands, wrapped at the accumulator's width, divided by 2**SHIFT_TERM."""
-    operators, bits = context.operators, row[Column.ACC_BITS]
+    operators = context.operators
     product = operators.multiply(
         operators.scale(a, row[Column.SHIFT_A], bits), operators.scale(b, row[Column.SHIFT_B], bits), bits
     )
@@ -59,9 +63,9 @@ class _Linear:
     def grown(self, a: Value, b: Value) -> str:
         row, operators, bits = self.row, self.context.operators, self.bits
         plain = not row[Column.SHIFT_A] and not row[Column.SHIFT_B] and not row[Column.SHIFT_TERM]
-        if plain and bits == 32 and 16 < a.bits + b.bits <= 32 and max(a.bits, b.bits) == 16:
+        if plain and bits == 32 and max(a.bits, b.bits) <= 16:
             return operators.accumulate(a, b)
-        value = _term(self.context, row, a, b)
+        value = _term(self.context, row, a, b, bits)
         return f"(uint{bits}_t)(sum + (uint{bits}_t){value.text})"
 
     def store(self, target: str, bits: int) -> None:
@@ -88,7 +92,7 @@ class _Tree:
         pass
 
     def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
-        value = _term(self.context, self.row, a, b)
+        value = _term(self.context, self.row, a, b, self.bits)
         text = f"({condition}) ? {value.text} : 0" if condition else value.text
         name = _tree_add(self.context.operators, self.bits)
         halvings = self.row[Column.HALVINGS]
