@@ -29,11 +29,11 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum, require_capacity
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_residences
+from kilotune.spaces.memory.checker import Migration, PlacementError, Residence, check_residences
 from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.orders import FEATURES, Fit, place_in_order, weighted_order
-from kilotune.spaces.memory.procedure import DoesNotFitError, Migration, block_allocation
+from kilotune.spaces.memory.procedure import DoesNotFitError, block_allocation
 
 ALLOCATOR = "allocator"
 CANONICAL, SHIFTRY = "canonical", "shiftry"
