@@ -21,7 +21,8 @@ degrees do in constraint solvers, Boussemart et al. 2004).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,10 @@ TURNS = len(STATIC_ORDERS) + len(LEARNED_ORDERS)
 
 MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
+
+LONGEST_S = 1e8
+UNLIMITED_NS = (1 << 63) - 1
+"""No clock for a search of the compiled code."""
 
 MOST_BUFFERS = (1 << 20) - 1
 """Ranks have 20 bits in placing.c."""
@@ -94,8 +99,11 @@ class Standing:
     nodes: int
 
 
-def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> Answer:
-    """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive."""
+def fits_within(
+    buffers: BufferArrays, rank: Order, capacity: int, work_limit: int, seconds: float = math.inf
+) -> Answer:
+    """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive. After `seconds` the
+    compiled one stops; the plain one only knows its work limit."""
     kernel = load_kernel()
     if kernel is None:
         from kilotune.spaces.memory.plain_search import fits_within_plain
@@ -112,6 +120,7 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: i
         *(column.ctypes.data for column in columns),
         capacity,
         work_limit,
+        int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS,
         offsets.ctypes.data,
         blame.ctypes.data,
         report.ctypes.data,
@@ -122,17 +131,22 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: i
 
 
 def minimise_peak(
-    buffers: BufferArrays, bound_bytes: int, goal_bytes: int | None = None, seed: int = 0
+    buffers: BufferArrays,
+    bound_bytes: int,
+    goal_bytes: int | None = None,
+    seed: int = 0,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+    first_work_limit: int | None = None,
 ) -> Iterator[Standing]:
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
     `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
-    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later
-    ones grow with the limit on work.
+    the bound above it. The seed says which order is tried first. A step takes as long as its limit on work
+    (`first_work_limit` at first), or until `seconds_left()` of the moment when it began have passed.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
-    parts = [_Part.of(buffers, members, offsets, seed) for members in buffers.occupied_components()]
+    parts = [_Part.of(buffers, m, offsets, seed, first_work_limit) for m in buffers.occupied_components()]
     nodes = 0
     while True:
         peak = max((part.peak for part in parts), default=0)
@@ -144,7 +158,7 @@ def minimise_peak(
         worst = max(parts, key=lambda part: part.peak)
         if not worst.searchable:
             return
-        nodes += worst.step(max(bound, goal))
+        nodes += worst.step(max(bound, goal), seconds_left())
         offsets = offsets.copy()
         offsets[worst.members] = worst.offsets
 
@@ -163,9 +177,16 @@ class _Part:
     caution: int = 1
 
     @classmethod
-    def of(cls, buffers: BufferArrays, members: npt.NDArray[np.intp], offsets: IntArray, seed: int) -> _Part:
+    def of(
+        cls,
+        buffers: BufferArrays,
+        members: npt.NDArray[np.intp],
+        offsets: IntArray,
+        seed: int,
+        first_work_limit: int | None,
+    ) -> _Part:
         part = buffers.subset(members)
-        limit = max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
+        limit = first_work_limit or max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
         return cls(
             members,
             part,
@@ -184,7 +205,7 @@ class _Part:
     def searchable(self) -> bool:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
-    def step(self, goal: int) -> int:
+    def step(self, goal: int, seconds: float) -> int:
         """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure."""
         rounds, turn = divmod(self.turn, TURNS)
         target = max(self.bound, goal)
@@ -193,7 +214,7 @@ class _Part:
         )
         if nearer:
             target = max(target, self.peak - max((self.peak - target) >> self.caution, 1))
-        answer = fits_within(self.buffers, self._rank(turn), target, int(self.work_limit))
+        answer = fits_within(self.buffers, self._rank(turn), target, int(self.work_limit), seconds)
         if not nearer:
             self.blame[turn] += answer.blame / max(int(answer.blame.sum()), 1)
         self.turn += 1
