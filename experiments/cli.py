@@ -55,7 +55,7 @@ def with_run_options(command: Any) -> Any:
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: a CSV.",
+    help="A model folder or a bundled model (`tune list models`); memory: or a CSV.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
@@ -90,6 +90,17 @@ def with_run_options(command: Any) -> Any:
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--capacity", metavar="SIZE", help="Is there a placement within SIZE, e.g. 64KiB? (memory)")
+@click.option(
+    "--bank",
+    "banks",
+    multiple=True,
+    metavar="NAME[=SIZE][:PRICE][:read-only]",
+    help="A memory bank (memory): its capacity, what a byte in it costs in bytes of peak; read-only: constants only.",
+)
+@click.option(
+    "--migration-price", metavar="P", help="Buffers may move, and a moved byte costs P bytes of peak (memory)."
+)
+@click.option("--moves", type=click.IntRange(0), metavar="N", help="How often one buffer may move [default: any].")
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
 @with_run_options
@@ -176,7 +187,7 @@ def _list_buffers(input_: str | None, study: str | None, bits: str | None, stora
     from kilotune.experiments.problem import ModelProblem
 
     if study is None:
-        listed = buffers.buffers_of_bundle(input_, int(bits or 16))
+        listed = buffers.buffers_of_bundle(input_, int(bits or buffers.DEFAULT_BITS))
     elif bits or input_:
         raise click.UsageError("--study takes the program and the widths of the study's best: no --input, no --bits.")
     else:
@@ -207,6 +218,10 @@ def _request(options: dict[str, Any]) -> Any:
         raise ValueError("--drop and --loss: expected finite numbers.")
     if space not in SPACES:
         raise ValueError(f"There is no space {space!r}; there are {', '.join(SPACES)}.")
+    if space != "memory":
+        for name, flag in (("banks", "--bank"), ("migration_price", "--migration-price"), ("moves", "--moves")):
+            if options[name] not in (None, ()):
+                raise ValueError(f"{flag} is for the space memory, not for {space}.")
     limits: dict[str, int] = {}
     if options["device"]:
         device = find_device(options["device"])
@@ -224,6 +239,9 @@ def _request(options: dict[str, Any]) -> Any:
         rounding=options["rounding"],
         accumulator=options["accumulator"],
         capacity_bytes=_capacity(space, options["capacity"], limits, parse_size),
+        banks=options["banks"],
+        migration_price=options["migration_price"],
+        most_moves=options["moves"],
     )
 
 

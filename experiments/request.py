@@ -30,6 +30,9 @@ class TuneRequest:
     rounding: str | None = None
     accumulator: str = "double"
     capacity_bytes: int | None = None
+    banks: tuple[str, ...] = ()
+    migration_price: str | None = None
+    most_moves: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads."""
@@ -39,7 +42,8 @@ class TuneRequest:
     def from_json(cls, stored: Mapping[str, Any]) -> TuneRequest:
         """The request of a stored study; unknown keys of other versions are left out."""
         names = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in stored.items() if name in names})
+        known = {name: value for name, value in stored.items() if name in names}
+        return cls(**{**known, "banks": tuple(known.get("banks", ()))})
 
 
 def parse_size(text: str) -> int:

@@ -21,6 +21,7 @@ SHOWN = (
     ("demoted", "8-bit variables"),
     ("peak_bytes", "peak bytes"),
     ("gap_percent", "% above the largest live sum"),
+    ("cost", "cost in bytes of peak"),
     ("bytes_migrated", "bytes migrated"),
 )
 
@@ -45,7 +46,8 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
             continue
         table.add_column(title, justify="right")
         columns.append({**metrics, **_test_accuracy(test)})
-    for metric, label in SHOWN:
+    banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
+    for metric, label in (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)):
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)

@@ -79,7 +79,9 @@ def require_banks(instance: Instance, memory: MemoryMap) -> None:
 
 def require_total(instance: Instance, memory: MemoryMap) -> None:
     """ValueError, naming the program point and the buffers, when what is live there exceeds the banks that may hold it."""
-    bounded = [b for b in instance.buffers if all(memory.banks[k].capacity_bytes is not None for k in memory.allowed(b))]
+    bounded = [
+        b for b in instance.buffers if all(memory.banks[k].capacity_bytes is not None for k in memory.allowed(b))
+    ]
     holding = sorted({k for b in bounded for k in memory.allowed(b)})
     together = sum(memory.banks[k].capacity_bytes or 0 for k in holding)
     # Over several banks the sizes rounded to an alignment prove nothing.

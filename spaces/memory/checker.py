@@ -12,6 +12,7 @@ sources that are still to be read; two buffers that change places have none.
 from __future__ import annotations
 
 import heapq
+import itertools
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -165,7 +166,7 @@ def migrations_in_order(instance: Instance, residences: Sequence[Residence]) -> 
     at_point: dict[int, list[Migration]] = defaultdict(list)
     for name, own in by_buffer.items():
         own.sort(key=lambda r: r.lower)
-        for before, after in zip(own, own[1:], strict=False):
+        for before, after in itertools.pairwise(own):
             if size[name] and before.offset != after.offset:
                 move = Migration(after.lower, name, before.offset, after.offset, size[name], after.bank)
                 at_point[after.lower].append(move)
@@ -185,9 +186,7 @@ def migrations_in_order(instance: Instance, residences: Sequence[Residence]) -> 
 def _writes_over(move: Migration, other: Migration) -> bool:
     """Whether the move's target covers bytes that the other has not moved yet."""
     return (
-        move.bank == other.bank
-        and move.target < other.source + other.size
-        and other.source < move.target + move.size
+        move.bank == other.bank and move.target < other.source + other.size and other.source < move.target + move.size
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil, lcm
+from typing import Any
 
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.banks import MemoryMap
@@ -19,7 +20,9 @@ SOLVER_EFFORT = 2.0
 
 def least_cost_without_addresses(instance: Instance, memory: MemoryMap) -> Fraction:
     """No placement costs less, with moves or without: moving is free here."""
-    prices = sum((min(memory.banks[k].price for k in memory.allowed(b)) * b.size for b in instance.buffers), Fraction(0))
+    prices = sum(
+        (min(memory.banks[k].price for k in memory.allowed(b)) * b.size for b in instance.buffers), Fraction(0)
+    )
     if len(memory.banks) == 1:
         live = largest_live_sum(instance).peak_bytes if memory.banks[0].peak_counts else 0
         return prices + live
@@ -38,7 +41,7 @@ def _modelled(instance: Instance, memory: MemoryMap) -> Fraction:
     for choice in inside:
         model.add_exactly_one(choice.values())
     scale = lcm(*(bank.price.denominator for bank in memory.banks))
-    cost: list[object] = []
+    cost: list[Any] = []
     for k, bank in enumerate(memory.banks):
         there = [(i, choice[k], instance.buffers[i].size) for i, choice in enumerate(inside) if k in choice]
         total = sum(size for _, _, size in there)
@@ -48,7 +51,7 @@ def _modelled(instance: Instance, memory: MemoryMap) -> Fraction:
         if bank.read_only:
             model.add(sum(size * var for _, var, size in there) <= peak)
         else:
-            live: list[list[object]] = [[] for _ in range(count)]
+            live: list[list[Any]] = [[] for _ in range(count)]
             for i, var, size in there:
                 for section in range(begins[i], ends[i]):
                     live[section].append(size * var)
@@ -61,5 +64,7 @@ def _modelled(instance: Instance, memory: MemoryMap) -> Fraction:
     solver.parameters.max_deterministic_time = SOLVER_EFFORT
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
-        raise ValueError(f"The banks cannot hold {instance.name}: for no choice of banks are all live sums within them.")
+        raise ValueError(
+            f"The banks cannot hold {instance.name}: for no choice of banks are all live sums within them."
+        )
     return max(Fraction(ceil(solver.best_objective_bound - 1e-6), scale), Fraction(0))

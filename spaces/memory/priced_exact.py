@@ -35,7 +35,9 @@ class _Search:
         self.buffers = self.instance.buffers
         self.arrays = BufferArrays.of(self.instance)
         self.allowed = [self.memory.allowed(b) for b in self.buffers]
-        self.order = sorted(range(len(self.buffers)), key=lambda i: (len(self.allowed[i]) > 1, -self.buffers[i].size, i))
+        self.order = sorted(
+            range(len(self.buffers)), key=lambda i: (len(self.allowed[i]) > 1, -self.buffers[i].size, i)
+        )
         self.cost: Fraction | None = None
         self.residences: tuple[Residence, ...] = ()
         self.known: tuple[Residence, ...] = ()
@@ -84,7 +86,9 @@ class _Search:
         members: dict[int, list[int]] = {k: [] for k in range(len(self.memory.banks))}
         for i, k in zip(self.order, homes, strict=True):
             members[k].append(i)
-        rent = sum((self.memory.banks[k].price * self.buffers[i].size for k, own in members.items() for i in own), Fraction(0))
+        rent = sum(
+            (self.memory.banks[k].price * self.buffers[i].size for k, own in members.items() for i in own), Fraction(0)
+        )
         total, found = rent, list[Residence]()
         for k, own in members.items():
             key = (k, tuple(sorted(own)))

@@ -10,14 +10,13 @@ import math
 import time
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ortools.sat.python import cp_model
 
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
-from kilotune.spaces.memory.moves_search import BankProblem, MovesSearch
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ class PricedModel:
         floor = space.least_cost
         model = _Model(space, ordered)
         if len(model.rectangles) > MOST_RECTANGLES:
-            fresh = residences if self._best is None else ()
-            return ModelAnswer((space.candidate(fresh),) if fresh else (), float(floor))
+            fresh = self._best is None and known is not None
+            return ModelAnswer((space.candidate(residences),) if fresh else (), float(floor))
         while True:
             model.hint(residences, known)
             status, found, bound = model.solve(seed, max(deadline - time.monotonic(), 0.01))
@@ -61,6 +60,8 @@ class PricedModel:
             try:
                 bill = check_bill(space.instance, space.memory, found)
             except PlacementError:
+                if model.out_of_order(found) <= ordered:
+                    raise
                 ordered |= model.out_of_order(found)
                 model = _Model(space, ordered)
                 continue
@@ -68,7 +69,7 @@ class PricedModel:
                 known, residences = bill.cost, tuple(found)
             break
         best = None if self._best is None else self._best.measurement.metrics["cost"]
-        better = residences and (best is None or known is not None and float(known) < best)
+        better = known is not None and (best is None or float(known) < best)
         return ModelAnswer((space.candidate(residences),) if better else (), float(floor))
 
     def _known(self) -> tuple[Fraction | None, tuple[Residence, ...]]:
@@ -104,7 +105,7 @@ class _Model:
         self.rectangles: list[tuple[int, int, int]] = []  # buffer, lower, upper
         for i, b in enumerate(instance.buffers):
             bounds = [b.lower, *cuts.get(i, ()), b.upper]
-            self.rectangles += [(i, *ends) for ends in zip(bounds, bounds[1:], strict=False)]
+            self.rectangles += [(i, *ends) for ends in pairwise(bounds)]
         self._cost: list[Any] = []
         if len(self.rectangles) <= MOST_RECTANGLES:
             self._build(model, ordered)
@@ -134,7 +135,9 @@ class _Model:
                     span = (first, last - first) if whole else (lower, upper - lower)
                     if not whole or lower == b.lower:  # there it does not move: one rectangle stands for all
                         times[k].append(model.new_optional_fixed_size_interval_var(*span, inside, ""))
-                        addresses[k].append(model.new_optional_fixed_size_interval_var(self._offsets[r], b.size, inside, ""))
+                        addresses[k].append(
+                            model.new_optional_fixed_size_interval_var(self._offsets[r], b.size, inside, "")
+                        )
         for k, bank in enumerate(memory.banks):
             model.add_no_overlap_2d(times[k], addresses[k])
             if bank.peak_counts:
@@ -188,7 +191,7 @@ class _Model:
     def hint(self, residences: Sequence[Residence], known: Fraction | None) -> None:
         """A placement to start from."""
         model, instance, memory = self._model, self._space.instance, self._space.memory
-        model.clear_hints()
+        model.clear_hints()  # type: ignore[no-untyped-call]
         if not residences:
             return
         at = {(r.id, r.lower): r for r in residences}

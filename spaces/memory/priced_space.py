@@ -9,6 +9,7 @@ goes through the checker.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from kilotune.search.space import (
     Procedure,
     Trial,
 )
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import IntArray
 from kilotune.spaces.memory.banks import MemoryMap, require_banks, require_total
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill, migrations_in_order
@@ -197,7 +198,7 @@ class PricedSpace:
         found = []
         for i, b in enumerate(self.instance.buffers):
             bounds = [b.lower, *points.get(i, ()), b.upper]
-            for lower, upper in zip(bounds, bounds[1:], strict=False):
+            for lower, upper in itertools.pairwise(bounds):
                 offset = next(offsets, None)
                 if offset is None:
                     raise PlacementError(f"{b.id} has no single address at program point {lower}.")
@@ -228,7 +229,9 @@ class PricedState:
         plan = self.space.decisions_of_plan
         if self.chosen[0] == SHIFTRY or len(self.chosen) == len(plan) + 2:
             return None
-        return plan[len(self.chosen) - 1] if len(self.chosen) <= len(plan) else Decision(OFFSETS, Suggestions((SEARCHED,)))
+        return (
+            plan[len(self.chosen) - 1] if len(self.chosen) <= len(plan) else Decision(OFFSETS, Suggestions((SEARCHED,)))
+        )
 
     @property
     def assignment(self) -> Assignment:

@@ -63,10 +63,11 @@ def allocation_in_banks(instance: Instance, memory: MemoryMap) -> BlockAllocatio
             if not memory.banks[k].read_only:
                 live[k] = [block for block in live[k] if buffers[block[2]].upper > buffer.lower]  # FreeDead
         blocks = {k: _first_free(live[k], i, buffer, block_size(buffer.size, unit)) for k in allowed}
-        k = next((k for k in allowed if memory.banks[k].holds(blocks[k][1])), None)
-        if k is not None:
+        roomy = [k for k in allowed if memory.banks[k].holds(blocks[k][1])]
+        if roomy:
+            k = home[i] = roomy[0]
             insort(live[k], blocks[k])
-            since[i], home[i] = (blocks[k][0], buffer.lower), k
+            since[i] = blocks[k][0], buffer.lower
             continue
         usage = 0
         for k in allowed if memory.migration_price is not None else ():

@@ -9,6 +9,7 @@ then a point is stretched into deaths, one instant a move, births, and every pla
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,7 +88,7 @@ def cut_up(
     for i in members:
         b = buffers[i]
         bounds = [b.lower, *cut_points.get(i, ()), b.upper]
-        for lower, upper in zip(bounds, bounds[1:], strict=False):
+        for lower, upper in itertools.pairwise(bounds):
             rows.append((i, lower, upper))
             if bank.read_only:
                 begin, end = first * stretch, last * stretch

@@ -34,7 +34,9 @@ def _moved(instance: Instance, kept: list[tuple[int, int]], capacity: int) -> It
     """All that some sequence of memmoves, each buffer at most once, makes of the bytes that are kept."""
     choices = [_addresses(instance.buffers[i], capacity) for i, _ in kept]
     for targets in itertools.product(*choices):
-        moves = [(i, at, to) for (i, at), to in zip(kept, targets, strict=True) if at != to and instance.buffers[i].size]
+        moves = [
+            (i, at, to) for (i, at), to in zip(kept, targets, strict=True) if at != to and instance.buffers[i].size
+        ]
         if any(_survives(instance, kept, order) for order in itertools.permutations(moves)):
             after = {i: to for (i, _), to in zip(kept, targets, strict=True)}
             yield after, sum(instance.buffers[i].size for i, _, _ in moves)
