@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
-from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.ejecting import Ejection
+from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection, load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
 
 FIRST_WORK_LIMIT = 1_000_000
@@ -54,13 +55,15 @@ LEARNED_ORDERS = (("W", 0.2), ("T", 1.0), ("W", 100.0))
 
 TURNS = len(STATIC_ORDERS) + len(LEARNED_ORDERS)
 
+LARGE = 500
+"""Buffers of a component from which on local search comes between the questions: few of these are answered."""
+
+EJECTIONS_PER_QUESTION = 12
+
 MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
 
 LONGEST_S = 1e8
-UNLIMITED_NS = (1 << 63) - 1
-"""No clock for a search of the compiled code."""
-
 MOST_BUFFERS = (1 << 20) - 1
 """Ranks have 20 bits in placing.c."""
 
@@ -173,8 +176,11 @@ class _Part:
     bound: int
     blame: npt.NDArray[np.float64]  # by turn and section: the share of failures there, summed over questions
     work_limit: float
+    seed: int
     turn: int = 0
     caution: int = 1
+    ejections: int = 0
+    ejection: Ejection | None = None
 
     @classmethod
     def of(
@@ -194,6 +200,7 @@ class _Part:
             int(part.section_bytes.max()),
             np.zeros((TURNS, len(part.section_bytes))),
             limit,
+            seed,
             turn=seed % TURNS,
         )
 
@@ -206,7 +213,15 @@ class _Part:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
     def step(self, goal: int, seconds: float) -> int:
-        """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure."""
+        """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure.
+        In a large component, most steps are local search instead."""
+        if len(self.buffers) >= LARGE and load_ejection() is not None:
+            self.ejections += 1
+            if self.ejections % (EJECTIONS_PER_QUESTION + 1):
+                self.ejection = self.ejection or Ejection(self.buffers, self.seed)
+                lowered = self.ejection.improve(self.offsets, max(self.bound, goal), seconds)
+                self.offsets = self.offsets if lowered is None else lowered
+                return 0
         rounds, turn = divmod(self.turn, TURNS)
         target = max(self.bound, goal)
         nearer = (
