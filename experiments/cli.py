@@ -211,7 +211,7 @@ def doctor_command() -> None:
 def _request(options: dict[str, Any]) -> Any:
     from kilotune.evaluators.devices import find_device
     from kilotune.experiments.problem import SPACES, resolve_input
-    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit, parse_size
+    from kilotune.experiments.request import BEST_STRATEGIES, PRICED_STRATEGY, TuneRequest, parse_limit, parse_size
 
     space = options["space"]
     if not math.isfinite(options["drop"]) or not math.isfinite(options["loss"]):
@@ -227,10 +227,11 @@ def _request(options: dict[str, Any]) -> Any:
         device = find_device(options["device"])
         limits = {"flash": device.flash_bytes, "ram": device.ram_bytes}
     limits.update(parse_limit(text) for text in options["limits"])
+    priced = bool(options["banks"]) or options["migration_price"] is not None
     return TuneRequest(
         space=space,
         input=str(resolve_input(options["input_"], space)),
-        strategy=options["strategy"] or BEST_STRATEGIES[space],
+        strategy=options["strategy"] or (PRICED_STRATEGY if priced else BEST_STRATEGIES[space]),
         seed=options["seed"],
         flash_limit_bytes=limits.get("flash"),
         ram_limit_bytes=limits.get("ram"),

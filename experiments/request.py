@@ -15,6 +15,10 @@ BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "refine", "memory": "exhau
 """What runs without --strategy, by space: the one that our own comparisons favour."""
 
 
+PRICED_STRATEGY = "cp"
+"""The same for `memory` with banks or moves."""
+
+
 @dataclass(frozen=True)
 class TuneRequest:
     """One search. Paths are absolute; limits are in bytes."""

@@ -22,7 +22,7 @@ from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.questions import Found, best_within
 from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up
 
-QUESTIONS = 400
+QUESTIONS = 60
 """To the exact search, for one relaxation; an unanswered one prunes nothing."""
 
 MOST_ORDERS = 5040
@@ -58,8 +58,14 @@ class BankProblem:
 class MovesSearch:
     """One bank's search. `known`: a placement to begin with. Costs are without the price of the bank itself."""
 
-    def __init__(self, problem: BankProblem, known: Sequence[Residence] = ()) -> None:
+    def __init__(
+        self,
+        problem: BankProblem,
+        known: Sequence[Residence] = (),
+        seconds_left: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         self.problem = problem
+        self._seconds_left = seconds_left
         self.capacity = problem.bank.capacity_bytes
         self.cost: Fraction | None = None
         self.residences: tuple[Residence, ...] = ()
@@ -88,7 +94,7 @@ class MovesSearch:
             free = self._affordable(paid, forbidden, floor)
             allowed = paid | free
             rectangles = cut_up(problem.instance, problem.members, problem.bank, allowed)
-            found = best_within(rectangles.arrays, self.capacity, QUESTIONS)
+            found = self._best(rectangles)
             if found.refuted(self.capacity):
                 continue
             base = problem.price(paid)
@@ -121,7 +127,10 @@ class MovesSearch:
 
     def _ask(self, cuts: Cuts) -> Found:
         rectangles = cut_up(self.problem.instance, self.problem.members, self.problem.bank, cuts)
-        return best_within(rectangles.arrays, self.capacity, QUESTIONS)
+        return self._best(rectangles)
+
+    def _best(self, rectangles: Rectangles) -> Found:
+        return best_within(rectangles.arrays, self.capacity, QUESTIONS, seconds_left=self._seconds_left)
 
     def _affordable(self, paid: Cuts, forbidden: Cuts, floor: Fraction) -> Cuts:
         """Cuts that are neither paid nor forbidden and could be part of something better than the best so far."""
@@ -198,7 +207,7 @@ class MovesSearch:
         for orders in itertools.product(*(itertools.permutations(group) for group in at_point.values())):
             places = {cut: place for order in orders for place, cut in enumerate(order)}
             rectangles = cut_up(self.problem.instance, self.problem.members, self.problem.bank, cuts, places)
-            found = best_within(rectangles.arrays, self.capacity, QUESTIONS)
+            found = self._best(rectangles)
             if found.refuted(self.capacity):
                 continue
             self._try(cuts, found, rectangles)

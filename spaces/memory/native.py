@@ -8,7 +8,6 @@ from pathlib import Path
 
 from kilotune.evaluators.compiled_library import load_library
 
-
 UNLIMITED_NS = (1 << 63) - 1
 """No clock for a search."""
 

@@ -7,7 +7,7 @@ ones. Searches of a bank are kept by its buffers: neighbouring choices share mos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,8 @@ UNREACHED = Fraction(1 << 60)
 
 
 class _Search:
-    def __init__(self, space: PricedSpace) -> None:
+    def __init__(self, space: PricedSpace, seconds_left: Callable[[], float]) -> None:
+        self.seconds_left = seconds_left
         self.space = space
         self.instance, self.memory = space.instance, space.memory
         self.buffers = self.instance.buffers
@@ -102,7 +103,7 @@ class _Search:
                 tuple(cut for cut in self.space.cuts if cut[0] in set(own) and not self.memory.banks[k].read_only),
             )
             if key not in self.banks:
-                for standing in MovesSearch(problem, known if same else ()).steps():
+                for standing in MovesSearch(problem, known if same else (), self.seconds_left).steps():
                     self.banks[key] = standing
                     if len(self.memory.banks) == 1 and standing.cost is not None:
                         self.take(rent + standing.cost, standing.residences)
@@ -120,9 +121,9 @@ class _Search:
             self.cost, self.residences = cost, tuple(residences)
 
 
-def least_cost(space: PricedSpace) -> Iterator[ExactStep]:
+def least_cost(space: PricedSpace, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
     """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
-    search = _Search(space)
+    search = _Search(space, seconds_left)
     try:
         search.known = allocation_in_banks(space.instance, space.memory).residences
         bill = check_bill(space.instance, space.memory, search.known)
@@ -139,6 +140,8 @@ def least_cost(space: PricedSpace) -> Iterator[ExactStep]:
         return ExactStep(candidate, float(bound), complete)
 
     floor = space.least_cost
+    if search.cost is not None:
+        yield step(floor, False)
     single = len(space.memory.banks) == 1
     for homes in search.choices():
         if homes is None:

@@ -164,7 +164,7 @@ class PricedSpace:
         """Branch and bound over banks and cuts; see `spaces.memory.priced_exact`."""
         from kilotune.spaces.memory.priced_exact import least_cost
 
-        yield from least_cost(self)
+        yield from least_cost(self, seconds_left)
 
     def _measure(self, assignment: Assignment) -> Measurement:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
@@ -25,13 +27,20 @@ class Found:
         return capacity is not None and self.bound_bytes > capacity
 
 
-def best_within(arrays: BufferArrays, capacity: int | None, questions: int, work_limit: int | None = None) -> Found:
-    """The best placement after at most so many questions; it may stop before the least peak is proved."""
+def best_within(
+    arrays: BufferArrays,
+    capacity: int | None,
+    questions: int,
+    work_limit: int | None = None,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+) -> Found:
+    """The best placement after at most so many questions, or when no seconds are left; it may stop before the least peak is
+    proved."""
     live = int(arrays.section_bytes.max(initial=0))
-    standings = minimise_peak(arrays, live, capacity, first_work_limit=work_limit)
+    standings = minimise_peak(arrays, live, capacity, seconds_left=seconds_left, first_work_limit=work_limit)
     standing = next(standings)
     for _ in range(questions):
-        if standing.done:
+        if standing.done or seconds_left() <= 0.0:
             break
         following = next(standings, None)
         if following is None:

@@ -161,7 +161,11 @@ MISTAKES = {
     "banks column without banks": (CSV, (), ("buffer 'w'", "expected --bank")),
     "constant of neither": (CSV.replace(",1\n", ",maybe\n"), BANKS, ("in.csv:3:6:", "constant of 0 or 1", "'maybe'")),
     "another space": (CSV, ("--space", "shiftry", "--bank", "a"), ("--bank is for the space memory",)),
-    "too little even with moves": (CSV[:34] + "\nx,0,4,4,,0\ny,0,4,4,,0\n", ("--capacity", "7", "--migration-price", "1"), ("7 bytes in ram", "program point 0")),
+    "too little even with moves": (
+        "id,lower,upper,size\nx,0,4,4\ny,0,4,4\n",
+        ("--capacity", "7", "--migration-price", "1"),
+        ("7 bytes in ram", "program point 0"),
+    ),
 }  # fmt: skip
 
 

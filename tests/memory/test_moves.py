@@ -75,7 +75,10 @@ def test_a_move_may_overlap_itself_but_nothing_that_stays() -> None:
 
 
 def test_the_bill_counts_bytes_and_moves() -> None:
-    slide = [dataclasses.replace(r, bank="ram") for r in moved(("b0", 0, 5, 0), ("b0", 5, 9, 2), ("b1", 0, 9, 8), ("b2", 5, 9, 12))]  # fmt: skip
+    slide = [
+        dataclasses.replace(r, bank="ram")
+        for r in moved(("b0", 0, 5, 0), ("b0", 5, 9, 2), ("b1", 0, 9, 8), ("b2", 5, 9, 12))
+    ]
     bill = check_bill(TWO, moving(None, Fraction(1, 2)), slide)
     assert (bill.bytes_migrated, bill.cost) == (4, 16 + 2)
     assert check_bill(TWO, moving(16, 3), slide).cost == 12
@@ -163,5 +166,5 @@ def test_explicit_placements_survive_the_store_s_encoding() -> None:
     study = Study(space, "exhaustive")
     best = study.run(InProcessExecutor(space)).best
     assert best is not None
-    again = [t for t in study.trials() if t.number == best.number][0]
+    again = next(t for t in study.trials() if t.number == best.number)
     assert space.evaluate([again.assignment]) == [best.measurement]
