@@ -75,6 +75,21 @@ def test_brute_force_agrees(instance: Instance, flash_bytes: int) -> None:
         assert result.best.measurement.metrics["cost"] == result.bound == float(expected)
 
 
+@settings(max_examples=60, deadline=None)
+@given(instances(most=5), st.integers(0, 7))
+def test_constants_that_flash_keeps_against_brute_force(instance: Instance, flash_bytes: int) -> None:
+    constants = tuple(dataclasses.replace(b, constant=True) for b in instance.buffers)
+    memory = MemoryMap((Bank("ram"), Bank("flash", flash_bytes, Fraction(1, 4), True)))
+    expected = least_cost(Instance("constants", constants), memory)
+    assert expected is not None
+    assert least_cost_without_addresses(Instance("constants", constants), memory) <= expected
+    for strategy in ("exhaustive", "cp"):
+        space = PricedSpace(Instance("constants", constants), memory)
+        result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=20))
+        assert result.proved
+        assert result.bound == float(expected)
+
+
 @settings(max_examples=100, deadline=None)
 @given(instances(aligned=False))
 def test_one_bank_is_the_paper_s_memory(instance: Instance) -> None:
@@ -127,6 +142,15 @@ def test_constants_in_flash_do_not_share_bytes_over_time() -> None:
     both = [Residence("a", 0, 1, 0, "flash"), Residence("b", 1, 2, 0, "flash")]
     with pytest.raises(PlacementError, match="share bytes 0 to 3"):
         check_bill(apart, MEMORY, both)
+
+
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
+@pytest.mark.parametrize(("flash_bytes", "cost"), [(8, 2.0), (7, 4.0)])
+def test_flash_must_hold_all_that_stays_there(strategy: str, flash_bytes: int, cost: float) -> None:
+    apart = Instance("apart", (Buffer("a", 0, 1, 4, constant=True), Buffer("b", 1, 2, 4, constant=True)))
+    space = PricedSpace(apart, MemoryMap((Bank("ram"), Bank("flash", flash_bytes, Fraction(1, 4), True))))
+    result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=20))
+    assert (result.feasible, result.proved, result.bound) == (True, True, cost)
 
 
 def test_a_buffer_keeps_its_bank() -> None:
