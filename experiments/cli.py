@@ -89,7 +89,7 @@ class TuneGroup(click.Group):
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: a CSV; reverse-split: JSON, or a filter.",
+    help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
@@ -217,7 +217,7 @@ def _list_buffers(input_: str | None, study: str | None, bits: str | None, stora
     from kilotune.experiments.model_problem import ModelProblem
 
     if study is None:
-        listed = buffers.buffers_of_bundle(input_, int(bits or 16))
+        listed = buffers.buffers_of_bundle(input_, int(bits or buffers.DEFAULT_BITS))
     elif bits or input_:
         raise click.UsageError("--study takes the program and the widths of the study's best: no --input, no --bits.")
     else:
@@ -270,7 +270,7 @@ def _request(options: dict[str, Any]) -> TuneRequest:
     return TuneRequest(
         space=space,
         input=str(door.resolve_input(options["input_"])),
-        strategy=options["strategy"] or offer.best_strategy,
+        strategy=options["strategy"] or offer.strategy(given),
         seed=options["seed"],
         options=door.read_options(space, asked),
     )
