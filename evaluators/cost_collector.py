@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.storage import LABEL_BITS
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_features import (
@@ -53,7 +54,7 @@ class Collector:
 
     def __init__(self, batch: FixedBatch, labels: list[int]) -> None:
         self._count = len(batch)
-        self._rows = batch.rows
+        self._rows = preshifted_rows(batch)
         self._bits = batch.bits.astype(np.int64)
         self._bits[:, labels] = LABEL_BITS
         self._rounding = ROUNDINGS.index(batch.rounding.value)

@@ -115,11 +115,7 @@ def with_run_options(command: Any) -> Any:
     help="Width of sums of products; they wrap there. auto: as --accumulator says (shiftry), the bitwidth (seedot).",
 )
 @click.option(
-    "--level",
-    type=click.Choice(LEVELS),
-    default=LEVELS[0],
-    show_default=True,
-    help="-O level of the device's compiler.",
+    "--level", type=click.Choice(LEVELS), default="Os", show_default=True, help="-O of the device's compiler."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--capacity", metavar="SIZE", help="Is there a placement within SIZE, e.g. 64KiB? (memory)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -22,6 +23,7 @@ from kilotune.codegen.emit.parameters import (
     float_array,
     sparse_format,
 )
+from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.emit.storage import Storage, describe_storage, index_bits
 from kilotune.codegen.emit.tables import Functions
@@ -101,10 +103,15 @@ def emit_c(
     """
     if len(batch) != 1:
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
-    storage = describe_storage(batch)
+    rows, shifts = preshift(batch)
+    storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
     operators = Operators(batch.rounding)
-    integers = Integers(Functions(operators), batch.functions, narrow_sums(batch, parameters))
-    context = Context(storage, operators, integers, batch.rows[0], Writer(depth=1))
+    integers = Integers(
+        Functions(operators),
+        batch.functions,
+        narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
+    )
+    context = Context(storage, operators, integers, rows, Writer(depth=1))
     functions = integers.functions
     return emit_program(
         context,
@@ -236,13 +243,13 @@ def _parameter_arrays(
     for variable in program.variables:
         if variable.role is not ir.Role.PARAMETER or variable.name not in used:
             continue
-        name, bits, scale = storage.names[variable.name], storage.bits[variable.name], storage.scales[variable.name]
+        name, bits = storage.names[variable.name], storage.bits[variable.name]
         values = parameters[variable.name].reshape(variable.shape)
         values = values.transpose(storage.orders.get(variable.name, range(values.ndim)))
         real = storage.real
         note = f"/* {_comment(variable.name)}: {storage.describe(variable.name)} */\n"
         if variable.name in storage.sparse:
-            lists = sparse_format(values, bits, scale, real)
+            lists = sparse_format(values, storage.stored(variable.name), real)
             kind = f"uint{lists.place_bits}_t"
             kept = constant_array(f"{name}_values", storage.type_of(variable.name), lists.values, bits)
             columns = constant_array(f"{name}_columns", kind, lists.columns, lists.place_bits)
@@ -250,7 +257,9 @@ def _parameter_arrays(
             arrays += [ConstantArray(note + kept.definition, kept.size_bytes)]
             arrays += [ConstantArray(rule + columns.definition, columns.size_bytes)]
         else:
-            dense = float_array(name, values) if real else dense_array(name, values, bits, scale)
+            dense = (
+                float_array(name, values) if real else dense_array(name, values, bits, storage.stored(variable.name))
+            )
             arrays.append(ConstantArray(note + dense.definition, dense.size_bytes))
     return arrays
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.operators import int_type
-from kilotune.codegen.fixed.arithmetic import FloatArray, quantise
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 
 FLASH_MACROS = """\
 /* Where constants live and how they are read: AVR needs special instructions for its flash. */
@@ -52,6 +52,10 @@ FLASH_MACROS = """\
 #endif
 #endif
 """
+
+
+Stored = Callable[[FloatArray], IntArray]
+"""How values become the integers that are stored."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +111,14 @@ def float_array(name: str, values: FloatArray) -> ConstantArray:
     return constant_array(name, "float", values.reshape(-1).tolist(), 32)
 
 
-def dense_array(name: str, values: FloatArray, bits: int, scale: int) -> ConstantArray:
-    """All elements in row-major order, quantised."""
-    return constant_array(name, int_type(bits), quantise(values, bits, scale).reshape(-1).tolist(), bits)
+def dense_array(name: str, values: FloatArray, bits: int, stored: Stored) -> ConstantArray:
+    """All elements in row-major order, as integers."""
+    return constant_array(name, int_type(bits), stored(values).reshape(-1).tolist(), bits)
 
 
-def sparse_format(values: FloatArray, bits: int, scale: int, real: bool = False) -> SparseFormat:
+def sparse_format(values: FloatArray, stored: Stored, real: bool = False) -> SparseFormat:
     """The two lists of a matrix. Values that quantise to zero keep their place: positions depend on no decision."""
-    quantised = values if real else quantise(values, bits, scale)
+    quantised = values if real else stored(values)
     kept: list[float] = []
     columns: list[int] = []
     for row in range(values.shape[0]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -51,13 +52,20 @@ def intervals(batch: FixedBatch, parameters: Mapping[str, FloatArray]) -> dict[s
     return _Analysis(batch, parameters).run()[0]
 
 
-def narrow_sums(batch: FixedBatch, parameters: Mapping[str, FloatArray]) -> frozenset[int]:
-    """Rows of MatMul and Conv2D whose sums of 32 bits fit NARROW_BITS for every input."""
-    return _Analysis(batch, parameters).run()[1]
+def narrow_sums(
+    batch: FixedBatch, parameters: Mapping[str, FloatArray], shifts: Mapping[str, int] = MappingProxyType({})
+) -> frozenset[int]:
+    """Rows of MatMul and Conv2D whose sums of 32 bits fit NARROW_BITS for every input.
+
+    `shifts`: by how many bits parameters are stored divided (`preshift`).
+    """
+    return _Analysis(batch, parameters, shifts).run()[1]
 
 
 class _Analysis:
-    def __init__(self, batch: FixedBatch, parameters: Mapping[str, FloatArray]) -> None:
+    def __init__(
+        self, batch: FixedBatch, parameters: Mapping[str, FloatArray], shifts: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         self.batch, self.program = batch, batch.program
         self.held: dict[str, Interval] = {}
         self.whole: dict[str, IntArray] = {}
@@ -65,6 +73,7 @@ class _Analysis:
         for variable, scale in zip(self.program.variables, batch.scales[0], strict=True):
             if variable.role is ir.Role.PARAMETER:
                 values = quantise(parameters[variable.name], self.bits[variable.name], int(scale)).reshape(-1)
+                values = scale_down(values, shifts.get(variable.name, 0), batch.rounding)
                 self.whole[variable.name] = values
                 self.held[variable.name] = Interval(int(values.min()), int(values.max()))
         self.writers = Counter(operation.out.variable for operation in ir.operations(self.program.body))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
 from kilotune.codegen.emit.operators import Value, int_type
 from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, Rounding, quantise, scale_down
 from kilotune.codegen.fixed.table import FixedBatch
 
 LABEL_BITS = 16
@@ -21,6 +22,7 @@ class Storage:
     """C names, stored widths and scales by variable; `loop_names` are the C names of the loop indices.
 
     `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
+    `shifts`: by how many bits a parameter is stored divided.
     """
 
     program: ir.Program
@@ -31,6 +33,13 @@ class Storage:
     sparse: frozenset[str]
     orders: Mapping[str, tuple[int, ...]]
     real: bool = False
+    shifts: Mapping[str, int] = field(default_factory=dict)
+    rounding: Rounding = Rounding.TOWARD_ZERO
+
+    def stored(self, name: str) -> Callable[[FloatArray], IntArray]:
+        """How the values of a parameter become integers; those that are stored divided (`preshift`) are divided here."""
+        shift = self.shifts.get(name, 0)
+        return lambda values: scale_down(quantise(values, self.bits[name], self.scales[name]), shift, self.rounding)
 
     def element(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> Value:
         """The element at `view.offset` moved by (counter expression, elements a step) pairs."""
@@ -97,6 +106,7 @@ class Storage:
         if name in ir.label_variables(self.program):
             return f"{shape}, label"
         kind = "float" if self.real else f"{self.bits[name]} bits, scale {self.scales[name]}"
+        kind += f", stored divided by 2**{self.shifts[name]}" if name in self.shifts else ""
         order = self.orders.get(name)
         return f"{shape}, {kind}" + (f", stored by axes {', '.join(map(str, order))}" if order else "")
 
