@@ -52,7 +52,7 @@ def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
     assert measured["samples"] >= 30
     assert measured["fits"]
     assert abs(report["predicted"]["cycles"] / report["levels"]["-Os"]["cycles"] - 1) < 0.15
-    assert measured["latency_ms"] == pytest.approx(measured["cycles"] / 16_000, rel=1e-4)
+    assert measured["latency_ms"] == pytest.approx(measured["cycles"] / 16_000, rel=1e-3)
     assert measured["ram_bytes"] == measured["static_ram_bytes"] + measured["peak_stack_bytes"]
     assert set(report["levels"]) == {"-Os", "-O2", "-O3"}
     assert found["procedure"]["on_device"]["measured"]["cycles"] > 0
