@@ -102,7 +102,7 @@ def test_latency_is_an_objective(tmp_path: Path) -> None:
         (("--space", "shiftry", "--limit", "latency=20ms"), "need --device"),
         (("--space", "seedot", "--limit", "cycles=1000"), "need --device"),
         (("--space", "shiftry", "--objective", "latency"), "need --device"),
-        (("--space", "memory", "--device", "uno", "--objective", "latency"), "not for the space memory"),
+        (("--space", "memory", "--device", "uno", "--objective", "latency"), "for the space memory there is no choice"),
         (("--space", "shiftry", "--device", "uno", "--limit", "latency=20KiB"), "expected flash=SIZE"),
         (("--space", "shiftry", "--device", "due"), "There is no device 'due'"),
     ],
