@@ -147,7 +147,7 @@ class Graph:
 
     shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
     row-major flattening of the tensor). folded: ONNX values that a later node took over, e.g. a convolution's output
-    whose batch normalisation is folded, by the tensor that holds them now.
+    whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a tensor has in the file, batch included.
     """
 
     name: str
@@ -158,6 +158,7 @@ class Graph:
     output_shape: tuple[int, ...]
     host: tuple[HostOperator, ...] = ()
     folded: Mapping[str, str] | None = None
+    ranks: Mapping[str, int] | None = None
 
     def producer(self, tensor: str) -> Node | None:
         """The node that writes a tensor; None for the input."""

@@ -214,6 +214,7 @@ def _finish(model: Any, path: str, imported: Imported) -> Graph:
         dict(imported.shapes),
         value.shape[1:],
         tuple(imported.host),
+        ranks={name: len(v.shape) for name, v in imported.values.items() if v.tensor == name},
     )
     return fold(graph)
 

@@ -17,6 +17,9 @@ from kilotune.codegen.onnx.graph import Add, Affine, AveragePool, Clip, Concat, 
 from kilotune.codegen.onnx.importing import MAIN_DOMAINS
 from kilotune.codegen.onnx.quantise import QuantisedGraph, raw_name
 
+OLDEST_OPSET = 8
+"""Older files are stamped with this one, which broadcasts; what is copied from them means the same in it."""
+
 HOST = ("Softmax", "LogSoftmax")
 
 
@@ -33,31 +36,35 @@ def integer_model(
     rewriter = _Rewriter(model, quantised)
     for proto in model.graph.node:
         rewriter.take(proto)
-    names = list(tensors) if tensors is not None else [quantised.graph.output]
+    result = rewriter.result or model.graph.output[0].name
+    names = list(tensors) if tensors is not None else [result]
     image = next(v for v in model.graph.input if v.name == quantised.graph.input)
     shape = [d.dim_value for d in image.type.tensor_type.shape.dim][1:] if input_shape is None else list(input_shape)
+    shapes = {result: [1, *quantised.graph.output_shape]}
     graph = helper.make_graph(
         rewriter.nodes,
         "integers",
         [helper.make_tensor_value_info(image.name, TensorProto.FLOAT, [1, *shape])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name)) for name in names],
         rewriter.initialisers(),
     )
-    result = helper.make_model(graph, opset_imports=[helper.make_opsetid("", rewriter.opset)])
-    result.ir_version = max(model.ir_version, 4)
-    return result
+    integers = helper.make_model(graph, opset_imports=[helper.make_opsetid("", rewriter.opset)])
+    integers.ir_version = max(model.ir_version, 4)
+    return integers
 
 
 class _Rewriter:
     def __init__(self, model: Any, quantised: QuantisedGraph) -> None:
         self.graph: Graph = quantised.graph
         self.limit = quantised.activation_limit
-        self.opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
+        declared = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
+        self.opset = max(declared, OLDEST_OPSET)
         self.constants: dict[str, Array] = {t.name: decode(t, ".") for t in model.graph.initializer}
         self.producers = {node.output: node for node in self.graph.nodes}
         self.folded = dict(self.graph.folded or {})
         self.done: set[str] = set()
         self.nodes: list[Any] = []
+        self.result = ""
 
     def initialisers(self) -> list[Any]:
         from onnx import numpy_helper
@@ -75,6 +82,7 @@ class _Rewriter:
             self.constants[output] = FOLDED[proto.op_type](decoded, [self.constants[n] for n in proto.input])
             return
         if proto.op_type in HOST:
+            self.result = self.result or proto.input[0]
             return
         tensor = self.folded.get(output, output)
         if tensor in self.done:
@@ -83,19 +91,18 @@ class _Rewriter:
         shift = self.producers.get(tensor)
         raw = raw_name(tensor)
         if isinstance(shift, Shift) and raw in self.producers:
-            self._emit(proto, self.producers[raw], raw)
+            self._emit(proto, self.producers[raw], raw, tensor)
             self._requantise(raw, tensor, shift)
         else:
-            self._emit(proto, shift, tensor)
+            self._emit(proto, shift, tensor, tensor)
 
-    def _emit(self, proto: Any, node: Node | None, output: str) -> None:
+    def _emit(self, proto: Any, node: Node | None, output: str, tensor: str) -> None:
         inputs = [name for name in proto.input]
         if isinstance(node, Conv):
             self._weights(proto, node, inputs, output)
         elif isinstance(node, Affine):
             image = next(name for name in inputs if name not in self.constants)
-            rank = 2 if self.graph.shapes[node.output][1:] == (1, 1) else 4
-            tail = (1,) * (rank - 2)
+            tail = (1,) * (self._rank(tensor) - 2)
             product = self._broadcast("Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled")
             self._broadcast("Add", product, node.offset.astype(np.float32).reshape(-1, *tail), output)
         elif isinstance(node, Add):
@@ -104,8 +111,7 @@ class _Rewriter:
         elif isinstance(node, AveragePool):
             self._copy(proto, inputs, output + "/mean")
             counts = node.divisors.astype(np.float32)[None, None]
-            if proto.input[0] in self.graph.shapes and len(counts.shape) != 4:
-                raise AssertionError(counts.shape)
+            counts = counts[:, :, 0] if self._rank(tensor) == 3 else counts
             total = self._broadcast("Mul", output + "/mean", counts, output + "/nearly")
             total = self._broadcast("Add", total, np.asarray(0.5, np.float32), output + "/half")
             total = self._node("Floor", [total], output + "/total")
@@ -123,6 +129,9 @@ class _Rewriter:
             self._copy(proto, inputs, output)
             if isinstance(node, Pad):
                 self._set(self.nodes[-1], "value", float(node.value))
+
+    def _rank(self, tensor: str) -> int:
+        return (self.graph.ranks or {}).get(tensor, 4)
 
     def _weights(self, proto: Any, node: Conv, inputs: list[str], output: str) -> None:
         bias = self._constant(output + "/bias", node.bias.astype(np.float32))
@@ -166,12 +175,8 @@ class _Rewriter:
         self._node("Clip", [source, *bounds], output)
 
     def _broadcast(self, operator: str, name: str, constant: Array, output: str) -> str:
-        from onnx import helper
-
         operand = self._constant(output + "/constant", np.asarray(constant, np.float32))
-        old = {"broadcast": 1} if self.opset < 7 else {}
-        self.nodes.append(helper.make_node(operator, [name, operand], [output], **old))
-        return output
+        return self._node(operator, [name, operand], output)
 
     def _node(self, operator: str, inputs: Sequence[str], output: str) -> str:
         from onnx import helper
