@@ -60,6 +60,9 @@ class Edge:
         edge needs any more once reader iteration j is finished. The last element is the writer's iterations.
     elements: sent per writer iteration; 0 < elements <= writer.output_elements (a row block reads some channels only).
     buffer_elements: capacity of the reader's circular buffer, a multiple of `elements`; 0: unbounded.
+    sent: bool [writer iterations], those that the reader reads at all; None: all of them. Only these cross the links and
+        take room in the buffer: a replica of a row block is sent its rows and a halo, not the image. `needed` and
+        `released` count writer iterations all the same.
     """
 
     writer: int
@@ -68,6 +71,7 @@ class Edge:
     released: IntArray
     elements: int
     buffer_elements: int = 0
+    sent: NDArray[np.bool_] | None = None
 
     @property
     def capacity(self) -> int:
