@@ -60,8 +60,8 @@ class Reading:
 
 
 @lru_cache(maxsize=4096)
-def counts(reading: Reading) -> tuple[IntArray, IntArray]:
-    """`needed` and `released` of `codegen.cm.pipeline.Edge`; read-only arrays [reader iterations]."""
+def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """`needed`, `released` [reader iterations] and `sent` [writer iterations] of an `Edge`; read-only arrays."""
     needed = np.zeros(reading.reader.size, dtype=np.int32)
     last_use = np.full(reading.writer.size, -1, dtype=np.int32)
     for window in reading.windows:
@@ -79,9 +79,10 @@ def counts(reading: Reading) -> tuple[IntArray, IntArray]:
     needed = np.maximum.accumulate(needed).astype(np.int32)
     frontier = np.maximum.accumulate(last_use)
     released = np.searchsorted(frontier, np.arange(reading.reader.size), side="right").astype(np.int32)
-    needed.setflags(write=False)
-    released.setflags(write=False)
-    return needed, released
+    sent = last_use >= 0
+    for array in (needed, released, sent):
+        array.setflags(write=False)
+    return needed, released, sent
 
 
 def allowed(needed: IntArray, writer_iterations: int) -> IntArray:
