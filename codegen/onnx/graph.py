@@ -2,7 +2,7 @@
 
 Names of tensors are those of the ONNX file, so that every message and every comparison can point into it. Vectors are
 (channels, 1, 1) and sequences (channels, 1, length). A fully connected layer is a convolution whose kernel covers its
-whole input. Weights are float64 in a graph as imported and int64 in a quantised one.
+whole input. Weights are floats in a graph as imported and integers in a quantised one.
 """
 
 from __future__ import annotations

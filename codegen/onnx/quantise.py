@@ -69,7 +69,7 @@ def with_random_weights(graph: Graph, seed: int) -> Graph:
     def drawn(node: Node) -> Node:
         if isinstance(node, Conv):
             spread = 1 / math.sqrt(node.weight[0].size)
-            weight = generator.normal(0, spread, node.weight.shape)
+            weight = generator.standard_normal(node.weight.shape, dtype=np.float32) * np.float32(spread)
             return dataclasses.replace(node, weight=weight, bias=generator.normal(0, 0.1, node.bias.shape))
         if isinstance(node, Affine):
             scale = generator.uniform(0.5, 1.5, node.scale.shape)
@@ -144,9 +144,9 @@ class _State:
         peak = _peak(node.weight)
         scale = _fit(peak, self.weight_limit)
         while True:
-            weight = np.rint(node.weight * 2.0**-scale).astype(np.int64)
+            weight = np.rint(node.weight * 2.0**-scale).astype(np.int16)
             bias = np.rint(node.bias * 2.0 ** -(scale + exponent))
-            sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1) * self.limit + np.abs(bias)
+            sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1, dtype=np.int64) * self.limit + np.abs(bias)
             if sums.max(initial=0) < EXACT_LIMIT:
                 break
             if peak and not weight.any():
