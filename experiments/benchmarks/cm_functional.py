@@ -32,6 +32,8 @@ SIZES = MappingProxyType(
 )
 """Pixels a side at which a topology is run: what keeps it within seconds."""
 
+ORIGINAL_SIZE = 224
+
 
 def light_model(name: str, size: int) -> Any:
     """A shipped topology for images of size x size: averages over 7 x 7 become global, the first matrix shrinks."""
@@ -50,9 +52,13 @@ def light_model(name: str, size: int) -> Any:
         if node.op_type == "AveragePool" and attributes["kernel_shape"] == [7, 7]:
             node.op_type = "GlobalAveragePool"
             del node.attribute[:]
-        if node.op_type == "Reshape" and len(numpy_helper.to_array(initial[node.input[1]])) == 2:
-            initial[node.input[1]].CopyFrom(numpy_helper.from_array(np.array([1, -1]), node.input[1]))
-            flat = node.output[0]
+        if node.op_type == "Reshape":
+            target = numpy_helper.to_array(initial[node.input[1]]).copy()
+            if len(target) == 2:
+                target, flat = np.array([1, -1]), node.output[0]
+            else:  # of a channel shuffle
+                target[-2:] = target[-2:] * size // ORIGINAL_SIZE
+            initial[node.input[1]].CopyFrom(numpy_helper.from_array(target, node.input[1]))
     if flat is not None:
         first = next(node for node in model.graph.node if node.op_type == "Gemm")
         del model.graph.value_info[:]
