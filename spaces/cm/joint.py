@@ -8,6 +8,7 @@ Replicating for the cores alone can make a design slower: streams multiply, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,9 +27,11 @@ from kilotune.spaces.cm.replication import ONCE, Replication
 if TYPE_CHECKING:
     from kilotune.spaces.cm.space import CmSpace
 
-FIRST_MOVES, MOST_MOVES = 100_000, 400_000
+FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
+BUFFERS = (128, 64, 256)
+"""Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
 
 Replicas = dict[str, Replication]
 
@@ -50,29 +53,32 @@ def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
     """Candidates, each of fewer promised ticks than the one before; None in between. Ends at the space's bound."""
     search = _Joint(space, seed)
     best: Design | None = None
-    for replicas in search.levels():
-        design = search.improve(search.laid_out(replicas), FIRST_MOVES, best.ticks if best else None)
-        if best is None or design.ticks < best.ticks:
-            best = design
-            yield search.candidate(best)
-        else:
-            yield None
+    for moves in (FIRST_MOVES, LONG_MOVES):
+        for replicas in search.levels():
+            design = search.laid_out(replicas)
+            if best is not None and search.floor(design) >= best.ticks:
+                continue
+            design = search.improve(design, moves, None)
+            if best is None or design.ticks < best.ticks:
+                best = design
+                yield from search.candidates(best)
+            else:
+                yield None
     if best is None:
         return
     here, in_vain = best, 0
     while best.ticks > space.least_ticks:
-        intensify = search.rng.random() < 0.25
-        other = here if intensify else search.neighbour(here)
-        moves = min(FIRST_MOVES << min(in_vain // 16, 2), MOST_MOVES)
-        if other is None or other.lowered.compute_ticks >= best.ticks and not intensify:
-            in_vain += 1
+        again = search.rng.random() < 0.3
+        other = here if again else search.neighbour(here)
+        if other is None or search.floor(other) >= best.ticks:
+            here, in_vain = best, in_vain + 1
             yield None
             continue
-        design = search.improve(other, moves, best.ticks)
+        design = search.improve(other, LONG_MOVES if again else FIRST_MOVES << min(in_vain // 12, 2), best.ticks)
         if design.ticks < best.ticks:
             here = best = design
             in_vain = 0
-            yield search.candidate(best)
+            yield from search.candidates(best)
         else:
             in_vain += 1
             # Designs a little behind are worth a look around them too; after a while it is back to the best one.
@@ -112,11 +118,17 @@ class _Joint:
         placement = Placement(cores, (0,) * len(lowered.streams), 1 << 60)
         return Design(dict(replicas), lowered, placement)
 
+    def floor(self, design: Design) -> int:
+        """Ticks that no placement of the design beats."""
+        costs = self.space.costs
+        alone = max(math.ceil(cost.ticks(design.replicas[cost.shape.name])) for cost in costs)
+        return max(design.lowered.compute_ticks, alone, self.space.least_ticks)
+
     def improve(self, design: Design, moves: int, known: int | None) -> Design:
         """Anneal towards fewer ticks than `known`, or than it has."""
         lowered = design.lowered
         annealer = Annealer(lowered.streams, len(lowered.pipeline.stages), self.space.hardware, self.space.strict)
-        floor = max(lowered.compute_ticks, self.space.least_ticks)
+        floor = self.floor(design)
         self._runs += 1
         here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
         target = int(0.9 * here.ticks) if known is None else min(known, here.ticks) - 1
@@ -196,6 +208,7 @@ class _Joint:
             for s, shape in zip(design.lowered.streams, design.placement.shapes, strict=True)
         }
 
-    def candidate(self, design: Design) -> Assignment:
-        """As the space's decisions say it."""
-        return self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes)
+    def candidates(self, design: Design) -> Iterator[Assignment]:
+        """As the space's decisions say it, with some sizes of the buffers."""
+        for buffer in BUFFERS:
+            yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)

@@ -44,7 +44,8 @@ class Lowered:
 @dataclass(frozen=True)
 class LayerCost:
     """What a layer asks of the accelerator when it is there once. flow_ticks: elements through one of its cores, in
-    ticks of all the links of the best connected core."""
+    ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
+    take one route), in ticks of the widest link."""
 
     shape: LayerShape
     iteration_ticks: int
@@ -62,6 +63,7 @@ def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardwar
         width_in[link.target] += link.elements_per_tick
         width_out[link.source] += link.elements_per_tick
     widest_in, widest_out = (max(width[: hardware.cores]) for width in (width_in, width_out))
+    widest_link = max(link.elements_per_tick for link in hardware.links if hardware.gmem not in (link.source, link.target))
     costs = []
     for shape in shapes:
         members = [s for s, stage in enumerate(once.pipeline.stages) if stage.layer == shape.name]
@@ -69,7 +71,9 @@ def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardwar
         for s in members:
             into = sum(once.streams[n].image_elements for n in once.touching[s] if once.streams[n].reader == s)
             out = sum(once.streams[n].image_elements for n in once.touching[s] if once.streams[n].writer == s)
-            flow = max(flow, into / widest_in, out / widest_out)
+            streams = [once.streams[n] for n in once.touching[s]]
+            inner = max((k.image_elements for k in streams if k.writer == s and k.reader in members), default=0)
+            flow = max(flow, into / widest_in, out / widest_out, inner / widest_link)
         costs.append(LayerCost(shape, max(once.ticks[s] for s in members), flow))
     return tuple(costs)
 

@@ -37,7 +37,7 @@ from kilotune.spaces.cm.replication import ONCE, Network, Replication
 from kilotune.spaces.cm.state import BUFFER_OPTIONS, CmState
 
 LOWERED_KEPT = 32
-FEWEST_IMAGES, MOST_IMAGES = 6, 40
+SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
 
 
 class CmSpace:
@@ -145,7 +145,7 @@ class CmSpace:
             lowered = self.lowered(self.replicas(assignment))
             mapping = self.mapping(assignment)
             promised = self.promised_ticks(lowered, mapping)
-            timing = self.simulate(lowered, mapping)
+            timing, ticks = self.steady_timing(lowered, mapping)
         except ValueError as error:
             return Measurement(failure=str(error))
         if timing.deadlock is not None:
@@ -158,7 +158,7 @@ class CmSpace:
         ]
         return Measurement(
             {
-                "ticks_per_image": steady_ticks(timing.finish_ticks),
+                "ticks_per_image": ticks,
                 "latency_ticks": float(timing.finish_ticks[0]),
                 "cores": float(len(mapping.cores)),
                 "sram_bytes": float(sum(used)),
@@ -175,20 +175,27 @@ class CmSpace:
         return max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
 
     def simulate(
-        self, lowered: Lowered, mapping: CoreMapping, images: int | None = None, record_starts: bool = False
+        self, lowered: Lowered, mapping: CoreMapping, images: int, record_starts: bool = False
     ) -> StreamTiming:
-        """Fidelity B: as many images as are under way at once and some more, GMEM sending at the promised pace."""
-        pace = self.promised_ticks(lowered, mapping)
+        """Fidelity B, GMEM sending at the promised pace."""
+        pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
         setting = Setting(
-            lowered.pipeline, lowered.streams, lowered.ticks, mapping.routes, mapping.capacities, self.hardware.links, pace
+            lowered.pipeline, lowered.streams, lowered.ticks, mapping.routes, mapping.capacities, links, pace
         )
-        if images is None:
-            first = simulate(setting, 1)
-            if first.deadlock is not None:
-                return first
-            under_way = math.ceil(int(first.finish_ticks[0]) / pace)
-            images = min(max(FEWEST_IMAGES, 3 * under_way), MOST_IMAGES)
         return simulate(setting, images, record_starts)
+
+    def steady_timing(self, lowered: Lowered, mapping: CoreMapping) -> tuple[StreamTiming, float]:
+        """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
+        empty links, and the last ones have nobody behind them: neither counts."""
+        first = self.simulate(lowered, mapping, 1)
+        if first.deadlock is not None:
+            return first, math.inf
+        under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
+        warm = min(2 * under_way + 4, MOST_WARM_IMAGES)
+        timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2)
+        if timing.deadlock is not None:
+            return timing, math.inf
+        return timing, steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
 
     def check(self, assignment: Assignment) -> None:
         """ValueError when the accelerator could not run the candidate; see `check_mapping`."""
@@ -200,7 +207,7 @@ class CmSpace:
         replicas: Mapping[str, Replication],
         cores: Sequence[int],
         shapes: Sequence[int] | None = None,
-        buffer: str = BUFFER_OPTIONS[0],
+        buffer: int = BUFFER_OPTIONS[0],
     ) -> dict[str, Option]:
         """The assignment of a placement. shapes: of the routes, as `RouteTables.route` numbers them; None: the first."""
         lowered = self.lowered(replicas)
@@ -241,7 +248,7 @@ class CmSpace:
     def _capacities(
         self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment
     ) -> tuple[int, ...]:
-        """Packets by stream: a factor on what the stream occupies when nothing is in its way."""
+        """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
         loads = link_loads(lowered.streams, routes, self.hardware.links)
         pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
         hops = [
@@ -252,8 +259,8 @@ class CmSpace:
         capacities = []
         for stream, packets in zip(lowered.streams, occupied, strict=True):
             layer = None if stream.reader == GMEM else lowered.pipeline.stages[stream.reader].layer
-            factor = "unbounded" if layer is None else str(assignment[f"buffer {layer}"])
-            capacities.append(0 if factor == "unbounded" else math.ceil(float(factor) * packets))
+            late_ticks = 0 if layer is None else int(assignment[f"buffer {layer}"])
+            capacities.append(0 if layer is None else packets - -late_ticks * stream.packets // pace)
         return tuple(capacities)
 
     def _check_sram(self, once: Lowered) -> None:

@@ -19,8 +19,8 @@ from kilotune.spaces.cm.replication import Replication
 if TYPE_CHECKING:
     from kilotune.spaces.cm.space import CmSpace
 
-BUFFER_OPTIONS = ("2", "1", "1.5", "4", "unbounded")
-"""Room for a layer's input streams, by what they occupy when nothing is in the way."""
+BUFFER_OPTIONS = (128, 64, 32, 256, 0)
+"""By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
 
 
 class CmState:
