@@ -25,13 +25,14 @@ class Schedule:
     finish_ticks: TickArray
 
 
-def schedule(pipeline: Pipeline, ticks: Sequence[int], hops: Sequence[int] | None = None, images: int = 1) -> Schedule:
-    """ticks: of an iteration, by stage. hops: ticks from the end of a writer's iteration until its result can be read,
-    less one, by edge (None: 0, the next tick). The image is in GMEM from tick 0 on."""
+def schedule(
+    pipeline: Pipeline, ticks: Sequence[int], hops: Sequence[int] | None = None, images: int = 1, pace_ticks: int = 0
+) -> Schedule:
+    """ticks: of an iteration, by stage. hops: ticks on the way of a packet, by edge; None: 1 each, to be read in the tick
+    after its iteration, and the image at once. pace_ticks: in which GMEM sends an image; 0: it is there at once."""
     incoming: list[list[int]] = [[] for _ in pipeline.stages]
     for number, edge in enumerate(pipeline.edges):
-        if edge.writer != GMEM:
-            incoming[edge.reader].append(number)
+        incoming[edge.reader].append(number)
     starts: list[TickArray] = []
     for stage, description in enumerate(pipeline.stages):
         count = description.iterations
@@ -39,8 +40,12 @@ def schedule(pipeline: Pipeline, ticks: Sequence[int], hops: Sequence[int] | Non
         earliest = np.zeros((images, count), dtype=np.int64)
         for number in incoming[stage]:
             edge = pipeline.edges[number]
-            writer = starts[edge.writer].reshape(images, -1)
-            hop = ticks[edge.writer] + (hops[number] if hops is not None else 0)
+            if edge.writer == GMEM:
+                writer = sending_ticks(pipeline.input_iterations, images, pace_ticks).reshape(images, -1)
+                hop = 0 if hops is None else hops[number]
+            else:
+                writer = starts[edge.writer].reshape(images, -1)
+                hop = ticks[edge.writer] - 1 + (1 if hops is None else hops[number])
             last = np.maximum(edge.needed, 1) - 1
             # An iteration that needs nothing of its own image still comes after the image before: own covers that.
             ready = np.where(edge.needed > 0, writer[:, last] + hop, 0)
@@ -48,3 +53,8 @@ def schedule(pipeline: Pipeline, ticks: Sequence[int], hops: Sequence[int] | Non
         starts.append(np.maximum.accumulate(earliest.reshape(-1) - own) + own)
     ends = [starts[s].reshape(images, -1)[:, -1] + ticks[s] for s in pipeline.outputs]
     return Schedule(tuple(starts), np.max(ends, axis=0))
+
+
+def sending_ticks(pixels: int, images: int, pace_ticks: int) -> TickArray:
+    """When GMEM sends each pixel of the stream of images."""
+    return np.arange(images * pixels, dtype=np.int64) * pace_ticks // pixels

@@ -188,10 +188,7 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
 
 
 def steady_ticks(finish_ticks: TickArray) -> float:
-    """Ticks from one image to the next over the second half of the stream; of one image, its finish."""
+    """Mean ticks from one image to the next; of a single image, its finish."""
     if len(finish_ticks) < 2:
         return float(finish_ticks[-1])
-    middle = (len(finish_ticks) - 1) // 2
-    return float(finish_ticks[-1] - finish_ticks[middle]) / (len(finish_ticks) - 1 - middle)
-
-
+    return float(finish_ticks[-1] - finish_ticks[0]) / (len(finish_ticks) - 1)

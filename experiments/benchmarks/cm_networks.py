@@ -30,10 +30,10 @@ def resnet20() -> ConvNetwork:
 
 
 def resnet18() -> ConvNetwork:
-    """For 224x224: the pooling behind the first convolution is part of it; shortcuts as in ResNet-20."""
+    """For 224x224: shortcuts as in ResNet-20."""
     layers = [
         ConvLayer("conv0", 64, 112, 112, (Read(IMAGE, 7, 2, 3),)),
-        ConvLayer("pool", 64, 56, 56, (Read("conv0", 3, 2, 1),)),
+        ConvLayer("pool", 64, 56, 56, (Read("conv0", 3, 2, 1),), matrix=False),
     ]
     for group, channels in enumerate((64, 128, 256, 512)):
         size = 56 >> group
@@ -47,15 +47,15 @@ def resnet18() -> ConvNetwork:
 
 
 def vgg16() -> ConvNetwork:
-    """The 13 convolutions; pooling is a window of stride 2 in front of the next one."""
+    """The 13 convolutions, and the pooling between the groups."""
     layers: list[ConvLayer] = []
-    source, size = IMAGE, 224
+    source, size, inputs = IMAGE, 224, 64
     for group, (count, channels) in enumerate(((2, 64), (2, 128), (3, 256), (3, 512), (3, 512))):
-        for k in range(count):
-            # max pooling 2x2 and a padded 3x3 window together read 8x8 of the layer before
-            pooled = group > 0 and k == 0
-            read = Read(source, 6, 2, 2) if pooled else Read(source, 3, 1, 1)
-            layers.append(ConvLayer(f"conv{group}.{k}", channels, size, size, (read,)))
+        if group:
+            layers.append(ConvLayer(f"pool{group}", inputs, size, size, (Read(source, 2, 2),), matrix=False))
             source = layers[-1].name
-        size //= 2
+        for k in range(count):
+            layers.append(ConvLayer(f"conv{group}.{k}", channels, size, size, (Read(source, 3, 1, 1),)))
+            source = layers[-1].name
+        size, inputs = size // 2, channels
     return ConvNetwork("vgg16", (224, 224, 3), tuple(layers))

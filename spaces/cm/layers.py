@@ -27,13 +27,15 @@ class Read:
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """height, width: of the output. reads[0] feeds the crossbar, further ones are added to its result (residuals)."""
+    """height, width: of the output. reads[0] feeds the crossbar, further ones are added to its result (residuals).
+    Without a matrix (pooling) the core's DPU does it all."""
 
     name: str
     channels: int
     height: int
     width: int
     reads: tuple[Read, ...]
+    matrix: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ class _Assembly:
         source = self._parts[main.source]
         inputs = max(part.last for part in source)
         taps = main.kernel**2
-        row_blocks = split(inputs, -(-inputs // max(1, rows // taps)))
-        column_blocks = split(layer.channels, -(-layer.channels // columns))
+        row_blocks = split(inputs, -(-inputs // max(1, rows // taps)) if layer.matrix else 1)
+        column_blocks = split(layer.channels, -(-layer.channels // columns) if layer.matrix else 1)
         parts = []
         rectangles = replica_rectangles(layer.height, layer.width, self._replicas.get(layer.name, ONCE))
         for replica, rectangle in enumerate(rectangles):
@@ -117,7 +119,7 @@ class _Assembly:
                     blocks.append(len(self._stages))
                     sums = len(row_blocks) - 1 + len(layer.reads) - 1 if r == len(row_blocks) - 1 else 0
                     operations = (last - first) * (1 + sums)
-                    matrix = ((high - low) * taps, last - first)
+                    matrix = ((high - low) * taps, last - first) if layer.matrix else (0, 0)
                     stage = Stage(name, layer.name, rectangle.pixels, *matrix, operations, last - first, replica, r, c)
                     self._stages.append(stage)
                     self._read(source, blocks[-1], rectangle, main, low, high)
