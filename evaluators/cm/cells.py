@@ -27,7 +27,7 @@ class DataHazard(Exception):
         super().__init__(f"{stage}: image {image}, iteration {iteration}, cell {cell}: {problem}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        problem = str(self).split(": ", 3)[3]
+        problem = str(self).removeprefix(self.stage + ": ").split(": ", 1)[1]
         return DataHazard, (self.stage, self.image, self.iteration, self.cell, problem)
 
 
