@@ -85,7 +85,7 @@ class TuneGroup(click.Group):
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: a CSV.",
+    help="A model folder or a bundled model (`tune list models`); memory: a CSV; cm: ONNX.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option

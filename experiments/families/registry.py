@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kilotune.experiments.families.cm import CM
 from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.fixed_point import FIXED_POINT
 from kilotune.experiments.families.memory import MEMORY
 
-FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY)
+FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, CM)
 
 
 def offers() -> tuple[Offer, ...]:
