@@ -241,9 +241,7 @@ class _Assembly:
         window = window_of(node)
         assert window is not None
         inputs = self._network.graph.shapes[node.inputs[0]][0]
-        low, high = (
-            input_channels(node, block, row) if isinstance(node, Conv) and block is not None else (0, inputs)
-        )
+        low, high = input_channels(node, block, row) if isinstance(node, Conv) and block is not None else (0, inputs)
         return self._request(node.inputs[0], low, high, window, rectangle, reader), low, high - low
 
     def _operands(

@@ -206,4 +206,3 @@ def _fit(maximum: float, limit: int) -> int:
     while maximum > limit * 2.0**exponent:
         exponent += 1
     return exponent
-

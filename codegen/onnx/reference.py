@@ -89,8 +89,10 @@ def _like(bound: float, array: Array) -> Any:
     if array.dtype.kind == "f":
         return bound
     limits = np.iinfo(np.int64)
-    return np.int64(max(min(bound, float(2**62)), float(-(2**62)))) if np.isfinite(bound) else (
-        limits.min if bound < 0 else limits.max
+    return (
+        np.int64(max(min(bound, float(2**62)), float(-(2**62))))
+        if np.isfinite(bound)
+        else (limits.min if bound < 0 else limits.max)
     )
 
 

@@ -24,7 +24,10 @@ HOST = ("Softmax", "LogSoftmax")
 
 
 def integer_model(
-    model: Any, quantised: QuantisedGraph, tensors: Sequence[str] | None = None, input_shape: Sequence[int] | None = None
+    model: Any,
+    quantised: QuantisedGraph,
+    tensors: Sequence[str] | None = None,
+    input_shape: Sequence[int] | None = None,
 ) -> Any:
     """A ModelProto that computes the integers of `quantised` on images of integers in float32, one image a batch.
 
@@ -103,7 +106,9 @@ class _Rewriter:
         elif isinstance(node, Affine):
             image = next(name for name in inputs if name not in self.constants)
             tail = (1,) * (self._rank(tensor) - 2)
-            product = self._broadcast("Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled")
+            product = self._broadcast(
+                "Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled"
+            )
             self._broadcast("Add", product, node.offset.astype(np.float32).reshape(-1, *tail), output)
         elif isinstance(node, Add):
             operands = [self._shifted(name, s, f"{output}/{i}") for i, (name, s) in enumerate(zip(inputs, node.shifts))]

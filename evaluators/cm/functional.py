@@ -116,7 +116,9 @@ class _World:
         self.free_at = [0] * len(pipeline.stages)
         self.starts = [np.zeros(self.count * stage.iterations, dtype=np.int64) for stage in pipeline.stages]
         self.results = {
-            stage: np.zeros((self.count, pipeline.stages[stage].iterations, pipeline.stages[stage].output_elements), np.int64)
+            stage: np.zeros(
+                (self.count, pipeline.stages[stage].iterations, pipeline.stages[stage].output_elements), np.int64
+            )
             for stage in pipeline.outputs
         }
         self.finish = np.zeros(self.count, dtype=np.int64)
@@ -268,5 +270,7 @@ class _World:
                 offset = program.exports.index(segment.tensor) * (last - first) - first
                 r = program.rectangle
                 values = self.results[stage][image][:, segment.channels[mine] + offset].T
-                result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(-1, r.bottom - r.top, r.width)
+                result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(
+                    -1, r.bottom - r.top, r.width
+                )
         return result.reshape(graph.output_shape)

@@ -173,4 +173,3 @@ def _as_slice(positions: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     if np.array_equal(positions, np.arange(first, first + count)):
         return slice(first, first + count)
     return positions
-

@@ -55,7 +55,9 @@ def test_both_start_every_iteration_in_the_same_tick(seed: int) -> None:
         assert timing.starts is not None
         execution = run(lowered, images, machine)
         done = timing.finish_ticks[-1]  # the timing ends here; what no result waits for may still run
-        starts = tuple(np.where((b == 0) & (a >= done), a, b) for a, b in zip(execution.starts, timing.starts, strict=True))
+        starts = tuple(
+            np.where((b == 0) & (a >= done), a, b) for a, b in zip(execution.starts, timing.starts, strict=True)
+        )
         for mine, theirs in zip(execution.starts, starts, strict=True):
             np.testing.assert_array_equal(mine, theirs)
         again = replay(lowered, images, starts, machine)
