@@ -1,0 +1,60 @@
+"""What the paper does: no replication, and a placement by an SMT solver with connected partitions on linked cores.
+
+Where there is none (a residual triangle never fits a mesh), the same question with routes of two links, then three and so on:
+the paper has no answer there. Baselines go first: snake order without replicas, and with the balanced ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.search.space import Assignment, Procedure
+from kilotune.spaces.cm.baselines import balanced_replicas, snake_cores
+from kilotune.spaces.cm.embedding import Answer, Embedding, solve_with_cp_sat, solve_without_quantifiers
+from kilotune.spaces.cm.lowered import Lowered
+
+if TYPE_CHECKING:
+    from kilotune.spaces.cm.space import CmSpace
+
+SECONDS_A_QUESTION = 10.0
+STEPS_A_QUESTION = 20_000_000
+MOST_LINKS = 6
+
+
+def paper_procedure(space: CmSpace) -> Procedure:
+    """Ends with the embedding; with snake order where no solver finds one in time."""
+    yield [snake_candidate(space, balanced=True), snake_candidate(space, balanced=False)]
+    once = space.lowered({})
+    for links in range(1, 2 if space.strict else MOST_LINKS + 1):
+        cores = _solve(embedding_of(once, space, links)).cores
+        if cores is not None:
+            yield [space.candidate({}, cores)]
+            return
+    yield [snake_candidate(space, balanced=False)]
+
+
+def snake_candidate(space: CmSpace, balanced: bool) -> Assignment:
+    """Stages in their order along the rows of cores, on first routes."""
+    replicas = balanced_replicas(space) if balanced else {}
+    stages = len(space.lowered(replicas).pipeline.stages)
+    return space.candidate(replicas, snake_cores(space.hardware, stages))
+
+
+def embedding_of(lowered: Lowered, space: CmSpace, links: int) -> Embedding:
+    """Every edge between stages over at most so many links."""
+    pairs = {(s.writer, s.reader) for s in lowered.streams if GMEM not in (s.writer, s.reader)}
+    cores = space.hardware.cores
+    distance = space.tables.distance[:cores, :cores]
+    near = (distance <= links) & ~np.eye(cores, dtype=bool)
+    return Embedding(len(lowered.pipeline.stages), tuple(sorted(pairs)), near)
+
+
+def _solve(problem: Embedding) -> Answer:
+    """By Z3 as far as it is installed, else by CP-SAT: the answer is a placement either way."""
+    try:
+        return solve_without_quantifiers(problem, SECONDS_A_QUESTION, STEPS_A_QUESTION)
+    except ImportError:
+        return solve_with_cp_sat(problem, SECONDS_A_QUESTION)
