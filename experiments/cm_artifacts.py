@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,8 @@ def write_artifacts(problem: MappingProblem, trial: Trial, folder: Path) -> dict
     written = {"mapping": _write(folder / "mapping.json", json.dumps(description, indent=1) + "\n")}
     lowered = problem.lowered(trial.assignment)
     if lowered is not None:
-        try:
+        with contextlib.suppress(ImportError):  # the mapping is as good without
             written["lcu"] = _write(folder / "lcu.py", lcu_source(lowered))
-        except ImportError:
-            pass  # the mapping is as good without
     return written
 
 

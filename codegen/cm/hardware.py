@@ -174,9 +174,7 @@ def _check_reach(hardware: Hardware, path: str) -> None:
         reached = _reached(hardware, forward)
         for core in range(hardware.cores):
             if core not in reached:
-                lacking = (
-                    f"no path from an input port to core {core}" if forward else f"none from core {core} to a port"
-                )
+                lacking = f"no path from an input port to core {core}" if forward else f"none from core {core} to a port"
                 expected = f"a link that {'leads to' if forward else 'leaves'} core {core} (a missing link?)"
                 raise InputError(path, place="topology", expected=expected, found=lacking)
 

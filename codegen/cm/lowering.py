@@ -168,7 +168,7 @@ class _Assembly:
                 channels = (block.first, block.last) if block else (0, partition.channels)
                 rows = block.row_blocks if block else 1
                 name = partition.name + (f".{replica}" if len(replicas) > 1 else "")
-                partials = []
+                partials: list[int] = []
                 for row in range(rows):
                     title = name + (f"/{row},{column}" if rows * len(blocks) > 1 else "")
                     place = (replica, row, column)

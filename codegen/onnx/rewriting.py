@@ -100,7 +100,7 @@ class _Rewriter:
             self._emit(proto, shift, tensor, tensor)
 
     def _emit(self, proto: Any, node: Node | None, output: str, tensor: str) -> None:
-        inputs = [name for name in proto.input]
+        inputs = list(proto.input)
         if isinstance(node, Conv):
             self._weights(proto, node, inputs, output)
         elif isinstance(node, Affine):
@@ -111,7 +111,10 @@ class _Rewriter:
             )
             self._broadcast("Add", product, node.offset.astype(np.float32).reshape(-1, *tail), output)
         elif isinstance(node, Add):
-            operands = [self._shifted(name, s, f"{output}/{i}") for i, (name, s) in enumerate(zip(inputs, node.shifts))]
+            operands = [
+                self._shifted(name, s, f"{output}/{i}")
+                for i, (name, s) in enumerate(zip(inputs, node.shifts, strict=True))
+            ]
             self._node(proto.op_type, operands, output)
         elif isinstance(node, AveragePool):
             self._copy(proto, inputs, output + "/mean")

@@ -30,7 +30,7 @@ class Verification:
 def verify(lowered: Lowered, setting: Setting, images: Sequence[NDArray[np.int64]]) -> Verification:
     """Run `images` back to back through the mapped pipeline of `setting` (that of `lowered`).
 
-    DataHazard when the schedule or a buffer would lose data; ValueError when the schedule deadlocks.
+    DataHazardError when the schedule or a buffer would lose data; ValueError when the schedule deadlocks.
     """
     timing = simulate(setting, len(images) + 1, record_starts=True)  # one more: all iterations of the others take place
     if timing.deadlock is not None or timing.starts is None:

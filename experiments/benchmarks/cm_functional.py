@@ -2,7 +2,8 @@
 
     python -m kilotune.experiments.benchmarks.cm_functional [NAME ...]
 
-NAME: lenet5, resnet20-projected, a large single-operator model (MaxPool2d_stride_padding_dilation), or one of the topologies that the onnx package ships (squeezenet, resnet50, vgg19,
+NAME: lenet5, resnet20-projected, a large single-operator model, or one of the topologies that the onnx package ships
+(squeezenet, resnet50, vgg19,
 shufflenet, densenet121, inception_v2), with seeded weights at a reduced resolution. Three images back to back each.
 """
 
@@ -45,11 +46,12 @@ def operator_model(name: str) -> Any:
     return onnx.load(str(folder / f"test_{name}" / "model.onnx"))
 
 
-def light_model(name: str, size: int) -> Any:
-    """A shipped topology for images of size x size: averages over 7 x 7 become global, the first matrix shrinks."""
+def light_model(name: str) -> Any:
+    """A shipped topology at its size in SIZES: averages over 7 x 7 become global, the first matrix shrinks."""
     import onnx
     from onnx import helper, numpy_helper, shape_inference
 
+    size = SIZES[name]
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
     model = onnx.load(str(folder / f"light_{name}.onnx"))
     initial = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -85,10 +87,8 @@ def compare(name: str, images: int = 3) -> dict[str, Any]:
     """Run a network both ways: its size, the differences (0) and CPU seconds."""
     import onnxruntime
 
-    if name in SIZES:
-        model = light_model(name, SIZES[name])
-    else:
-        model = MADE[name]() if name in MADE else operator_model(name)
+    graph_of = light_model if name in SIZES else operator_model
+    model = MADE[name]() if name in MADE else graph_of(name)
     graph = import_model(model, name)
     if name in SIZES:
         graph = with_random_weights(graph, seed=1)

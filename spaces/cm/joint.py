@@ -203,9 +203,7 @@ class _Joint:
         cores = tuple(core if core is not None else next(free) for core in kept)
         names = self._stream_shapes(design)
         shapes = tuple(
-            names.get(
-                (s.writer if s.writer == GMEM else keys[s.writer], s.reader if s.reader == GMEM else keys[s.reader]), 0
-            )
+            names.get((s.writer if s.writer == GMEM else keys[s.writer], s.reader if s.reader == GMEM else keys[s.reader]), 0)
             for s in lowered.streams
         )
         return Design(replicas, lowered, Placement(cores, shapes, 1 << 60))

@@ -96,7 +96,9 @@ class _Assembly:
             self._add(layer)
         height, width, channels = self._network.image
         outputs = tuple(part.stage for part in self._parts[self._network.layers[-1].name])
-        return Pipeline(self._network.name, tuple(self._stages), tuple(self._edges), height * width, channels, outputs)
+        return Pipeline(
+            self._network.name, tuple(self._stages), tuple(self._edges), height * width, channels, outputs
+        )
 
     def _add(self, layer: ConvLayer) -> None:
         rows, columns = self._network.crossbar

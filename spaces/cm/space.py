@@ -245,15 +245,14 @@ class CmSpace:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
 
-    def _capacities(self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment) -> tuple[int, ...]:
+    def _capacities(
+        self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment
+    ) -> tuple[int, ...]:
         """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
         loads = link_loads(lowered.streams, routes, self.hardware.links)
         pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
         hops = [
-            sum(
-                self.hardware.links[k].hop_ticks - 1 - (-s.elements // self.hardware.links[k].elements_per_tick)
-                for k in r
-            )
+            sum(self.hardware.links[k].hop_ticks - 1 - (-s.elements // self.hardware.links[k].elements_per_tick) for k in r)
             for s, r in zip(lowered.streams, routes, strict=True)
         ]
         occupied = occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace)
@@ -294,3 +293,4 @@ def least_sram_bytes(lowered: Lowered, hardware: Hardware) -> list[int]:
 def route_decision(lowered: Lowered, number: int) -> str:
     """The name of the decision about a stream's route."""
     return f"route {number} {stream_name(lowered.pipeline, lowered.streams[number])}"
+

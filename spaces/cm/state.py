@@ -76,9 +76,7 @@ class CmState:
         for number, (_, option) in enumerate(routed):
             routes.append(self._alternatives(number)[int(option)])
         streams = lowered.streams[: len(routes)]
-        return float(
-            max(ticks, link_ticks(link_loads(streams, routes, self.space.hardware.links), self.space.hardware.links))
-        )
+        return float(max(ticks, link_ticks(link_loads(streams, routes, self.space.hardware.links), self.space.hardware.links)))
 
     @cached_property
     def _lowered(self) -> Lowered:

@@ -13,7 +13,7 @@ from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
-from kilotune.evaluators.cm.functional import Machine, Stalled, replay, run
+from kilotune.evaluators.cm.functional import Machine, StallError, replay, run
 from kilotune.evaluators.cm.timing import Setting, simulate
 from tests.cm_code.networks import RandomNetwork
 
@@ -49,7 +49,7 @@ def test_both_start_every_iteration_in_the_same_tick(seed: int) -> None:
         timing = simulate(setting, len(images), record_starts=True)
         machine = Machine(ticks, capacities=capacities, pace_ticks=pace)
         if timing.deadlock is not None:
-            with pytest.raises(Stalled):
+            with pytest.raises(StallError):
                 run(lowered, images, machine)
             continue
         assert timing.starts is not None

@@ -18,8 +18,8 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
-from kilotune.evaluators.cm.cells import Buffer, DataHazard
-from kilotune.evaluators.cm.functional import Machine, Stalled, replay, run
+from kilotune.evaluators.cm.cells import Buffer, DataHazardError
+from kilotune.evaluators.cm.functional import Machine, StallError, replay, run
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20
 
 NETWORKS = {"lenet5": lenet5, "resnet20": lambda: resnet20(0, 4, 8)}
@@ -56,7 +56,7 @@ def test_buffers_that_are_known_to_be_one_pixel_smaller_stop_a_chain() -> None:
     for number, capacity in enumerate(least):
         if capacity > 1:
             shorter = tuple(c - (n == number) for n, c in enumerate(least))
-            with pytest.raises(Stalled, match=r"stopped at image 0|finds no room|waits for"):
+            with pytest.raises(StallError, match=r"stopped at image 0|finds no room|waits for"):
                 run(lowered, images, Machine(capacities=shorter))
 
 
@@ -83,7 +83,7 @@ def test_a_buffer_one_pixel_short_is_noticed(name: str, monkeypatch: pytest.Monk
             continue
         assert name != "lenet5" or stream.minimum_capacity == least[number]
         monkeypatch.setattr(Buffer, "__init__", shortened(lowered, number))
-        with pytest.raises(DataHazard, match="overwritten before its last read") as error:
+        with pytest.raises(DataHazardError, match="overwritten before its last read") as error:
             run(lowered, images, Machine(capacities=least))
         monkeypatch.undo()
         assert error.value.stage == lowered.pipeline.stages[lowered.pipeline.edges[number].reader].name
@@ -124,7 +124,7 @@ def test_a_release_one_iteration_early_is_noticed(name: str, monkeypatch: pytest
     monkeypatch.setattr(
         "kilotune.evaluators.cm.functional.state_machine", mutated(lowered, released_one_iteration_early)
     )
-    with pytest.raises(DataHazard, match="overwritten before its last read"):
+    with pytest.raises(DataHazardError, match="overwritten before its last read"):
         run(lowered, images, machine)
 
 
@@ -134,7 +134,7 @@ def test_an_iteration_allowed_early_is_noticed(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         "kilotune.evaluators.cm.functional.state_machine", mutated(lowered, allowed_one_iteration_early)
     )
-    with pytest.raises(DataHazard, match="read before its write"):
+    with pytest.raises(DataHazardError, match="read before its write"):
         run(lowered, images, Machine(pace_ticks=1024))
 
 
@@ -149,7 +149,7 @@ def test_a_schedule_one_tick_early_is_noticed(name: str) -> None:
         if all(e.writer == GMEM for e in lowered.pipeline.edges if e.reader == stage):
             continue
         early = tuple(ticks - (number == stage) for number, ticks in enumerate(starts))
-        with pytest.raises(DataHazard) as error:
+        with pytest.raises(DataHazardError) as error:
             replay(lowered, images, early, machine)
         assert error.value.stage == lowered.pipeline.stages[stage].name
 
@@ -157,6 +157,6 @@ def test_a_schedule_one_tick_early_is_noticed(name: str) -> None:
 def test_hazards_survive_pickling() -> None:
     import pickle
 
-    hazard = DataHazard("conv", 1, 2, 3, "read before its write: it holds nothing yet where packet 4 is wanted")
+    hazard = DataHazardError("conv", 1, 2, 3, "read before its write: it holds nothing yet where packet 4 is wanted")
     again = pickle.loads(pickle.dumps(hazard))
     assert (str(again), again.cell) == (str(hazard), 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def test_crossbars_of_the_facts() -> None:
     """ResNet-20 and VGG-16, convolutions, 256 x 256."""
     resnet = [(3, 16)] + [(16, 16)] * 6 + [(16, 32)] + [(32, 32)] * 5 + [(32, 64)] + [(64, 64)] * 5
     widths = [3, 64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
-    vgg = list(zip(widths[:-1], widths[1:], strict=True))
+    vgg = list(pairwise(widths))
     for network, expected in ((resnet, 35), (vgg, 233)):
         blocks = [b for inputs, outputs in network for b in column_blocks(conv(inputs, outputs, 3), Crossbar())]
         assert sum(block.row_blocks for block in blocks) == expected
