@@ -11,7 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.buffers import LiveBuffer, buffers
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.experiments.problem import resolve_input
+from kilotune.experiments.model_problem import resolve_input
 from kilotune.spaces.memory.instance import Buffer, Instance
 
 COLUMNS = ("id", "lower", "upper", "size")

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.families.registry import FAMILIES, find_offer, offers
 
 if TYPE_CHECKING:
+    from kilotune.experiments.request import TuneRequest
     from kilotune.experiments.tuning import TuneOutcome
     from kilotune.search.store import Store
 
-SPACE_NAMES = ("seedot", "shiftry", "memory")
+SPACE_NAMES = tuple(offer.space for offer in offers())
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
@@ -28,7 +28,19 @@ budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
 )
 run_options = (
-    click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes."),
+    click.option(
+        "--jobs", type=click.IntRange(1), help="Worker processes, or Ray actors  [default: 1; all with --ray]."
+    ),
+    click.option(
+        "--ray",
+        metavar="[ADDRESS]",
+        is_flag=False,
+        flag_value="local",
+        help="Evaluate on a Ray cluster: one of its own on this machine, `auto`, or HOST:PORT.",
+    ),
+    click.option(
+        "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
+    ),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
@@ -44,7 +56,25 @@ def with_run_options(command: Any) -> Any:
     return command
 
 
+class TuneGroup(click.Group):
+    """The command with the options of every family, each under its own heading in the help text."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        return [*params[:-1], *(option for family in FAMILIES for option in family.options), params[-1]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        special = {id(option) for family in FAMILIES for option in family.options}
+        general = [param for param in self.get_params(ctx) if id(param) not in special]
+        for title, params in (("Options", general), *((family.title, family.options) for family in FAMILIES)):
+            records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
+            with formatter.section(title):
+                formatter.write_dl(records)
+        self.format_commands(ctx, formatter)
+
+
 @click.group(
+    cls=TuneGroup,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
@@ -55,41 +85,13 @@ def with_run_options(command: Any) -> Any:
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: a CSV.",
+    help="A model folder or a bundled model (`tune list models`); memory: a CSV; cm: ONNX.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
 @click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
 @click.option("--limit", "limits", multiple=True, metavar="flash=SIZE|ram=SIZE", help="Memory limit, e.g. flash=32KiB.")
-@click.option(
-    "--drop",
-    type=click.FloatRange(0, 100),
-    default=2.0,
-    show_default=True,
-    metavar="POINTS",
-    help="Without limits: how far training accuracy may fall below the float model's.",
-)
-@click.option(
-    "--loss",
-    type=click.FloatRange(0),
-    default=0.1,
-    show_default=True,
-    help="The same for numerical models: the permitted precision loss.",
-)
-@click.option(
-    "--rounding",
-    type=click.Choice(["toward-zero", "floor", "nearest"]),
-    help="How scaling down rounds [default: the space's].",
-)
-@click.option(
-    "--accumulator",
-    type=click.Choice(["double", "wide"]),
-    default="double",
-    show_default=True,
-    help="Sums of products: twice the operands' width, or 32 bits (shiftry).",
-)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
-@click.option("--capacity", metavar="SIZE", help="Is there a placement within SIZE, e.g. 64KiB? (memory)")
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
 @with_run_options
@@ -173,7 +175,7 @@ def list_command(
 
 def _list_buffers(input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool) -> None:
     from kilotune.experiments import buffers, tuning
-    from kilotune.experiments.problem import ModelProblem
+    from kilotune.experiments.model_problem import ModelProblem
 
     if study is None:
         listed = buffers.buffers_of_bundle(input_, int(bits or 16))
@@ -197,43 +199,35 @@ def doctor_command() -> None:
         click.echo(line)
 
 
-def _request(options: dict[str, Any]) -> Any:
+def _request(options: dict[str, Any]) -> TuneRequest:
     from kilotune.evaluators.devices import find_device
-    from kilotune.experiments.problem import SPACES, resolve_input
-    from kilotune.experiments.request import BEST_STRATEGIES, TuneRequest, parse_limit, parse_size
+    from kilotune.experiments.request import TuneRequest, parse_limit
 
     space = options["space"]
-    if not math.isfinite(options["drop"]) or not math.isfinite(options["loss"]):
-        raise ValueError("--drop and --loss: expected finite numbers.")
-    if space not in SPACES:
-        raise ValueError(f"There is no space {space!r}; there are {', '.join(SPACES)}.")
-    limits: dict[str, int] = {}
+    family, offer = find_offer(space)
+    given: dict[str, Any] = {}
+    for other in FAMILIES:
+        for option in other.options:
+            value = options[str(option.name)]
+            if value is None or value == ():
+                continue
+            if other is not family:
+                spaces = ", ".join(offer.space for offer in other.offers)
+                raise ValueError(f"{option.opts[0]} does not go with the space {space}: it is for {spaces}.")
+            given[str(option.name)] = value
+    limits: dict[str, float] = {}
     if options["device"]:
         device = find_device(options["device"])
         limits = {"flash": device.flash_bytes, "ram": device.ram_bytes}
     limits.update(parse_limit(text) for text in options["limits"])
+    door = family.front_door
     return TuneRequest(
         space=space,
-        input=str(resolve_input(options["input_"], space)),
-        strategy=options["strategy"] or BEST_STRATEGIES[space],
+        input=str(door.resolve_input(options["input_"])),
+        strategy=options["strategy"] or offer.best_strategy,
         seed=options["seed"],
-        flash_limit_bytes=limits.get("flash"),
-        ram_limit_bytes=limits.get("ram"),
-        accuracy_drop=options["drop"],
-        permitted_loss=options["loss"],
-        rounding=options["rounding"],
-        accumulator=options["accumulator"],
-        capacity_bytes=_capacity(space, options["capacity"], limits, parse_size),
+        options=door.read_options(space, given, limits),
     )
-
-
-def _capacity(space: str, text: str | None, limits: dict[str, int], parse: Callable[[str], int]) -> int | None:
-    """--capacity, else the RAM limit, for the space that has one."""
-    if space == "memory":
-        return limits.get("ram") if text is None else parse(text)
-    if text is not None:
-        raise ValueError(f"--capacity is for the space memory; for {space} say --limit ram={text}.")
-    return None
 
 
 def _open(storage: str | None) -> Store:
@@ -246,15 +240,17 @@ def _open(storage: str | None) -> Store:
 def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     from kilotune.experiments import tuning
     from kilotune.experiments.progress import ProgressDisplay
-    from kilotune.search.budget import Budget
+    from kilotune.search.budget import Budget, parse_seconds
 
     budget = Budget.parse(options["budget"])
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
     if folder is not None:
         problem.check_output(folder)
     _check_json_file(options["json_file"])
+    limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
+    workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s)
     with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
-        outcome = tuning.run(problem, study, budget, options["jobs"], display)
+        outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)
 
 
@@ -335,8 +331,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _explain(error: Exception) -> int:
+    from kilotune.search.executor import ExecutorError
     from kilotune.search.store import StoreError
 
+    if isinstance(error, ExecutorError):
+        click.echo(f"tune: {error} Finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
+        return ExitStatus.INTERRUPTED
     if isinstance(error, ValueError | OSError | StoreError):
         click.echo(f"tune: {error}", err=True)
         return ExitStatus.BAD_INPUT

@@ -12,7 +12,7 @@ from kilotune.codegen.emit.project import Recording, write_project
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.simulator import Simulator
-from kilotune.experiments.problem import ModelProblem
+from kilotune.experiments.model_problem import ModelProblem
 from kilotune.search.space import Trial
 
 RECORDED_SAMPLES = 100

@@ -51,10 +51,9 @@ def table(listed: list[dict[str, Any]]) -> str:
 
 
 def _spaces() -> list[dict[str, Any]]:
-    from kilotune.experiments.problem import SPACES
-    from kilotune.experiments.request import BEST_STRATEGIES
+    from kilotune.experiments.families.registry import offers
 
-    return [{"name": n, "decides": text, "default_strategy": BEST_STRATEGIES[n]} for n, text in SPACES.items()]
+    return [{"name": o.space, "decides": o.decides, "default_strategy": o.best_strategy} for o in offers()]
 
 
 def _strategies() -> list[dict[str, Any]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.evaluators.fixed_point.measuring import Metrics
 from kilotune.experiments.memory_picture import placement_svg
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problem import Metrics
+from kilotune.experiments.request import TuneRequest, parse_size, whole_bytes
 from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.memory.csv_files import read_instance, write_residences
 from kilotune.spaces.memory.native import load_kernel
@@ -81,7 +82,7 @@ class PlacementProblem:
         return {"placement": str(table), "picture": str(picture)}
 
 
-def resolve_instance(text: str | None) -> Path:
+def resolve_input(text: str | None) -> Path:
     """The path of a CSV file, or of the bundled one that `text` names. InputError when it is neither."""
     if text is None:
         return _EXAMPLES / f"{DEFAULT_INSTANCE}.csv"
@@ -95,8 +96,15 @@ def resolve_instance(text: str | None) -> Path:
     raise InputError(text, expected=f"a CSV file id,lower,upper,size[,alignment], or {names}", found="neither")
 
 
-def build_placement_problem(request: TuneRequest) -> PlacementProblem:
+def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+    """The capacity in bytes: --capacity, else the RAM limit. ValueError for one that is no size."""
+    text = given.get("capacity")
+    return {"capacity_bytes": whole_bytes(limits.get("ram")) if text is None else parse_size(text)}
+
+
+def build_problem(request: TuneRequest) -> PlacementProblem:
     """Load the CSV. InputError for a file that cannot be used, ValueError for a capacity below the live sum."""
     instance = read_instance(Path(request.input))
+    capacity_bytes = request.options["capacity_bytes"]
     flat = request.strategy.partition(":")[0] in FLAT_STRATEGIES
-    return PlacementProblem(request, (SortKeySpace if flat else MemorySpace)(instance, request.capacity_bytes))
+    return PlacementProblem(request, (SortKeySpace if flat else MemorySpace)(instance, capacity_bytes))

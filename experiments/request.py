@@ -5,31 +5,22 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
 LIMITED_METRICS = ("flash", "ram")
 
-BEST_STRATEGIES = {"seedot": "exhaustive", "shiftry": "refine", "memory": "exhaustive"}
-"""What runs without --strategy, by space: the one that our own comparisons favour."""
-
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """One search. Paths are absolute; limits are in bytes."""
+    """One search. `input` is an absolute path; `options` are a JSON object that the family of the space understands."""
 
     space: str
     input: str
     strategy: str
     seed: int = 0
-    flash_limit_bytes: int | None = None
-    ram_limit_bytes: int | None = None
-    accuracy_drop: float = 2.0
-    permitted_loss: float = 0.1
-    rounding: str | None = None
-    accumulator: str = "double"
-    capacity_bytes: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads."""
@@ -50,9 +41,14 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * SIZE_UNITS[match[2].upper()])
 
 
-def parse_limit(text: str) -> tuple[str, int]:
+def parse_limit(text: str) -> tuple[str, float]:
     """Read `flash=32KiB` as ("flash", 32768). ValueError, a sentence, when it is not of that form."""
     match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is None or match[1] not in LIMITED_METRICS or match[3].upper() not in SIZE_UNITS:
         raise ValueError(f"--limit {text!r}: expected flash=SIZE or ram=SIZE, such as flash=32KiB or ram=2048.")
-    return match[1], int(float(match[2]) * SIZE_UNITS[match[3].upper()])
+    return match[1], float(match[2]) * SIZE_UNITS[match[3].upper()]
+
+
+def whole_bytes(limit: float | None) -> int | None:
+    """A limit in bytes; None stays None."""
+    return None if limit is None else int(limit)

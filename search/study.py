@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +16,11 @@ from typing import Any
 
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
+from kilotune.search.division import Alone, Division, Shared
 from kilotune.search.encoding import Encoding, FlatEncoding, Key, encoding_of
 from kilotune.search.executor import Executor
 from kilotune.search.front import Front, Ranking
+from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.measuring import ChunkedMeasuring
 from kilotune.search.result import Progress, Result, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Space, Trial
@@ -28,6 +29,7 @@ from kilotune.search.strategy import Outcome, Strategy, TimeAware, make_strategy
 
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
 WRITE_EVERY_S = 0.4
+POLL_OTHERS_S = 0.1
 DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repeats whole neighbourhoods
 
 StrategyFactory = Callable[[Space, int], Strategy]
@@ -116,6 +118,11 @@ class Study:
         """End the current run after the chunk that is being measured; from another thread or a signal handler."""
         self._stopped.set()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` has been called."""
+        return self._stopped.is_set()
+
     def trials(self) -> list[Trial]:
         """All trials, by number."""
         numbered = sorted((number, key) for key, (number, _, _) in self._known.items())
@@ -163,7 +170,7 @@ class Study:
         run = _Run(self, executor, budget or Budget(), on_progress)
         self._stopped.clear()
         self._new_trials, self.status, self.outcome = 0, Status.RUNNING, None
-        with _interrupts_stop(self) if handle_interrupts else contextlib.nullcontext():
+        with stops_on_interrupt(self) if handle_interrupts else contextlib.nullcontext():
             try:
                 run.rounds()
             except BaseException:
@@ -172,16 +179,21 @@ class Study:
                 with contextlib.suppress(StoreError):
                     self._write(run.elapsed_s())
                 raise
+            finally:
+                run.leave()
         self._elapsed_before_s += run.elapsed_s()
         self._write(0.0)
         return self.result()
 
     def _load(self, rows: Iterator[TrialRow]) -> None:
         for row in rows:
-            key = self._encoding.key_of_text(row.candidate)
-            self._known[key] = (row.number, Measurement(row.metrics, row.failure), row.elapsed_s)
-            self._numbers.add(row.number)
-            self.front.add(self._trial(key, self._encoding.candidate(key)))
+            self._load_one(row)
+
+    def _load_one(self, row: TrialRow) -> None:
+        key = self._encoding.key_of_text(row.candidate)
+        self._known[key] = (row.number, Measurement(row.metrics, row.failure), row.elapsed_s)
+        self._numbers.add(row.number)
+        self.front.add(self._trial(key, self._encoding.candidate(key)))
 
     def _trial(self, key: Key, candidate: Assignment) -> Trial:
         number, measurement, elapsed_s = self._known[key]
@@ -230,6 +242,7 @@ class _Run:
         self._strategy = study._factory(study.space, study.seed)
         self._allow = self._strategy.allow if isinstance(self._strategy, TimeAware) else None
         self._measuring = ChunkedMeasuring(executor, self._must_stop)
+        self._division: Division = Alone() if study._store is None else Shared(study._store, study.name)
         self._unreplayed = set(study._known)  # trials of earlier runs that this one has not proposed yet
         self._proposed = 0  # distinct candidates
         self._duplicates = 0  # in a row
@@ -240,6 +253,10 @@ class _Run:
     def elapsed_s(self) -> float:
         """Since the end of the replay."""
         return 0.0 if self._started_s is None else time.monotonic() - self._started_s
+
+    def leave(self) -> None:
+        """Other processes of the study may take over what this run has not finished."""
+        self._division.leave()
 
     def rounds(self) -> None:
         """The loop of every search."""
@@ -279,22 +296,50 @@ class _Run:
         return [study._trial(key, candidate) for key, candidate in zip(keys, proposals, strict=True)]
 
     def _measure(self, fresh: Mapping[Key, tuple[int, Assignment]]) -> bool:
-        """Measure and record as many as the budget allows; whether that was all of them."""
-        study = self._study
+        """Measure and record as many as the budget allows, or have other processes of the study do it; whether that was
+        all of them."""
         if self._started_s is None:
             self._started_s = time.monotonic()
-        items = list(fresh.items())[: int(min(self._trials_left(), len(fresh)))]
-        candidates = [candidate for _, (_, candidate) in items]
-        measured = 0
-        for start, measurements in self._measuring.chunks(candidates):
-            elapsed_s = study._elapsed_before_s + self.elapsed_s()
-            chunk = items[start : start + len(measurements)]
-            for (key, (number, candidate)), measurement in zip(chunk, measurements, strict=True):
-                study._record(key, number, candidate, measurement, elapsed_s)
-            measured += len(chunk)
-            if time.monotonic() - self._written_s > WRITE_EVERY_S:
-                self._report()
-        return measured == len(fresh)
+        waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
+        taken: dict[int, tuple[Key, Assignment]] = {}
+
+        def take(most: int) -> list[tuple[int, Assignment]]:
+            affordable = int(min(self._trials_left() - len(taken), most))
+            mine = self._division.claim(list(waiting), affordable)
+            taken.update((number, waiting.pop(number)) for number in mine)
+            return [(number, taken[number][1]) for number in mine]
+
+        while waiting:
+            for numbers, measurements in self._measuring.chunks(take, len(waiting), self._division.others):
+                self._record(numbers, [taken.pop(number) for number in numbers], measurements)
+            if taken or self._must_stop() or self._trials_left() <= 0:
+                return False
+            if waiting and not self._welcome(waiting):
+                time.sleep(POLL_OTHERS_S)
+        return True
+
+    def _record(
+        self, numbers: Sequence[int], measured: Sequence[tuple[Key, Assignment]], measurements: Sequence[Measurement]
+    ) -> None:
+        elapsed_s = self._study._elapsed_before_s + self.elapsed_s()
+        for number, (key, candidate), measurement in zip(numbers, measured, measurements, strict=True):
+            self._study._record(key, number, candidate, measurement, elapsed_s)
+        if self._division.others or time.monotonic() - self._written_s > WRITE_EVERY_S:
+            self._report()
+
+    def _welcome(self, waiting: dict[int, tuple[Key, Assignment]]) -> int:
+        """Take in what other processes have measured of the waiting trials; how many there were. Where one has measured
+        another candidate under that number (a strategy with a solver's time limit), ours gets a new number."""
+        study = self._study
+        rows = self._division.arrivals(list(waiting))
+        for row in rows:
+            study._load_one(row)
+            key, candidate = waiting.pop(row.number)
+            if key not in study._known:
+                number = max([*study._numbers, *waiting, *(known for known, _, _ in study._known.values())]) + 1
+                waiting[number] = (key, candidate)
+                study._numbers.add(number)
+        return len(rows)
 
     def _next_number(self) -> int:
         """The place among all distinct proposals, which a resumed study finds again. Only a strategy that does not
@@ -310,13 +355,13 @@ class _Run:
         study = self._study
         if not self._unreplayed and self._started_s is None:
             self._started_s = time.monotonic()
-        if self._started_s is None and not study._stopped.is_set():
+        if self._started_s is None and not study.stopped:
             return  # a replay must not end before the trial at which the run that it replays went on
         if self._size is not None and len(study._known) >= self._size:
             self._finish(Outcome.EXHAUSTED)
         elif len(study.space.objectives) == 1 and study.front.feasible and study.front.best_rank[1] <= study._bound:
             self._finish(Outcome.PROVED)
-        elif self._study._stopped.is_set():
+        elif self._study.stopped:
             study.status = Status.INTERRUPTED
         elif self._must_stop() or self._trials_left() <= 0:
             study.status = Status.BUDGET_SPENT
@@ -329,7 +374,7 @@ class _Run:
         self._study.status, self._study.outcome = Status.FINISHED, outcome
 
     def _must_stop(self) -> bool:
-        return self._study._stopped.is_set() or self.elapsed_s() >= self._budget.seconds
+        return self._study.stopped or self.elapsed_s() >= self._budget.seconds
 
     def _trials_left(self) -> float:
         return self._budget.trials - self._study._new_trials
@@ -356,25 +401,6 @@ class _Run:
             seconds_left=max(0.0, self._budget.seconds - elapsed_s),
             trials_left=max(0.0, self._trials_left()),
         )
-
-
-@contextlib.contextmanager
-def _interrupts_stop(study: Study) -> Iterator[None]:
-    """The first Ctrl-C asks the study to stop, the second interrupts for good. Signals reach the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handle(_signal: int, _frame: object) -> None:
-        if study._stopped.is_set():
-            raise KeyboardInterrupt
-        study.stop()
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _decisions_table(encoding: Encoding) -> list[Any] | None:

@@ -102,7 +102,8 @@ def _taps(window: Window, axis: int, reading: Reading) -> tuple[NDArray[np.int32
 
 def _last_read(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:
     taps, inside = _taps(window, axis, reading)
-    return np.where(inside, taps, -1).max(axis=1).astype(np.int32)
+    last: NDArray[np.int32] = np.where(inside, taps, -1).max(axis=1).astype(np.int32)
+    return last
 
 
 def _last_user(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:

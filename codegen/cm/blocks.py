@@ -8,6 +8,7 @@ A grouped convolution's matrix is block-diagonal; a column block takes as many w
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,4 +91,4 @@ def input_channels(node: Conv, block: ColumnBlock, row_block: int) -> tuple[int,
 def spans(total: int, parts: int) -> list[tuple[int, int]]:
     """`parts` consecutive ranges [first, last) of `total`, as equal as they can be."""
     edges = [total * k // parts for k in range(parts + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))

@@ -168,7 +168,7 @@ class _Assembly:
                 channels = (block.first, block.last) if block else (0, partition.channels)
                 rows = block.row_blocks if block else 1
                 name = partition.name + (f".{replica}" if len(replicas) > 1 else "")
-                partials = []
+                partials: list[int] = []
                 for row in range(rows):
                     title = name + (f"/{row},{column}" if rows * len(blocks) > 1 else "")
                     place = (replica, row, column)
@@ -241,9 +241,7 @@ class _Assembly:
         window = window_of(node)
         assert window is not None
         inputs = self._network.graph.shapes[node.inputs[0]][0]
-        low, high = (
-            input_channels(node, block, row) if isinstance(node, Conv) and block is not None else (0, inputs)
-        )
+        low, high = input_channels(node, block, row) if isinstance(node, Conv) and block is not None else (0, inputs)
         return self._request(node.inputs[0], low, high, window, rectangle, reader), low, high - low
 
     def _operands(

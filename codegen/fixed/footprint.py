@@ -66,7 +66,7 @@ class Footprint:
         refine: Refine | None = None,
     ) -> None:
         self.program = program
-        self._refine = refine
+        self.refine = refine
         self.in_place = in_place
         self.placer = Placer(find_interference(program, in_place))
         self._placed: dict[bytes, PlacedVariables] = {}
@@ -112,7 +112,7 @@ class Footprint:
                 self._placed.clear()
             by_name = self._by_name(bits)
             found = self.placer.place(by_name)
-            self._placed[key] = self._refine(self.placer, by_name, found) if self._refine else found
+            self._placed[key] = self.refine(self.placer, by_name, found) if self.refine else found
         return self._placed[key]
 
     def _by_name(self, bits: Ints) -> dict[str, int]:

@@ -147,7 +147,8 @@ class Graph:
 
     shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
     row-major flattening of the tensor). folded: ONNX values that a later node took over, e.g. a convolution's output
-    whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a tensor has in the file, batch included.
+    whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a
+    tensor has in the file, batch included.
     """
 
     name: str

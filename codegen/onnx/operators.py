@@ -191,7 +191,9 @@ def _per_channel(constant: Array, value: Value, shape: Shape) -> Array:
     channels = aligned.shape[1] if aligned.ndim > 1 else 1
     single = aligned.size == channels and channels in (1, shape[0])
     if aligned.ndim > rank or not single or (value.flattened and aligned.size != 1):
-        raise ValueError(f"expected a number, or one for each of {shape[0]} channels, found shape {list(constant.shape)}")
+        raise ValueError(
+            f"expected a number, or one for each of {shape[0]} channels, found shape {list(constant.shape)}"
+        )
     return np.broadcast_to(aligned.reshape(-1), (shape[0],)).copy()
 
 

@@ -86,7 +86,7 @@ def random_images(shape: Shape, count: int, seed: int) -> list[Array]:
 
 def quantise(graph: Graph, images: Sequence[Array], activation_bits: int = 8, weight_bits: int = 8) -> QuantisedGraph:
     """The integer network. ValueError when a layer cannot be held below 2**24 with any weights but zero."""
-    maxima: dict[str, float] = {name: 0.0 for name in graph.shapes}
+    maxima = dict.fromkeys(graph.shapes, 0.0)
     for image in images:
         for name, tensor in evaluate(graph, image).items():
             maxima[name] = max(maxima[name], float(np.abs(tensor).max(initial=0)))
@@ -206,4 +206,3 @@ def _fit(maximum: float, limit: int) -> int:
     while maximum > limit * 2.0**exponent:
         exponent += 1
     return exponent
-

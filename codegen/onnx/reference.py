@@ -52,7 +52,7 @@ def compute(node: Node, operands: list[Array]) -> Array:
         return _convolve(node, first)
     if isinstance(node, MaxPool):
         lowest = np.iinfo(np.int64).min if first.dtype.kind == "i" else -np.inf
-        return patches(first, node.window, lowest).max(axis=(1, 2))
+        return np.asarray(patches(first, node.window, lowest).max(axis=(1, 2)))
     if isinstance(node, AveragePool):
         total = patches(first, node.window, 0).sum(axis=(1, 2))
         return np.asarray(total // node.divisors if first.dtype.kind == "i" else total / node.divisors)
@@ -81,7 +81,7 @@ def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice
         shifted = [x >> s for x, s in zip(operands, node.shifts, strict=True)] if node.shifts else operands
         return np.asarray(sum(shifted[1:], shifted[0]))
     if isinstance(node, Shift):
-        return np.clip(first >> node.right, node.low, node.high)
+        return np.asarray(np.clip(first >> node.right, node.low, node.high))
     raise TypeError(f"{type(node).__name__} is not pointwise")
 
 
@@ -89,8 +89,10 @@ def _like(bound: float, array: Array) -> Any:
     if array.dtype.kind == "f":
         return bound
     limits = np.iinfo(np.int64)
-    return np.int64(max(min(bound, float(2**62)), float(-(2**62)))) if np.isfinite(bound) else (
-        limits.min if bound < 0 else limits.max
+    return (
+        np.int64(max(min(bound, float(2**62)), float(-(2**62))))
+        if np.isfinite(bound)
+        else (limits.min if bound < 0 else limits.max)
     )
 
 

@@ -24,7 +24,10 @@ HOST = ("Softmax", "LogSoftmax")
 
 
 def integer_model(
-    model: Any, quantised: QuantisedGraph, tensors: Sequence[str] | None = None, input_shape: Sequence[int] | None = None
+    model: Any,
+    quantised: QuantisedGraph,
+    tensors: Sequence[str] | None = None,
+    input_shape: Sequence[int] | None = None,
 ) -> Any:
     """A ModelProto that computes the integers of `quantised` on images of integers in float32, one image a batch.
 
@@ -97,16 +100,21 @@ class _Rewriter:
             self._emit(proto, shift, tensor, tensor)
 
     def _emit(self, proto: Any, node: Node | None, output: str, tensor: str) -> None:
-        inputs = [name for name in proto.input]
+        inputs = list(proto.input)
         if isinstance(node, Conv):
             self._weights(proto, node, inputs, output)
         elif isinstance(node, Affine):
             image = next(name for name in inputs if name not in self.constants)
             tail = (1,) * (self._rank(tensor) - 2)
-            product = self._broadcast("Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled")
+            product = self._broadcast(
+                "Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled"
+            )
             self._broadcast("Add", product, node.offset.astype(np.float32).reshape(-1, *tail), output)
         elif isinstance(node, Add):
-            operands = [self._shifted(name, s, f"{output}/{i}") for i, (name, s) in enumerate(zip(inputs, node.shifts))]
+            operands = [
+                self._shifted(name, s, f"{output}/{i}")
+                for i, (name, s) in enumerate(zip(inputs, node.shifts, strict=True))
+            ]
             self._node(proto.op_type, operands, output)
         elif isinstance(node, AveragePool):
             self._copy(proto, inputs, output + "/mean")

@@ -16,7 +16,7 @@ from kilotune.codegen.cm.pipeline import Edge
 POISON = -(2**62)
 
 
-class DataHazard(Exception):
+class DataHazardError(Exception):
     """An order of execution, or a buffer, with which a stage would compute with wrong data.
 
     stage, image, iteration: who read. cell: the buffer's cell. The message says what it held and what was wanted.
@@ -27,8 +27,8 @@ class DataHazard(Exception):
         super().__init__(f"{stage}: image {image}, iteration {iteration}, cell {cell}: {problem}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        problem = str(self).split(": ", 3)[3]
-        return DataHazard, (self.stage, self.image, self.iteration, self.cell, problem)
+        problem = str(self).removeprefix(self.stage + ": ").split(": ", 1)[1]
+        return DataHazardError, (self.stage, self.image, self.iteration, self.cell, problem)
 
 
 class Buffer:
@@ -87,7 +87,7 @@ class Buffer:
         self.freed = max(self.freed, image * self.packets + packets)
 
     def read(self, stage: str, image: int, iteration: int, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The packets [n, elements] of the writer iterations `ranks` of an image. DataHazard when they are not there."""
+        """The packets [n, elements] of the writer iterations `ranks` of an image. DataHazardError when they are not there."""
         numbers = self.before[ranks] + image * self.packets
         cells = numbers % self.size
         tags = self.tags[cells]
@@ -98,5 +98,5 @@ class Buffer:
             what = "read before its write" if held < wanted else "overwritten before its last read"
             content = "nothing yet" if held < 0 else f"packet {held}"
             problem = f"{what}: it holds {content} where packet {wanted} is wanted"
-            raise DataHazard(stage, image, iteration, int(cells[first]), problem)
+            raise DataHazardError(stage, image, iteration, int(cells[first]), problem)
         return self.cells[cells]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.lowering import Lowered
 from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.evaluators.cm.cells import Buffer, DataHazard
+from kilotune.evaluators.cm.cells import Buffer, DataHazardError
 from kilotune.evaluators.cm.stage_execution import IntVector, Noise, StageExecutor
 
 ARRIVAL, END, GIVEN_START, WAKE = range(4)
@@ -27,7 +27,7 @@ ARRIVAL, END, GIVEN_START, WAKE = range(4)
 TickArray = NDArray[np.int64]
 
 
-class Stalled(Exception):
+class StallError(Exception):
     """No core can go on: which waits for what, as a sentence."""
 
 
@@ -62,7 +62,7 @@ class Machine:
 def run(
     lowered: Lowered, images: Sequence[NDArray[np.int64]], machine: Machine = Machine(), noise: Noise | None = None
 ) -> Execution:
-    """As soon as possible. Stalled when finite buffers stop everything; DataHazard when they lose data."""
+    """As soon as possible. StallError when finite buffers stop everything; DataHazardError when they lose data."""
     return _World(lowered, images, machine, noise).run(None)
 
 
@@ -75,7 +75,7 @@ def replay(
 ) -> Execution:
     """In the order of `starts` (by stage: ticks of all iterations, image after image).
 
-    DataHazard for an iteration whose data are not there, are gone, or that its control unit does not allow yet.
+    DataHazardError for an iteration whose data are not there, are gone, or that its control unit does not allow yet.
     """
     return _World(lowered, images, machine, noise).run(starts)
 
@@ -110,13 +110,15 @@ class _World:
             if edge.writer != GMEM:
                 self.out_of[edge.writer].append(number)
         self.from_gmem = [n for n, edge in enumerate(pipeline.edges) if edge.writer == GMEM]
-        self.sent_pixels = {number: 0 for number in self.from_gmem}
+        self.sent_pixels = dict.fromkeys(self.from_gmem, 0)
         self.orders = [[r.rank(*p) for p in loop_nest(r)[1]()] for r in (p.rectangle for p in lowered.programs)]
         self.next = [0] * len(pipeline.stages)
         self.free_at = [0] * len(pipeline.stages)
         self.starts = [np.zeros(self.count * stage.iterations, dtype=np.int64) for stage in pipeline.stages]
         self.results = {
-            stage: np.zeros((self.count, pipeline.stages[stage].iterations, pipeline.stages[stage].output_elements), np.int64)
+            stage: np.zeros(
+                (self.count, pipeline.stages[stage].iterations, pipeline.stages[stage].output_elements), np.int64
+            )
             for stage in pipeline.outputs
         }
         self.finish = np.zeros(self.count, dtype=np.int64)
@@ -206,7 +208,7 @@ class _World:
             limit = self.buffers[edge].limit
             if limit <= number:
                 problem = f"started at tick {tick}, but the control unit allows {limit} iterations, not {number + 1}"
-                raise DataHazard(name, image, j, 0, problem)
+                raise DataHazardError(name, image, j, 0, problem)
         self._start(stage, tick)
 
     def _start(self, stage: int, tick: int) -> None:
@@ -233,7 +235,7 @@ class _World:
     def _complete(self) -> None:
         for stage, done in enumerate(self.next):
             if done < len(self.starts[stage]):
-                raise Stalled(self._why(stage))
+                raise StallError(self._why(stage))
 
     def _why(self, stage: int) -> str:
         number = self.next[stage]
@@ -268,5 +270,7 @@ class _World:
                 offset = program.exports.index(segment.tensor) * (last - first) - first
                 r = program.rectangle
                 values = self.results[stage][image][:, segment.channels[mine] + offset].T
-                result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(-1, r.bottom - r.top, r.width)
+                result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(
+                    -1, r.bottom - r.top, r.width
+                )
         return result.reshape(graph.output_shape)

@@ -76,7 +76,7 @@ class StageExecutor:
             self._adc = noise.adc_sigma * 2.0**shift
 
     def run(self, image: int, iteration: int) -> IntVector:
-        """The output packet of an iteration of an image. DataHazard when an operand is not there."""
+        """The output packet of an iteration of an image. DataHazardError when an operand is not there."""
         program = self._program
         row, column = program.rectangle.pixel(iteration)
         tensors: dict[str, IntVector] = {}
@@ -123,8 +123,8 @@ class StageExecutor:
         if isinstance(head, AveragePool):
             return np.asarray(patch.sum(axis=(1, 2)) // head.divisors[row, column])
         if isinstance(head, ArgMax):
-            return patch[:, 0, 0].argmax(keepdims=True)
-        return patch[:, 0, 0]
+            return np.asarray([patch[:, 0, 0].argmax()])
+        return np.asarray(patch[:, 0, 0])
 
     def _window_loads(self, operand: Operand) -> list[_WindowLoad]:
         rectangle, found = self._program.rectangle, []
@@ -150,7 +150,7 @@ class StageExecutor:
     def _at(self, edge: int, image: int, iteration: int, row: int, column: int) -> IntVector:
         buffer = self._buffers[edge]
         rank = np.asarray([buffer.reading.writer.rank(row, column)])
-        return buffer.read(self.name, image, iteration, rank)[0]
+        return np.asarray(buffer.read(self.name, image, iteration, rank)[0])
 
 
 def _axis_taps(window: Window, axis: int, reader: Rectangle, writer: Rectangle) -> tuple[Taps, ...]:
@@ -173,4 +173,3 @@ def _as_slice(positions: NDArray[np.int64]) -> NDArray[np.int64] | slice:
     if np.array_equal(positions, np.arange(first, first + count)):
         return slice(first, first + count)
     return positions
-

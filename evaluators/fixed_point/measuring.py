@@ -55,6 +55,7 @@ class FixedPointEvaluator:
         self, task: Task, backend: Backend = Backend.AUTO, in_place: bool = True, refine: Refine | None = None
     ) -> None:
         self.task = task
+        self._backend = backend
         self.simulator = Simulator(task.program, task.parameters, task.features, backend)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine)
         self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
@@ -62,6 +63,10 @@ class FixedPointEvaluator:
         self._result = names.index(task.program.result.variable)
         labels = ir.label_variables(task.program)
         self._scaled = np.array([name not in labels for name in names])
+
+    def on(self, task: Task) -> FixedPointEvaluator:
+        """The same measurements on other data of the same program."""
+        return FixedPointEvaluator(task, self._backend, self.footprint.in_place, self.footprint.refine)
 
     @property
     def float_metrics(self) -> Metrics:

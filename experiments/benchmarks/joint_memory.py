@@ -29,7 +29,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.benchmarks.low_rank import write_low_rank_bundle
 from kilotune.experiments.benchmarks.rnnpool import write_bundle
-from kilotune.experiments.problem import build_problem, resolve_input
+from kilotune.experiments.model_problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
@@ -150,7 +150,7 @@ def least_ram(task: Task, options: ShiftryOptions, known: Trial, trials: int) ->
 def compare_steps(name: str, path: str, trials: int, drop: float) -> str:
     """One row of the first table."""
     start = time.process_time()
-    problem = build_problem(TuneRequest("shiftry", path, "refine", accuracy_drop=drop))
+    problem = build_problem(TuneRequest("shiftry", path, "refine", options={"accuracy_drop": drop}))
     assert isinstance(problem.space, ShiftrySpace)
     task, program = problem.space.task, problem.space.task.program
     sixteen = {v.name: 16 for v in program.variables}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kilotune.codegen import ir
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problem import ModelProblem, build_problem, resolve_input
+from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
@@ -46,9 +46,8 @@ def main() -> None:
     given = arguments.parse_args()
     for name in given.models:
         for drop in DROPS:
-            request = TuneRequest("shiftry", str(resolve_input(name)), "refine", accuracy_drop=drop)
+            request = TuneRequest("shiftry", str(resolve_input(name)), "refine", options={"accuracy_drop": drop})
             problem = build_problem(request)
-            assert isinstance(problem, ModelProblem)
             floats = problem.float_metrics()
             print(
                 f"{Path(name).name}, at most {drop} points of training accuracy lost"

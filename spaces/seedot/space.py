@@ -33,12 +33,14 @@ COVERAGES = (0.9, 0.95, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class SeeDotOptions:
-    """What a user may set: memory limits in bytes, the rounding, and which bitwidths are allowed."""
+    """What a user may set: memory limits in bytes, the rounding, which bitwidths are allowed, and whether results may
+    overwrite operands that die (`codegen.in_place`)."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
     rounding: Rounding = Rounding.TOWARD_ZERO
     bitwidths: tuple[int, ...] = BITWIDTHS
+    in_place: bool = True
 
 
 class SeeDotSpace:
@@ -49,7 +51,7 @@ class SeeDotSpace:
     def __init__(self, task: Task, options: SeeDotOptions = SeeDotOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
         self.options = options
-        self.evaluator = FixedPointEvaluator(task, backend)
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
         self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding)

@@ -50,9 +50,7 @@ def outputs_of(proto: Any, images: Sequence[NDArray[Any]]) -> list[NDArray[Any]]
     return found
 
 
-def expected_integers(
-    proto: Any, quantised: QuantisedGraph, images: Sequence[NDArray[np.int64]]
-) -> list[NDArray[Any]]:
+def expected_integers(proto: Any, quantised: QuantisedGraph, images: Sequence[NDArray[np.int64]]) -> list[NDArray[Any]]:
     """onnxruntime's integers; those of a network that computes nothing are the image itself."""
     if not quantised.graph.nodes:
         return [image.reshape(quantised.graph.output_shape) for image in images]
@@ -154,7 +152,9 @@ class RandomNetwork:
         pads = self.generator.integers(0, 2, 4)
         name = f"k{len(self.constants)}"
         self.constants[name] = np.array([0, 0, pads[0], pads[1], 0, 0, pads[2], pads[3]], dtype=np.int64)
-        self._node("Pad", [source, name], (shape[0], shape[1] + int(pads[0] + pads[2]), shape[2] + int(pads[1] + pads[3])))
+        self._node(
+            "Pad", [source, name], (shape[0], shape[1] + int(pads[0] + pads[2]), shape[2] + int(pads[1] + pads[3]))
+        )
 
 
 def shipped(folder: str) -> list[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from kilotune.experiments.export import emit_program
+from kilotune.experiments.model_problem import build_problem, resolve_input
 from kilotune.experiments.models.catalogue import model_names
-from kilotune.experiments.problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 

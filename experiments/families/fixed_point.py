@@ -1,0 +1,47 @@
+"""Fixed-point programs: the spaces seedot and shiftry."""
+
+from __future__ import annotations
+
+import click
+
+from kilotune.experiments.families.family import Family, Offer
+
+FIXED_POINT = Family(
+    "Fixed-point programs (seedot, shiftry)",
+    (
+        Offer(
+            "seedot", "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)", "exhaustive"
+        ),
+        Offer("shiftry", "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)", "refine"),
+    ),
+    (
+        click.Option(
+            ["--drop", "accuracy_drop"],
+            type=click.FloatRange(0, 100),
+            metavar="POINTS",
+            help="Without limits: how far training accuracy may fall below the float model's  [default: 2.0]",
+        ),
+        click.Option(
+            ["--loss", "permitted_loss"],
+            type=click.FloatRange(0),
+            metavar="LOSS",
+            help="The same for numerical models: the permitted precision loss  [default: 0.1]",
+        ),
+        click.Option(
+            ["--rounding"],
+            type=click.Choice(["toward-zero", "floor", "nearest"]),
+            help="How scaling down rounds  [default: toward-zero]",
+        ),
+        click.Option(
+            ["--accumulator"],
+            type=click.Choice(["double", "wide"]),
+            help="Sums of products: twice the operands' width, or 32 bits (shiftry)  [default: double]",
+        ),
+        click.Option(
+            ["--in-place/--no-in-place"],
+            default=None,
+            help="Whether a result may overwrite an operand that dies there  [default: in place]",
+        ),
+    ),
+    "kilotune.experiments.model_problem",
+)

@@ -1,0 +1,38 @@
+"""From the command line to a fixed-point problem: options arrive, and a program's bytes do not depend on the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kilotune.experiments.families.registry import find_offer, offers
+from kilotune.experiments.model_problem import build_problem, read_options, resolve_input
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.candidates import random_candidate
+
+MODEL = "fastgrnn16-digits"
+
+
+def ram_bytes(space: str, **given: object) -> tuple[float, float]:
+    """RAM on the training and on the test data of one candidate."""
+    request = TuneRequest(space, str(resolve_input(MODEL)), "random", options=read_options(space, given, {}))
+    problem = build_problem(TuneRequest.from_json(request.as_json()))
+    candidate = random_candidate(problem.space, np.random.default_rng(0))
+    test = problem.test_metrics(candidate)
+    assert test is not None
+    return problem.space.evaluate([candidate])[0].metrics["ram_bytes"], test["ram_bytes"]
+
+
+@pytest.mark.parametrize("space", ["seedot", "shiftry"])
+def test_results_in_place_save_ram_and_test_data_change_no_bytes(space: str) -> None:
+    in_place, in_place_test = ram_bytes(space)
+    apart, apart_test = ram_bytes(space, in_place=False)
+    assert in_place == in_place_test < apart == apart_test
+
+
+def test_every_space_on_offer_has_a_front_door() -> None:
+    for offer in offers():
+        family, found = find_offer(offer.space)
+        assert found is offer
+        for function in ("resolve_input", "read_options", "build_problem"):
+            assert callable(getattr(family.front_door, function))
