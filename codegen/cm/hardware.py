@@ -91,8 +91,7 @@ def load_hardware(text: str | None) -> Hardware:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), expected="a readable text file", found=str(error)) from None
     except json.JSONDecodeError as error:
-        where = {"line": error.lineno, "column": error.colno}
-        raise InputError(str(path), **where, expected="JSON", found=error.msg) from None
+        raise InputError(str(path), line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from None
     return parse_hardware(described, str(path))
 
 
@@ -174,7 +173,9 @@ def _check_reach(hardware: Hardware, path: str) -> None:
         reached = _reached(hardware, forward)
         for core in range(hardware.cores):
             if core not in reached:
-                lacking = f"no path from an input port to core {core}" if forward else f"none from core {core} to a port"
+                lacking = (
+                    f"no path from an input port to core {core}" if forward else f"none from core {core} to a port"
+                )
                 expected = f"a link that {'leads to' if forward else 'leaves'} core {core} (a missing link?)"
                 raise InputError(path, place="topology", expected=expected, found=lacking)
 

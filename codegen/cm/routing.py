@@ -105,8 +105,7 @@ def route_tables(hardware: Hardware) -> RouteTables:
                 nearer = distance[after] + 1 == distance[node]
                 nearer &= (np.arange(nodes) == after) | (after != gmem)
                 step[table, node, nearer] = number
-    tables = RouteTables(distance, step, *_detours(outgoing, distance, step, target, gmem), source, target)
-    return tables
+    return RouteTables(distance, step, *_detours(outgoing, distance, step, target, gmem), source, target)
 
 
 def _detours(

@@ -76,7 +76,7 @@ def core_count(kind: str, sizes: Mapping[str, int]) -> int:
 
 def grid_columns(kind: str, sizes: Mapping[str, int]) -> int | None:
     """Cores to a row of the picture; None: a circle shows more."""
-    return sizes["columns"] if "columns" in sizes else 5 if kind == "5pp" else None
+    return 5 if kind == "5pp" else sizes.get("columns")
 
 
 def _grid_steps(rows: int, columns: int, steps: tuple[Pair, ...]) -> Iterator[Pair]:

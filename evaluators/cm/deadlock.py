@@ -51,7 +51,9 @@ def find_deadlock(
     blamed = min(full, default=steps[-1][0] if steps else 0)
     room = f"{capacities[blamed]} packets of {streams[blamed].elements} elements"
     names = ", ".join(pipeline.stages[s].name for s in circle)
-    sentence = f"Deadlock: the buffer of {stream_name(pipeline, streams[blamed])} is full with {room}; waiting: {names}."
+    sentence = (
+        f"Deadlock: the buffer of {stream_name(pipeline, streams[blamed])} is full with {room}; waiting: {names}."
+    )
     return Deadlock(blamed, tuple(circle), sentence)
 
 

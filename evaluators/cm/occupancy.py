@@ -18,15 +18,13 @@ def occupancies(
 ) -> tuple[int, ...]:
     """Packets by stream, those under way included; at least the stream's minimum capacity. 0 for streams into GMEM."""
     starts = schedule(pipeline, ticks, hops, IMAGES, pace_ticks).starts
+    sent = sending_ticks(pipeline.input_iterations, IMAGES, pace_ticks)
     found = []
     for stream in streams:
         if stream.reader == GMEM:
             found.append(0)
             continue
-        if stream.writer == GMEM:
-            written = sending_ticks(pipeline.input_iterations, IMAGES, pace_ticks)
-        else:
-            written = starts[stream.writer]
+        written = sent if stream.writer == GMEM else starts[stream.writer]
         issued = written[np.tile(stream.sends, IMAGES)]
         finished = starts[stream.reader] + ticks[stream.reader]
         images = np.arange(IMAGES)[:, None] * stream.packets

@@ -70,8 +70,8 @@ def simulate_plainly(setting: Setting, images: int) -> StreamTiming:
             break
         world.tick += 1
     starts = []
-    for stage, ticks in zip(stages, world.started, strict=True):
-        starts.append(np.zeros(images * stage.iterations, dtype=np.int64))
+    for description, ticks in zip(stages, world.started, strict=True):
+        starts.append(np.zeros(images * description.iterations, dtype=np.int64))
         starts[-1][: len(ticks)] = ticks
     return StreamTiming(finish, tuple(starts), deadlock)
 
@@ -133,9 +133,9 @@ def _may_start(setting: Setting, world: _World, stage: int, images: int) -> bool
         return False
     image, j = divmod(len(started), iterations)
     for number, stream in enumerate(setting.streams):
-        if stream.reader == stage and stream.needed[j]:
-            if world.delivered[number] < image * stream.packets + stream.needed[j]:
-                return False
+        there = world.delivered[number] - image * stream.packets
+        if stream.reader == stage and stream.needed[j] and there < stream.needed[j]:
+            return False
         if stream.writer == stage and stream.sends[j] and not _has_room(setting, world, number):
             return False
     return True

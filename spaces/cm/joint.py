@@ -36,6 +36,9 @@ BUFFERS = (128, 64, 256)
 
 Replicas = dict[str, Replication]
 
+Part = tuple[str, int, int, int]
+"""Layer, replica, row block and column block."""
+
 
 @dataclass(frozen=True)
 class Design:
@@ -185,38 +188,35 @@ class _Joint:
 
     def _routes(self, design: Design) -> list[tuple[int, ...]]:
         placement, hardware = design.placement, self.space.hardware
-        return [
-            self.space.tables.route(*(node_of(hardware, placement.cores, e) for e in (s.writer, s.reader)), shape)
-            for s, shape in zip(design.lowered.streams, placement.shapes, strict=True)
-        ]
+        routes = []
+        for stream, shape in zip(design.lowered.streams, placement.shapes, strict=True):
+            start, goal = (node_of(hardware, placement.cores, end) for end in (stream.writer, stream.reader))
+            routes.append(self.space.tables.route(start, goal, shape))
+        return routes
 
     def _carried_over(self, design: Design, replicas: Replicas) -> Design:
         lowered, hardware = self.space.lowered(replicas), self.space.hardware
-        before = {s.name: core for s, core in zip(design.lowered.pipeline.stages, design.placement.cores, strict=True)}
         # A replica keeps its core by its number; a layer that was whole until now leaves its core to the first one.
-        numbered = {
-            (s.layer, s.replica, s.row_block, s.column_block): before[s.name] for s in design.lowered.pipeline.stages
-        }
-        keys = [(s.layer, s.replica, s.row_block, s.column_block) for s in lowered.pipeline.stages]
-        kept = [numbered.get(key) for key in keys]
+        before = dict(zip(_parts(design.lowered), design.placement.cores, strict=True))
+        kept = [before.get(part) for part in _parts(lowered)]
         free = iter(self.rng.permutation([c for c in range(hardware.cores) if c not in set(kept)]).tolist())
         cores = tuple(core if core is not None else next(free) for core in kept)
-        names = self._stream_shapes(design)
-        shapes = tuple(
-            names.get((s.writer if s.writer == GMEM else keys[s.writer], s.reader if s.reader == GMEM else keys[s.reader]), 0)
-            for s in lowered.streams
-        )
+        routed = dict(zip(_ends(design.lowered), design.placement.shapes, strict=True))
+        shapes = tuple(routed.get(ends, 0) for ends in _ends(lowered))
         return Design(replicas, lowered, Placement(cores, shapes, 1 << 60))
-
-    def _stream_shapes(self, design: Design) -> dict[object, int]:
-        stages = design.lowered.pipeline.stages
-        keys = [(s.layer, s.replica, s.row_block, s.column_block) for s in stages]
-        return {
-            (s.writer if s.writer == GMEM else keys[s.writer], s.reader if s.reader == GMEM else keys[s.reader]): shape
-            for s, shape in zip(design.lowered.streams, design.placement.shapes, strict=True)
-        }
 
     def candidates(self, design: Design) -> Iterator[Assignment]:
         """As the space's decisions say it, with some sizes of the buffers."""
         for buffer in BUFFERS:
             yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
+
+
+def _parts(lowered: Lowered) -> list[Part]:
+    """Which part of which layer every stage is."""
+    return [(s.layer, s.replica, s.row_block, s.column_block) for s in lowered.pipeline.stages]
+
+
+def _ends(lowered: Lowered) -> list[tuple[Part | None, Part | None]]:
+    """Between which parts every stream flows; None: GMEM."""
+    parts = [*_parts(lowered), None]  # GMEM, -1, is the last one
+    return [(parts[s.writer], parts[s.reader]) for s in lowered.streams]

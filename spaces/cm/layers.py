@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,9 +98,7 @@ class _Assembly:
             self._add(layer)
         height, width, channels = self._network.image
         outputs = tuple(part.stage for part in self._parts[self._network.layers[-1].name])
-        return Pipeline(
-            self._network.name, tuple(self._stages), tuple(self._edges), height * width, channels, outputs
-        )
+        return Pipeline(self._network.name, tuple(self._stages), tuple(self._edges), height * width, channels, outputs)
 
     def _add(self, layer: ConvLayer) -> None:
         rows, columns = self._network.crossbar
@@ -140,21 +140,25 @@ class _Assembly:
             channels = min(high, part.last) - max(low, part.first)
             if channels <= 0:
                 continue
-            needed, released, sent = window_counts(part.rectangle, rectangle, window)
+            shape = (window.kernel, window.stride, window.padding)
+            needed, released, sent = window_counts(part.rectangle, rectangle, *shape)
             if sent.any():
                 self._edges.append(Edge(part.stage, reader, needed, released, channels, 0, sent))
 
 
-def window_counts(writer: Rectangle, reader: Rectangle, window: Read) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
-    """`needed`, `released` and `sent` of an edge between two rectangles of pixels."""
+@lru_cache(maxsize=4096)
+def window_counts(
+    writer: Rectangle, reader: Rectangle, kernel: int, stride: int = 1, padding: int = 0
+) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """`needed`, `released` and `sent` of an edge between two rectangles of pixels; read-only arrays."""
     wide = writer.right - writer.left
-    y = np.repeat(np.arange(reader.top, reader.bottom), reader.right - reader.left) * window.stride - window.padding
-    x = np.tile(np.arange(reader.left, reader.right), reader.bottom - reader.top) * window.stride - window.padding
+    y = np.repeat(np.arange(reader.top, reader.bottom), reader.right - reader.left) * stride - padding
+    x = np.tile(np.arange(reader.left, reader.right), reader.bottom - reader.top) * stride - padding
     reads = np.arange(len(y))
     last_read = np.full(writer.pixels, -1, dtype=np.int64)
     needed = np.zeros(len(y), dtype=np.int64)
-    for dy in range(window.kernel):
-        for dx in range(window.kernel):
+    for dy in range(kernel):
+        for dx in range(kernel):
             row, column = y + dy, x + dx
             seen = (row >= writer.top) & (row < writer.bottom) & (column >= writer.left) & (column < writer.right)
             index = (row[seen] - writer.top) * wide + column[seen] - writer.left
@@ -164,8 +168,10 @@ def window_counts(writer: Rectangle, reader: Rectangle, window: Read) -> tuple[I
     free_after = np.maximum.accumulate(last_read)
     released = np.searchsorted(free_after, reads, side="right")
     released[-1] = writer.pixels
-    counts = (np.maximum.accumulate(needed).astype(np.int32), released.astype(np.int32))
-    return *counts, last_read >= 0
+    arrays = np.maximum.accumulate(needed).astype(np.int32), released.astype(np.int32), last_read >= 0
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
 
 
 def replica_rectangles(height: int, width: int, replication: Replication) -> list[Rectangle]:
@@ -178,4 +184,4 @@ def replica_rectangles(height: int, width: int, replication: Replication) -> lis
 def split(total: int, blocks: int) -> list[tuple[int, int]]:
     """[first, last) of each block, as equal as they can be."""
     edges = [total * k // blocks for k in range(blocks + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))

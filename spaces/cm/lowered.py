@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
-from kilotune.codegen.cm.streams import Stream, streams_of
+from kilotune.codegen.cm.streams import Stream, stream_name, streams_of
 from kilotune.spaces.cm.replication import ONCE, LayerShape, Network, Replication
 
 
@@ -20,6 +21,11 @@ class Lowered:
     ticks: tuple[int, ...]
     touching: tuple[tuple[int, ...], ...]
     compute_ticks: int
+
+    @cached_property
+    def route_names(self) -> tuple[str, ...]:
+        """The decisions about the streams' routes."""
+        return tuple(f"route {k} {stream_name(self.pipeline, stream)}" for k, stream in enumerate(self.streams))
 
     @classmethod
     def of(cls, network: Network, replicas: Mapping[str, Replication], hardware: Hardware) -> Lowered:
@@ -63,7 +69,9 @@ def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardwar
         width_in[link.target] += link.elements_per_tick
         width_out[link.source] += link.elements_per_tick
     widest_in, widest_out = (max(width[: hardware.cores]) for width in (width_in, width_out))
-    widest_link = max(link.elements_per_tick for link in hardware.links if hardware.gmem not in (link.source, link.target))
+    widest_link = max(
+        link.elements_per_tick for link in hardware.links if hardware.gmem not in (link.source, link.target)
+    )
     costs = []
     for shape in shapes:
         members = [s for s, stage in enumerate(once.pipeline.stages) if stage.layer == shape.name]

@@ -18,7 +18,6 @@ from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.codegen.cm.mapping import check_mapping, node_of, sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
-from kilotune.codegen.cm.streams import stream_name
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.timing import Setting, StreamTiming, simulate, steady_ticks
@@ -133,7 +132,7 @@ class CmSpace:
         for number, stream in enumerate(lowered.streams):
             ends = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
             alternatives = self.alternatives(*ends)
-            chosen = int(assignment[route_decision(lowered, number)])
+            chosen = int(assignment[lowered.route_names[number]])
             routes.append(alternatives[min(chosen, len(alternatives) - 1)])
         capacities = self._capacities(lowered, routes, assignment)
         return CoreMapping(cores, tuple(routes), capacities)
@@ -219,7 +218,7 @@ class CmSpace:
         for number, stream in enumerate(lowered.streams):
             start, goal = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
             route = self.tables.route(start, goal, shapes[number] if shapes is not None else 0)
-            answers[route_decision(lowered, number)] = self.alternatives(start, goal).index(route)
+            answers[lowered.route_names[number]] = self.alternatives(start, goal).index(route)
         for shape in self.shapes:
             answers[f"buffer {shape.name}"] = buffer
         return answers
@@ -245,14 +244,15 @@ class CmSpace:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
 
-    def _capacities(
-        self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment
-    ) -> tuple[int, ...]:
+    def _capacities(self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment) -> tuple[int, ...]:
         """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
         loads = link_loads(lowered.streams, routes, self.hardware.links)
         pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
         hops = [
-            sum(self.hardware.links[k].hop_ticks - 1 - (-s.elements // self.hardware.links[k].elements_per_tick) for k in r)
+            sum(
+                self.hardware.links[k].hop_ticks - 1 - (-s.elements // self.hardware.links[k].elements_per_tick)
+                for k in r
+            )
             for s, r in zip(lowered.streams, routes, strict=True)
         ]
         occupied = occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace)
@@ -288,9 +288,3 @@ def least_sram_bytes(lowered: Lowered, hardware: Hardware) -> list[int]:
     """By stage, with every buffer as small as its own reader allows."""
     least = [s.minimum_capacity or 1 for s in lowered.streams]
     return sram_bytes(lowered.streams, hardware, least, len(lowered.pipeline.stages))
-
-
-def route_decision(lowered: Lowered, number: int) -> str:
-    """The name of the decision about a stream's route."""
-    return f"route {number} {stream_name(lowered.pipeline, lowered.streams[number])}"
-

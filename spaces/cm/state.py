@@ -10,7 +10,6 @@ import numpy as np
 from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import UNREACHABLE
-from kilotune.codegen.cm.streams import stream_name
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.search.space import Assignment, Decision, Option
 from kilotune.spaces.cm.lowered import Lowered, least_ticks
@@ -26,8 +25,15 @@ BUFFER_OPTIONS = (128, 64, 32, 256, 0)
 class CmState:
     """The answers so far. Cores are taken once: a placement of all stages is always left."""
 
-    def __init__(self, space: CmSpace, answers: tuple[tuple[str, Option], ...] = ()) -> None:
+    def __init__(
+        self, space: CmSpace, answers: tuple[tuple[str, Option], ...] = (), before: CmState | None = None
+    ) -> None:
         self.space, self._answers = space, answers
+        layers = len(space.shapes)
+        if before is not None and len(answers) > layers:
+            self._lowered = before._lowered
+            if len(answers) > layers + len(self._lowered.pipeline.stages):
+                self._cores = before._cores
 
     @property
     def assignment(self) -> Assignment:
@@ -56,7 +62,7 @@ class CmState:
         decision = self.decision
         if decision is None or option not in decision.options:
             raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
-        return CmState(self.space, (*self._answers, (decision.name, option)))
+        return CmState(self.space, (*self._answers, (decision.name, option)), self)
 
     def bound(self) -> float:
         """Ticks per image of the replications, then of the busiest core, and of the links as far as routes are known."""
@@ -76,7 +82,9 @@ class CmState:
         for number, (_, option) in enumerate(routed):
             routes.append(self._alternatives(number)[int(option)])
         streams = lowered.streams[: len(routes)]
-        return float(max(ticks, link_ticks(link_loads(streams, routes, self.space.hardware.links), self.space.hardware.links)))
+        return float(
+            max(ticks, link_ticks(link_loads(streams, routes, self.space.hardware.links), self.space.hardware.links))
+        )
 
     @cached_property
     def _lowered(self) -> Lowered:
@@ -116,8 +124,8 @@ class CmState:
         return Decision(f"core {lowered.pipeline.stages[stage].name}", tuple(free))
 
     def _route(self, number: int) -> Decision:
-        name = stream_name(self._lowered.pipeline, self._lowered.streams[number])
-        return Decision(f"route {number} {name}", tuple(range(len(self._alternatives(number)))))
+        name = self._lowered.route_names[number]
+        return Decision(name, tuple(range(len(self._alternatives(number)))))
 
     def _alternatives(self, number: int) -> tuple[tuple[int, ...], ...]:
         stream, hardware = self._lowered.streams[number], self.space.hardware
