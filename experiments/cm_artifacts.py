@@ -1,4 +1,4 @@
-"""The files of a mapping: where everything runs (mapping.json) and the state machines of the control units (lcu.py)."""
+"""The files of a mapping: where everything runs (mapping.json, pictures) and the state machines of the control units (lcu.py)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.lowering import Lowered
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
+from kilotune.experiments.cm_picture import gantt_svg, mapping_svg
 from kilotune.search.space import Trial
 
 if TYPE_CHECKING:
     from kilotune.experiments.cm_problem import MappingProblem
+
+DRAWN_IMAGES = 3
 
 
 def write_artifacts(problem: MappingProblem, trial: Trial, folder: Path) -> dict[str, str]:
@@ -31,11 +34,26 @@ def write_artifacts(problem: MappingProblem, trial: Trial, folder: Path) -> dict
         }
     folder.mkdir(parents=True, exist_ok=True)
     written = {"mapping": _write(folder / "mapping.json", json.dumps(description, indent=1) + "\n")}
+    written |= _pictures(problem, trial, folder)
     lowered = problem.lowered(trial.assignment)
     if lowered is not None:
         with contextlib.suppress(ImportError):  # the mapping is as good without
             written["lcu"] = _write(folder / "lcu.py", lcu_source(lowered))
     return written
+
+
+def _pictures(problem: MappingProblem, trial: Trial, folder: Path) -> dict[str, str]:
+    """mapping.svg and gantt.svg."""
+    space = problem.space
+    lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
+    ticks = trial.measurement.metrics["ticks_per_image"]
+    drawn = {"picture": _write(folder / "mapping.svg", mapping_svg(lowered, space.hardware, mapping, ticks))}
+    starts = space.simulate(lowered, mapping, DRAWN_IMAGES + 1, record_starts=True).starts
+    if starts is not None:  # one more image than is drawn: all iterations of those drawn have taken place
+        shown = [s[: DRAWN_IMAGES * stage.iterations] for s, stage in zip(starts, lowered.pipeline.stages, strict=True)]
+        title = f"{space.network.name} on {space.hardware.name}: the first {DRAWN_IMAGES} images"
+        drawn["gantt"] = _write(folder / "gantt.svg", gantt_svg(lowered, shown, DRAWN_IMAGES, title))
+    return drawn
 
 
 def describe(problem: MappingProblem, trial: Trial) -> dict[str, Any]:
