@@ -158,6 +158,8 @@ def build_problem(request: TuneRequest) -> MappingProblem:
     if name in SHAPES and not Path(name).is_absolute():
         if image is not None:
             raise ValueError(f"--image is for ONNX files; {name} has a shape of its own.")
+        if hardware.input_order != "row-major":
+            raise ValueError(f"{name} is known by its shapes alone: {hardware.name} must send images row-major.")
         return MappingProblem(request, CmSpace(SHAPES[name](), hardware, strict), None, None)
     quantised = _quantised(name, image)
     network = _partitioned(quantised, hardware)

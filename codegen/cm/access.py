@@ -19,12 +19,18 @@ from kilotune.codegen.onnx.graph import Window
 
 @dataclass(frozen=True)
 class Rectangle:
-    """Pixels [top, bottom) x [left, right), iterated row by row."""
+    """Pixels [top, bottom) x [left, right), iterated row by row; `by_columns`: column by column (an image from GMEM)."""
 
     top: int
     bottom: int
     left: int
     right: int
+    by_columns: bool = False
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self.bottom - self.top
 
     @property
     def width(self) -> int:
@@ -32,17 +38,26 @@ class Rectangle:
         return self.right - self.left
 
     @property
+    def steps(self) -> tuple[int, int]:
+        """Iterations from a pixel to the one below it, and to the one on its right."""
+        return (1, self.height) if self.by_columns else (self.width, 1)
+
+    @property
     def size(self) -> int:
         """Pixels."""
-        return (self.bottom - self.top) * self.width
+        return self.height * self.width
 
     def rank(self, row: int, column: int) -> int:
         """The iteration that a pixel of the rectangle is."""
-        return (row - self.top) * self.width + column - self.left
+        down, right = self.steps
+        return (row - self.top) * down + (column - self.left) * right
 
     def pixel(self, iteration: int) -> tuple[int, int]:
         """The inverse of `rank`."""
-        row, column = divmod(iteration, self.width)
+        if self.by_columns:
+            column, row = divmod(iteration, self.height)
+        else:
+            row, column = divmod(iteration, self.width)
         return self.top + row, self.left + column
 
 
@@ -67,7 +82,8 @@ def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     for window in reading.windows:
         rows = _last_read(window, 0, reading)
         columns = _last_read(window, 1, reading)
-        ranks = rows[:, None] * reading.writer.width + columns[None, :] + 1
+        down, right = reading.writer.steps
+        ranks = rows[:, None] * down + columns[None, :] * right + 1
         ranks[rows < 0, :] = 0
         ranks[:, columns < 0] = 0
         needed = np.maximum(needed, ranks.reshape(-1))
@@ -75,7 +91,7 @@ def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
         uses = users_y[:, None] * reading.reader.width + users_x[None, :]
         uses[users_y < 0, :] = -1
         uses[:, users_x < 0] = -1
-        last_use = np.maximum(last_use, uses.reshape(-1))
+        last_use = np.maximum(last_use, (uses.T if reading.writer.by_columns else uses).reshape(-1))
     needed = np.maximum.accumulate(needed).astype(np.int32)
     frontier = np.maximum.accumulate(last_use)
     released = np.searchsorted(frontier, np.arange(reading.reader.size), side="right").astype(np.int32)
@@ -109,7 +125,7 @@ def _last_read(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]
 def _last_user(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:
     taps, inside = _taps(window, axis, reading)
     writer = reading.writer
-    users = np.full(writer.bottom - writer.top if axis == 0 else writer.width, -1, dtype=np.int32)
+    users = np.full(writer.height if axis == 0 else writer.width, -1, dtype=np.int32)
     outputs = np.broadcast_to(np.arange(len(taps))[:, None], taps.shape)
     np.maximum.at(users, taps[inside], outputs[inside])
     return users

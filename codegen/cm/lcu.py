@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from kilotune.codegen.cm.access import Reading, Rectangle
-from kilotune.codegen.cm.polyhedral import Dependences, dependences, load_isl
+from kilotune.codegen.cm.polyhedral import Dependences, dependences, load_isl, pixel_names
 
 Pixel = tuple[int, int]
 
@@ -35,7 +35,7 @@ class StateMachine:
 @lru_cache(maxsize=4096)
 def state_machine(reading: Reading) -> StateMachine:
     """Generate and compile; one machine serves all edges that read alike. ImportError without islpy."""
-    source = source_of(dependences(reading))
+    source = source_of(dependences(reading), reading.writer)
     names: dict[str, Any] = {}
     exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
     return StateMachine(source, names["initial"], names["written"], names["keeps"])
@@ -56,7 +56,7 @@ def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]
     return source, names["iterations"]
 
 
-def source_of(found: Dependences) -> str:
+def source_of(found: Dependences, writer: Rectangle) -> str:
     """The three functions of one array."""
     isl = load_isl()
     first = "None"
@@ -64,13 +64,16 @@ def source_of(found: Dependences) -> str:
         point = found.initial.lexmax().sample_point()
         first = ", ".join(str(point.get_coordinate_val(isl.dim_type.set, i)) for i in range(2))
     lines = ["def initial():", f"    return {first}", ""]
-    lines += ["def written(h, w):", *_cases(isl, found.S, found.writer, ("h", "w"))]
-    lines += ["", "def keeps(oh, ow):", *_cases(isl, found.keeps, found.reader, ("oh", "ow"))]
+    lines += ["def written(h, w):", *_cases(isl, found.S, found.writer, pixel_names(writer))]
+    lines += ["", "def keeps(oh, ow):", *_cases(isl, found.keeps, found.reader, ("oh", "ow"), writer.by_columns)]
     return "\n".join(lines) + "\n"
 
 
-def _cases(isl: Any, relation: Any, domain: Any, names: tuple[str, str]) -> list[str]:
-    """`if CONDITION: return ROW, COLUMN` for every piece of a single-valued relation; the pieces are disjoint."""
+def _cases(isl: Any, relation: Any, domain: Any, names: tuple[str, str], swapped: bool = False) -> list[str]:
+    """`if CONDITION: return ROW, COLUMN` for every piece of a single-valued relation; the pieces are disjoint.
+
+    swapped: the relation's range is (column, row).
+    """
     pieces: list[tuple[Any, Any]] = []
     if not relation.is_empty():
         pieces_of = isl.PwMultiAff.from_map(relation.coalesce()).coalesce()
@@ -82,7 +85,7 @@ def _cases(isl: Any, relation: Any, domain: Any, names: tuple[str, str]) -> list
         condition = python_of(isl, isl.AstBuild.from_context(named).expr_from_set(inside.gist(named)))
         build = isl.AstBuild.from_context(inside)
         answers = []
-        for axis in range(2):
+        for axis in (1, 0) if swapped else (0, 1):
             affine = isl.PwAff.from_aff(value.get_aff(axis))
             for i, name in enumerate(names):
                 affine = affine.set_dim_id(isl.dim_type.in_, i, isl.Id(name))

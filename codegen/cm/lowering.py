@@ -79,17 +79,23 @@ class StageProgram:
 @dataclass(frozen=True, eq=False)
 class Lowered:
     """A pipeline, the program of every stage, and behind every edge its accesses and the elements of the writer's
-    packet that it carries."""
+    packet that it carries. by_columns: how GMEM sends the image."""
 
     network: PartitionGraph
     pipeline: Pipeline
     programs: tuple[StageProgram, ...]
     readings: tuple[Reading, ...]
     elements: tuple[NDArray[np.int64], ...]
+    by_columns: bool = False
 
 
-def lower(network: PartitionGraph, crossbar: Crossbar, replicas: Mapping[str, Split] | None = None) -> Lowered:
-    """Lower with `replicas` by partition name; a partition left out is there once.
+def lower(
+    network: PartitionGraph,
+    crossbar: Crossbar,
+    replicas: Mapping[str, Split] | None = None,
+    by_columns: bool = False,
+) -> Lowered:
+    """Lower with `replicas` by partition name; a partition left out is there once. by_columns: GMEM sends columns.
 
     ValueError for an unknown partition, axis, or more replicas than output rows or columns.
     """
@@ -97,7 +103,7 @@ def lower(network: PartitionGraph, crossbar: Crossbar, replicas: Mapping[str, Sp
     unknown = sorted(set(replicas or {}) - known)
     if unknown:
         raise ValueError(f"there is no layer {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    assembly = _Assembly(network, crossbar)
+    assembly = _Assembly(network, crossbar, by_columns)
     for partition in network.partitions:
         split = (replicas or {}).get(partition.name)
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
@@ -144,11 +150,11 @@ class _Request:
 
 
 class _Assembly:
-    def __init__(self, network: PartitionGraph, crossbar: Crossbar) -> None:
-        self._network, self._crossbar = network, crossbar
+    def __init__(self, network: PartitionGraph, crossbar: Crossbar, by_columns: bool) -> None:
+        self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
         graph = network.graph
         channels, high, wide = graph.shapes[graph.input]
-        image = _Part(GMEM, Rectangle(0, high, 0, wide), 0, channels)
+        image = _Part(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
         self._parts: dict[int, list[_Part]] = {INPUT: [image]}
         self._exports: dict[int, tuple[str, ...]] = {INPUT: (graph.input,)}
         self._stages: list[Stage] = []
@@ -187,7 +193,8 @@ class _Assembly:
         channels, high, wide = graph.shapes[graph.input]
         stages, edges = tuple(self._stages), tuple(self._edges)
         pipeline = Pipeline(graph.name, stages, edges, high * wide, channels, tuple(sorted(outputs)))
-        return Lowered(self._network, pipeline, tuple(self._programs), tuple(self._readings), tuple(self._elements))
+        programs, readings, elements = tuple(self._programs), tuple(self._readings), tuple(self._elements)
+        return Lowered(self._network, pipeline, programs, readings, elements, self._by_columns)
 
     def _stage(
         self,

@@ -94,7 +94,7 @@ class Pipeline:
     """A lowered network.
 
     stages: topologically sorted: every edge goes from a lower to a higher number.
-    input_iterations: pixels of an image, sent by GMEM in row-major order, one an iteration.
+    input_iterations: pixels of an image, sent by GMEM in the order of the hardware file, one an iteration.
     input_elements: channels of an image.
     outputs: the stages whose arrays are the network's result (several replicas or column blocks); sent to GMEM.
     """

@@ -15,7 +15,8 @@ from kilotune.codegen.onnx.graph import Window
 
 @dataclass(frozen=True, eq=False)
 class Dependences:
-    """isl objects; W is the writer's iteration space, R the reader's, O the array.
+    """isl objects; W is the writer's iteration space, R the reader's, O the array. A writer that goes column by column has
+    iterations W[w, h]: isl's order is lexicographic.
 
     write: W[h, w] -> O[c, h, w]. read: R[oh, ow] -> O[c, h, w]. K: R -> W, read-after-write. L: R -> W, the last write
     that an iteration and all before it need; undefined for those that need none. S: W -> R, the last iteration that
@@ -40,9 +41,10 @@ def dependences(reading: Reading, channels: int = 1) -> Dependences:
     ImportError, a sentence, without islpy.
     """
     isl = load_isl()
-    writer = isl.Set(f"{{ W[h, w] : {_inside(reading.writer, 'h', 'w')} }}")
+    order = ", ".join(pixel_names(reading.writer))
+    writer = isl.Set(f"{{ W[{order}] : {_inside(reading.writer, 'h', 'w')} }}")
     reader = isl.Set(f"{{ R[oh, ow] : {_inside(reading.reader, 'oh', 'ow')} }}")
-    write = isl.Map(f"{{ W[h, w] -> O[c, h, w] : 0 <= c < {channels} and {_inside(reading.writer, 'h', 'w')} }}")
+    write = isl.Map(f"{{ W[{order}] -> O[c, h, w] : 0 <= c < {channels} and {_inside(reading.writer, 'h', 'w')} }}")
     read = isl.Map(read_relation(reading.windows, channels)).intersect_domain(reader).intersect_range(write.range())
     raw = read.apply_range(write.reverse())
     not_later = reader.lex_ge_set(reader)
@@ -66,6 +68,11 @@ def read_relation(windows: tuple[Window, ...], channels: int) -> str:
             f"h = {down} oh - {top} + {step_y} kh and w = {right} ow - {left} + {step_x} kw"
         )
     return "{ " + "; ".join(parts) + " }"
+
+
+def pixel_names(writer: Rectangle) -> tuple[str, str]:
+    """Row h and column w in the order of a writer's iterations."""
+    return ("w", "h") if writer.by_columns else ("h", "w")
 
 
 def load_isl() -> Any:

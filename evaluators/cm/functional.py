@@ -89,7 +89,10 @@ class _World:
         self.count = len(images)
         graph = lowered.network.graph
         channels = graph.shapes[graph.input][0]
-        self.pixels = [np.asarray(image, np.int64).reshape(channels, -1).T for image in images]
+        shaped = [np.asarray(image, np.int64).reshape(graph.shapes[graph.input]) for image in images]
+        if lowered.by_columns:
+            shaped = [image.transpose(0, 2, 1) for image in shaped]
+        self.pixels = [image.reshape(channels, -1).T for image in shaped]
         self.ticks = machine.ticks or (1,) * len(pipeline.stages)
         self.delays = machine.delays or (0,) * len(pipeline.edges)
         self.pace_ticks = machine.pace_ticks

@@ -157,7 +157,7 @@ def _axis_taps(window: Window, axis: int, reader: Rectangle, writer: Rectangle) 
     """For each output row (column): which kernel rows lie in the writer's rectangle, and their share of the rank."""
     outputs = range(reader.top, reader.bottom) if axis == 0 else range(reader.left, reader.right)
     start, stop = (writer.top, writer.bottom) if axis == 0 else (writer.left, writer.right)
-    scale = writer.width if axis == 0 else 1
+    scale = writer.steps[axis]
     found = []
     for output in outputs:
         taps = output * window.stride[axis] - window.pads[axis] + np.arange(window.kernel[axis]) * window.dilation[axis]

@@ -18,6 +18,7 @@ class PartitionedNetwork:
     def __init__(self, graph: PartitionGraph, hardware: Hardware) -> None:
         self.graph = graph
         self.crossbar = Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core)
+        self.by_columns = hardware.input_order == "column-major"
 
     @property
     def name(self) -> str:
@@ -36,4 +37,4 @@ class PartitionedNetwork:
 
     def lower(self, replicas: Mapping[str, Replication]) -> Lowered:
         """With the programs of the stages."""
-        return lower(self.graph, self.crossbar, replicas)
+        return lower(self.graph, self.crossbar, replicas, self.by_columns)

@@ -31,7 +31,8 @@ def random_reading(rng: random.Random) -> Reading:
     top = rng.randint(0, size[0] - 1) if rng.random() < 0.3 else 0
     left = rng.randint(0, size[1] - 1) if rng.random() < 0.3 else 0
     first_row = rng.randint(0, high - 1) if rng.random() < 0.3 else 0
-    return Reading(tuple(windows), Rectangle(top, size[0], left, size[1]), Rectangle(first_row, high, 0, wide))
+    writer = Rectangle(first_row, high, 0, wide, by_columns=rng.random() < 0.3)
+    return Reading(tuple(windows), Rectangle(top, size[0], left, size[1]), writer)
 
 
 def pixels_read(reading: Reading) -> list[set[int]]:

@@ -37,9 +37,8 @@ def test_lowered_networks_compute_what_onnxruntime_computes(seed: int) -> None:
         else Split(int(rng.integers(1, min(3, p.width) + 1)), "columns")
         for p in network.partitions
     }
-    lowered = lower(
-        network, Crossbar(int(rng.integers(4, 40)), int(rng.integers(1, 6)), int(rng.integers(1, 3))), replicas
-    )
+    crossbar = Crossbar(int(rng.integers(4, 40)), int(rng.integers(1, 6)), int(rng.integers(1, 3)))
+    lowered = lower(network, crossbar, replicas, by_columns=seed % 3 == 0)
     ticks = tuple(int(n) for n in rng.integers(1, 4, len(lowered.pipeline.stages)))
     delays = tuple(int(n) for n in rng.integers(0, 3, len(lowered.pipeline.edges)))
     free = run(lowered, images, Machine(ticks, delays))
