@@ -22,6 +22,14 @@ SHOWN = (
     ("peak_bytes", "peak bytes"),
     ("gap_percent", "% above the largest live sum"),
     ("bytes_migrated", "bytes migrated"),
+    ("ticks_per_image", "ticks per image"),
+    ("latency_ticks", "latency, ticks"),
+    ("cores", "cores"),
+    ("sram_bytes", "SRAM bytes"),
+    ("core_sram_bytes", "SRAM bytes of the fullest core"),
+    ("compute_ticks", "ticks of the busiest core"),
+    ("promised_ticks", "ticks of the busiest core or link"),
+    ("longest_route_links", "links of the longest route"),
 )
 
 

@@ -3,8 +3,8 @@
     python -m kilotune.experiments.benchmarks.cm_functional [NAME ...]
 
 NAME: lenet5, resnet20-projected, a large single-operator model, or one of the topologies that the onnx package ships
-(squeezenet, resnet50, vgg19,
-shufflenet, densenet121, inception_v2), with seeded weights at a reduced resolution. Three images back to back each.
+(squeezenet, resnet50, vgg19, shufflenet, densenet121, inception_v2), with seeded weights at a reduced resolution.
+Three images back to back each.
 """
 
 from __future__ import annotations
