@@ -194,7 +194,9 @@ class CmSpace:
         timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2)
         if timing.deadlock is not None:
             return timing, math.inf
-        return timing, steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
+        ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
+        # Images that catch up after a jam make a few short steps; nothing goes on faster than what is busy all the time.
+        return timing, max(ticks, float(self.promised_ticks(lowered, mapping)))
 
     def check(self, assignment: Assignment) -> None:
         """ValueError when the accelerator could not run the candidate; see `check_mapping`."""

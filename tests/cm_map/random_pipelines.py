@@ -17,7 +17,9 @@ def random_edge(rng: np.random.Generator, writer: int, reader: int, written: int
     sent = rng.random(written) < rng.choice([0.6, 1.0])
     sent[rng.integers(written)] = True
     first = np.sort(rng.integers(0, written + 1, read))
-    needed = np.maximum.accumulate(first)
+    # What is needed last has been sent: nothing needs what it does not read.
+    last_sent = np.concatenate(([0], np.maximum.accumulate(np.where(sent, np.arange(1, written + 1), 0))))
+    needed = np.maximum.accumulate(last_sent[first])
     lag = rng.integers(0, written + 1, read)
     released = np.maximum.accumulate(np.maximum(needed - lag, 0))
     released[-1] = written
@@ -65,7 +67,7 @@ def random_setting(seed: int) -> Setting:
     )
     bounded = rng.random() < 0.7
     capacities = tuple(
-        s.minimum_capacity + int(rng.integers(0, 2)) if bounded and s.reader != GMEM else 0 for s in streams
+        max(1, s.minimum_capacity + int(rng.choice([-1, 0, 0, 1, 2]))) if bounded and s.reader != GMEM else 0 for s in streams
     )
     pace = int(rng.integers(0, 40)) if rng.random() < 0.5 else 0
     return Setting(pipeline, streams, ticks, routes, capacities, hardware.links, pace)

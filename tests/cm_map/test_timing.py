@@ -47,8 +47,10 @@ def test_without_links_and_limits_the_simulator_equals_the_recurrence() -> None:
         simulated = simulate(free, 3, record_starts=True)
         computed = schedule(setting.pipeline, setting.ticks, images=3, pace_ticks=setting.pace_ticks)
         assert simulated.starts is not None
+        end = computed.finish_ticks[-1]
         for mine, yours in zip(simulated.starts, computed.starts, strict=True):
-            assert mine.tolist() == yours.tolist(), seed
+            # the simulator stops when the last result is out: what no result needs may come later, or not at all
+            assert np.where(yours <= end, mine, yours).tolist() == yours.tolist(), seed
         assert simulated.finish_ticks.tolist() == computed.finish_ticks.tolist()
 
 
