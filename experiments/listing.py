@@ -16,6 +16,7 @@ STRATEGIES = {
     "exhaustive": "depth-first branch and bound; proves the optimum when it ends",
     "local": "iterated local search over single decisions",
     "refine": "the paper's procedure, then local search from its best",
+    "anneal": "the space's own compiled annealing, where it has one",
     "cp": "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
     "tpe": "Optuna's TPE; any other sampler as optuna:NAME",
     "count_tpe": "TPE over count tables, for evaluations that take less time than Optuna does",
