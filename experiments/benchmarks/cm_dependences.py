@@ -1,6 +1,6 @@
 """What the relation S of an edge costs: by isl, as generated code, and enumerated in NumPy. CPU milliseconds an edge.
 
-    python -m kilotune.experiments.benchmarks.cm_dependences
+python -m kilotune.experiments.benchmarks.cm_dependences
 """
 
 from __future__ import annotations
