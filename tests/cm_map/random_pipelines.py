@@ -67,7 +67,8 @@ def random_setting(seed: int) -> Setting:
     )
     bounded = rng.random() < 0.7
     capacities = tuple(
-        max(1, s.minimum_capacity + int(rng.choice([-1, 0, 0, 1, 2]))) if bounded and s.reader != GMEM else 0 for s in streams
+        max(1, s.minimum_capacity + int(rng.choice([-1, 0, 0, 1, 2]))) if bounded and s.reader != GMEM else 0
+        for s in streams
     )
     pace = int(rng.integers(0, 40)) if rng.random() < 0.5 else 0
     return Setting(pipeline, streams, ticks, routes, capacities, hardware.links, pace)

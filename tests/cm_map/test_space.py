@@ -13,7 +13,6 @@ import pytest
 
 from kilotune.codegen.cm.hardware import Hardware, load_hardware, parse_hardware
 from kilotune.codegen.cm.streams import streams_of
-from kilotune.codegen.cm.topologies import mesh
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.benchmarks.cm_networks import chain, resnet20
 from kilotune.search.budget import Budget
@@ -200,11 +199,15 @@ def test_replicas_for_the_cores_alone_can_make_it_slower() -> None:
 def test_a_network_that_does_not_fit_says_what_is_short_by_how_much() -> None:
     with pytest.raises(ValueError, match="chain-6 needs 6 cores and small has 4: 2 too few"):
         CmSpace(chain(6, 8), small_hardware())
-    with pytest.raises(ValueError, match=r"least buffers of conv0 take \d+ bytes and a core of small has 20: \d+ too few"):
+    with pytest.raises(
+        ValueError, match=r"least buffers of conv0 take \d+ bytes and a core of small has 20: \d+ too few"
+    ):
         CmSpace(chain(2, 16), small_hardware(sram_bytes=20))
     wide = dataclasses.replace(chain(1, 4), crossbar=(1 << 20, 1 << 20))
     hardware = dataclasses.replace(small_hardware(), crossbar_rows=100)
-    with pytest.raises(ValueError, match="matrix of conv0 has 144 rows and 16 columns; a core of small holds 100 and 256"):
+    with pytest.raises(
+        ValueError, match="matrix of conv0 has 144 rows and 16 columns; a core of small holds 100 and 256"
+    ):
         CmSpace(wide, hardware)
 
 
