@@ -101,7 +101,8 @@ def _devices() -> list[dict[str, Any]]:
 
 
 def _networks() -> list[dict[str, Any]]:
-    from kilotune.experiments.cm_problem import MADE, SHAPES
+    from kilotune.experiments.cm_problem import SHAPES
+    from kilotune.experiments.models.onnx_networks import MADE
 
     shapes = [{"name": name, "what": "by its shapes, no weights"} for name in SHAPES]
     return shapes + [{"name": name, "what": "ONNX, seeded weights"} for name in MADE]
