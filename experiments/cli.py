@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SPACE_NAMES = tuple(offer.space for offer in offers())
 
+LISTED = ("spaces", "strategies", "models", "devices", "networks", "hardware", "studies", "buffers")
+
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
 )
@@ -152,7 +154,7 @@ def export_command(study: str, target: str, output: Path, storage: str | None) -
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(["spaces", "strategies", "models", "devices", "studies", "buffers"]))
+@click.argument("what", type=click.Choice(LISTED))
 @click.option("--input", "input_", metavar="PATH|NAME", help="buffers: the model folder, or a bundled model.")
 @click.option("--study", metavar="NAME", help="buffers: those of the study's best candidate.")
 @click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")

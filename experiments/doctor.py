@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 from collections.abc import Iterator
@@ -28,3 +29,6 @@ def findings() -> Iterator[str]:
     for tool, package in (("avr-gcc", "gcc-avr avr-libc"), ("arm-none-eabi-gcc", "gcc-arm-none-eabi")):
         path = shutil.which(tool)
         yield f"{tool:<10} {path or f'missing: exported C can not be built for that device here (apt install {package})'}"
+    missing = [name for name in ("onnx", "islpy", "z3") if importlib.util.find_spec(name) is None]
+    lacking = f"missing {', '.join(missing)}: networks are mapped by name only (pip install 'kilotune[cm]')"
+    yield f"cm         {lacking if missing else 'onnx, islpy and z3 are here'}"

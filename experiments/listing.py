@@ -31,6 +31,8 @@ def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
         "strategies": _strategies,
         "models": _models,
         "devices": _devices,
+        "networks": _networks,
+        "hardware": _hardware,
         "studies": lambda: _studies(open_store()),
     }
     return listings[what]()
@@ -97,6 +99,35 @@ def _devices() -> list[dict[str, Any]]:
         {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes}
         for d in DEVICES
     ]
+
+
+def _networks() -> list[dict[str, Any]]:
+    from kilotune.experiments.cm_problem import SHAPES
+    from kilotune.experiments.models.onnx_networks import MADE
+
+    shapes = [{"name": name, "what": "by its shapes, no weights"} for name in SHAPES]
+    return shapes + [{"name": name, "what": "ONNX, seeded weights"} for name in MADE]
+
+
+def _hardware() -> list[dict[str, Any]]:
+    from kilotune.codegen.cm.hardware import load_hardware, shipped_hardware
+
+    listed = []
+    for name in shipped_hardware():
+        hardware = load_hardware(name)
+        inner = [link for link in hardware.links if hardware.gmem not in (link.source, link.target)]
+        crossbar = f"{hardware.crossbars_per_core} of {hardware.crossbar_rows}x{hardware.crossbar_columns}"
+        listed.append(
+            {
+                "name": name,
+                "cores": hardware.cores,
+                "links": len(inner),
+                "elements_per_tick": max(link.elements_per_tick for link in inner),
+                "crossbars": crossbar,
+                "sram_bytes": hardware.sram_bytes,
+            }
+        )
+    return listed
 
 
 def _studies(store: Store) -> list[dict[str, Any]]:

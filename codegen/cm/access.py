@@ -94,7 +94,10 @@ def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
         last_use = np.maximum(last_use, (uses.T if reading.writer.by_columns else uses).reshape(-1))
     needed = np.maximum.accumulate(needed).astype(np.int32)
     frontier = np.maximum.accumulate(last_use)
-    released = np.searchsorted(frontier, np.arange(reading.reader.size), side="right").astype(np.int32)
+    ends = np.bincount(
+        frontier + 1, minlength=reading.reader.size + 1
+    )  # how many writes each iteration is the last to hold
+    released = np.cumsum(ends)[1:].astype(np.int32)
     sent = last_use >= 0
     for array in (needed, released, sent):
         array.setflags(write=False)

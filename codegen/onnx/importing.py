@@ -61,13 +61,17 @@ class Imported:
     host: list[HostOperator] = field(default_factory=list)
 
     def value(self, name: str) -> Value:
-        """The operand computed from the image. ValueError for a constant."""
-        if name not in self.values:
-            raise ValueError(f"expected an operand computed from the image, found the constant {name!r}")
-        found = self.values[name]
+        """The operand computed from the image. ValueError for a constant and for the inside of a channel shuffle."""
+        found = self.any_value(name)
         if found.grouped:
             raise ValueError("expected Transpose and Reshape of a channel shuffle, found another use of its groups")
         return found
+
+    def any_value(self, name: str) -> Value:
+        """The same, also inside a channel shuffle. ValueError for a constant."""
+        if name not in self.values:
+            raise ValueError(f"expected an operand computed from the image, found the constant {name!r}")
+        return self.values[name]
 
     def constant(self, name: str, what: str) -> Array:
         """A constant operand. ValueError when it is computed from the image."""
@@ -115,8 +119,10 @@ def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None
     opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
     for number, proto in enumerate(protos):
         place = f"node {number}" + (f" {proto.name!r}" if proto.name else "")
-        place += f" ({proto.op_type} that writes {proto.output[0]!r})"
+        place += f" ({proto.op_type} that writes {proto.output[0]!r})" if proto.output else f" ({proto.op_type})"
         try:
+            if not proto.output:
+                raise ValueError("expected an output, found none")
             _convert(imported, _call(proto, opset, path), proto.domain)
         except ValueError as error:
             raise _at(path, place, error) from None
@@ -193,9 +199,16 @@ def _convert(imported: Imported, call: Call, domain: str) -> None:
     if domain not in MAIN_DOMAINS or call.operator not in CONVERTERS:
         name = call.operator if domain in MAIN_DOMAINS else f"{domain}.{call.operator}"
         raise ValueError(f"expected a supported operator ({', '.join(SUPPORTED)}), found {name}")
+    unknown = [n for n in call.inputs if n and n not in imported.constants and n not in imported.values]
+    if unknown:
+        raise ValueError(f"expected inputs that were written before, found {unknown[0]!r}")
     if imported.host and call.operator not in ("Identity", "Dropout", "Squeeze", "Reshape", "Flatten"):
         raise ValueError(f"expected {imported.host[0].operator} at the end, found {call.operator} after it")
-    CONVERTERS[call.operator](imported, call)
+    try:
+        CONVERTERS[call.operator](imported, call)
+    except (IndexError, KeyError, TypeError) as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({detail})") from None
 
 
 def _finish(model: Any, path: str, imported: Imported) -> Graph:
@@ -229,5 +242,7 @@ def _at(path: str, place: str, error: ValueError) -> InputError:
 
 
 def as_float(array: Array) -> Array:
-    """Weights as float32 or, when they are anything else, float64."""
+    """Weights as float32 or, when they are anything else, float64. ValueError for NaN and infinity."""
+    if not np.isfinite(array).all():
+        raise ValueError("expected finite weights, found NaN or infinity")
     return array if array.dtype == np.float32 else np.asarray(array, dtype=np.float64)

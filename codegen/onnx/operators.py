@@ -81,6 +81,8 @@ def _pool(imported: Imported, call: Call) -> None:
         raise ValueError(f"expected a kernel with {rank - 2} dimensions, found {list(kernel)}")
     window = read_window(call.attributes, kernel, rank, shape)
     result = (shape[0], *window.output_size(shape[1], shape[2]))
+    if divisors(window, shape, None).min() < 1:
+        raise ValueError("expected windows that hold some of the image, found one of padding only")
     if call.operator == "MaxPool":
         imported.emit(MaxPool((value.tensor,), call.output, window), result, _onnx_shape(value, result))
         return
@@ -247,7 +249,7 @@ def _matrix_product(imported: Imported, call: Call) -> None:
 
 def _reshape(imported: Imported, call: Call) -> None:
     """Reshape, Flatten, Squeeze, Unsqueeze: views that keep the image, flatten it, or group its channels."""
-    value = imported.values[call.inputs[0]]
+    value = imported.any_value(call.inputs[0])
     target = _target_shape(imported, call, value)
     held = imported.shapes[value.tensor]
     if math.prod(target) != math.prod(value.shape) or not target or target[0] != value.shape[0]:
@@ -311,7 +313,7 @@ def _target_shape(imported: Imported, call: Call, value: Value) -> tuple[int, ..
 
 
 def _transpose(imported: Imported, call: Call) -> None:
-    value = imported.values[call.inputs[0]]
+    value = imported.any_value(call.inputs[0])
     perm = list(call.attributes.get("perm", range(len(value.shape))[::-1]))
     if not value.grouped or perm[:3] != [0, 2, 1] or perm[3:] != list(range(3, len(value.shape))):
         raise ValueError(f"expected a transposition inside a channel shuffle, found perm {perm}")
@@ -320,7 +322,7 @@ def _transpose(imported: Imported, call: Call) -> None:
 
 
 def _identity(imported: Imported, call: Call) -> None:
-    imported.values[call.output] = imported.values[call.inputs[0]]
+    imported.values[call.output] = imported.any_value(call.inputs[0])
 
 
 def _dropout(imported: Imported, call: Call) -> None:

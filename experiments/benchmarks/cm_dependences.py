@@ -1,12 +1,13 @@
 """What the relation S of an edge costs: by isl, as generated code, and enumerated in NumPy. CPU milliseconds an edge.
 
-    python -m kilotune.experiments.benchmarks.cm_dependences
+python -m kilotune.experiments.benchmarks.cm_dependences
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from kilotune.codegen.cm.access import Reading, Rectangle, allowed, counts
 from kilotune.codegen.cm.lcu import state_machine
@@ -35,18 +36,17 @@ def milliseconds(action: Callable[[], object]) -> float:
 def main() -> None:
     """Print a row an access."""
     dependences(reading(4, 1, False))  # loads islpy
-    print("edge                     isl relations  state machine  NumPy   staircases agree")
+    print("edge                        isl relations  state machine  NumPy   staircases agree")
     for size in (8, 32, 112, 224):
         for stride, residual in ((1, False), (2, False), (1, True)):
             edge = reading(size, stride, residual)
-            machine = state_machine.__wrapped__
-            found = [
-                milliseconds(lambda edge=edge: dependences(edge, 64)),  # type: ignore[misc]
-                milliseconds(lambda edge=edge: machine(edge)),  # type: ignore[misc]
-                milliseconds(lambda edge=edge: counts.__wrapped__(edge)),  # type: ignore[misc]
-            ]
+            found = (
+                milliseconds(partial(dependences, edge, 64)),
+                milliseconds(partial(state_machine.__wrapped__, edge)),
+                milliseconds(partial(counts.__wrapped__, edge)),
+            )
             name = f"{size}x{size}, stride {stride}{', residual' if residual else ''}"
-            print(f"{name:<24} {found[0]:13.2f} {found[1]:14.2f} {found[2]:6.3f}   {_agree(edge)}")
+            print(f"{name:<27} {found[0]:13.2f} {found[1]:14.2f} {found[2]:6.3f}   {_agree(edge)}")
 
 
 def _agree(edge: Reading) -> bool:
@@ -59,7 +59,7 @@ def _agree(edge: Reading) -> bool:
         reached = machine.written(*edge.writer.pixel(i))
         limit = limit if reached is None else max(limit, edge.reader.rank(*reached) + 1)
         walked.append(limit)
-    return walked == limits
+    return bool(walked == limits)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import Affine, Conv, Permute
 from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.reference import evaluate, output_of
-from tests.cm_code.networks import model, outputs_of, single
+from tests.cm_code.networks import model, outputs_of, shipped, single
 
 RNG = np.random.default_rng(3)
 
@@ -244,6 +245,40 @@ def test_a_truncated_file_is_one_message_wherever_it_is_cut(tmp_path: Path) -> N
         with pytest.raises(InputError) as error:
             import_file(path)
         assert str(error.value).startswith(str(path))
+
+
+def test_damaged_files_are_told_apart_or_read(tmp_path: Path) -> None:
+    """Whatever bytes change: a network, or one sentence; nothing else is raised."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "damaged.onnx"
+    files = [Path(name).read_bytes() for name in shipped("pytorch-converted") if Path(name).stat().st_size < 20_000]
+    refused = 0
+    for _ in range(400):
+        damaged = bytearray(files[int(rng.integers(len(files)))])
+        for _ in range(int(rng.integers(1, 4))):
+            place = int(rng.integers(len(damaged)))
+            if rng.random() < 0.7:
+                damaged[place] = int(rng.integers(256))
+            else:
+                del damaged[place : place + int(rng.integers(1, 5))]
+        path.write_bytes(bytes(damaged))
+        with suppress(InputError):
+            import_file(path)
+            continue
+        refused += 1
+    assert refused > 200
+
+
+def test_a_window_of_padding_only_is_refused() -> None:
+    proto = single("MaxPool", [1, 1, 1, 1], kernel_shape=[2, 2], pads=[1, 1, 1, 1], dilations=[2, 2])
+    with pytest.raises(InputError, match="found one of padding only"):
+        import_model(proto, "net.onnx")
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    proto = single("Conv", [1, 1, 3, 3], [np.full((1, 1, 1, 1), np.nan, np.float32)])
+    with pytest.raises(InputError, match="expected finite weights, found NaN"):
+        import_model(proto, "net.onnx")
 
 
 def test_other_bytes_missing_files_and_missing_weights(tmp_path: Path) -> None:
