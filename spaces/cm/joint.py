@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kilotune.codegen.cm.mapping import node_of
+from kilotune.codegen.cm.mapping import node_of, sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
@@ -31,7 +31,7 @@ FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
 EQUALLY_GOOD = 8
-BUFFERS = (128, 64, 256)
+BUFFERS = (128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
 
 Replicas = dict[str, Replication]
@@ -63,7 +63,7 @@ def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
             if best is not None and search.floor(design) >= best.ticks:
                 continue
             design = search.improve(design, moves, None)
-            if best is None or design.ticks < best.ticks:
+            if best is None or search.is_better(design, best):
                 best = design
                 yield from search.candidates(best)
             else:
@@ -79,7 +79,7 @@ def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
             yield None
             continue
         design = search.improve(other, LONG_MOVES if again else FIRST_MOVES << min(in_vain // 12, 2), best.ticks)
-        if design.ticks < best.ticks:
+        if search.is_better(design, best):
             here = best = design
             in_vain = 0
             yield from search.candidates(best)
@@ -94,7 +94,7 @@ def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
     # Nothing promises less. Other placements as fast may settle sooner, or take less time, cores or memory.
     for _ in range(EQUALLY_GOOD):
         other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
-        if other.ticks == best.ticks:
+        if other.ticks == best.ticks and search.fits(other):
             yield from search.candidates(other)
         else:
             yield None
@@ -107,19 +107,18 @@ class _Joint:
         self._runs = 0
 
     def levels(self) -> list[Replicas]:
-        """The cheapest replication for each speed of the cores that fits, from the fastest on, and none at all."""
+        """None at all, then the cheapest replication for each speed of the cores that fits, from the fastest on."""
         costs = self.space.costs
         ticks = {cost.ticks(r) for cost in costs for r in cost.shape.replications()}
-        found: dict[tuple[Replication, ...], None] = {}
+        found: dict[tuple[Replication, ...], None] = {(ONCE,) * len(costs): None}
         for level in sorted(t for t in ticks if t >= self.space.least_ticks):
             chosen = [cheapest_replication(cost, level) for cost in costs]
             if all(chosen):
                 replicas = {c.shape.name: r for c, r in zip(costs, chosen, strict=True) if r}
                 if cores_needed(costs, replicas) <= self.space.hardware.cores:
                     found.setdefault(tuple(replicas.values()))
-            if len(found) == LEVELS - 1:
+            if len(found) == LEVELS:
                 break
-        found.setdefault((ONCE,) * len(costs))
         return [dict(zip((c.shape.name for c in costs), chosen, strict=True)) for chosen in found]
 
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
@@ -204,6 +203,18 @@ class _Joint:
         routed = dict(zip(_ends(design.lowered), design.placement.shapes, strict=True))
         shapes = tuple(routed.get(ends, 0) for ends in _ends(lowered))
         return Design(replicas, lowered, Placement(cores, shapes, 1 << 60))
+
+    def is_better(self, design: Design, best: Design) -> bool:
+        """Fewer ticks, and its least buffers fit into the cores."""
+        return design.ticks < best.ticks and self.fits(design)
+
+    def fits(self, design: Design) -> bool:
+        """Whether no core's buffers exceed its SRAM when they have no room to spare."""
+        space, lowered = self.space, design.lowered
+        candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, 0)
+        capacities = space.mapping(candidate).capacities
+        used = sram_bytes(lowered.streams, space.hardware, capacities, len(lowered.pipeline.stages))
+        return max(used) <= space.hardware.sram_bytes
 
     def candidates(self, design: Design) -> Iterator[Assignment]:
         """As the space's decisions say it, with some sizes of the buffers."""

@@ -87,7 +87,7 @@ def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardwar
 
 
 def cheapest_replication(cost: LayerCost, ticks: float) -> Replication | None:
-    """The fewest replicas with which the layer may run in `ticks` an image; rows before columns."""
+    """The fewest replicas with which the layer may run in `ticks` an image; columns before rows."""
     return next((r for r in cost.shape.replications() if cost.ticks(r) <= ticks), None)
 
 

@@ -50,7 +50,9 @@ class LayerShape:
         return -(-self.width // replication.count) * self.height
 
     def replications(self, most: int = MOST_REPLICAS) -> tuple[Replication, ...]:
-        """Those that make the largest replica smaller than fewer replicas do: 7 blocks of 8 rows are no faster than 4."""
+        """Those that make the largest replica smaller than fewer replicas do: 7 blocks of 8 rows are no faster than 4.
+        Blocks of columns before as many of rows: their readers follow row by row, those of a lower block of rows wait for
+        half an image and have to keep it."""
         found = [ONCE]
         for axis, extent in (("rows", self.height), ("columns", self.width)):
             least = self.iterations(ONCE)
@@ -59,7 +61,7 @@ class LayerShape:
                 if self.iterations(replication) < least:
                     least = self.iterations(replication)
                     found.append(replication)
-        return tuple(sorted(found, key=lambda r: (r.count, r.axis != "rows")))
+        return tuple(sorted(found, key=lambda r: (r.count, r.axis != "columns")))
 
 
 class Network(Protocol):

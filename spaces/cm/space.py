@@ -190,7 +190,7 @@ class CmSpace:
         if first.deadlock is not None:
             return first, math.inf
         under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
-        warm = min(2 * under_way + 4, MOST_WARM_IMAGES)
+        warm = min(3 * under_way + 2, MOST_WARM_IMAGES)
         timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2)
         if timing.deadlock is not None:
             return timing, math.inf
