@@ -20,6 +20,7 @@ from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_imag
 from kilotune.evaluators.cm.timing import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
 from kilotune.experiments.benchmarks.cm_networks import resnet18, resnet20, vgg16
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
@@ -137,10 +138,13 @@ def resolve_input(text: str | None) -> Path:
     raise InputError(name, expected=f"an ONNX file, or one of {names}", found="neither")
 
 
-def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
-    if limits:
+    if asked.limits or asked.device:
         raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
+    if asked.objective is not None:
+        raise ValueError("--objective does not go with the space cm: it is ticks per image.")
+    given = asked.given
     hardware = given.get("hardware")
     if hardware is not None and Path(hardware).is_file():
         hardware = str(Path(hardware).resolve())
