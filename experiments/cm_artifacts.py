@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,7 @@ def write_artifacts(problem: MappingProblem, trial: Trial, folder: Path) -> dict
     if verification is not None and verification.different:
         raise ValueError(f"{verification.different} of {verification.elements} output elements are wrong: not exported")
     description = describe(problem, trial)
-    if verification is not None:
-        description["executed"] = {
-            "images": verification.images,
-            "output_elements": verification.elements,
-            "different": verification.different,
-        }
+    description["executed"] = None if verification is None else dataclasses.asdict(verification)
     folder.mkdir(parents=True, exist_ok=True)
     written = {"mapping": _write(folder / "mapping.json", json.dumps(description, indent=1) + "\n")}
     written |= _pictures(problem, trial, folder)

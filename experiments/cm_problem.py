@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,14 +10,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kilotune.codegen.cm.hardware import Hardware, load_hardware
+from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.graph import Conv, Graph
 from kilotune.codegen.onnx.importing import EXTRA, import_file, import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
 from kilotune.evaluators.cm.timing import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
 from kilotune.experiments.benchmarks.cm_networks import resnet18, resnet20, vgg16
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
@@ -102,9 +106,9 @@ class MappingProblem:
         )
 
     def verify(self, assignment: Assignment) -> Verification | None:
-        """Execute the candidate on seeded images; None where there are no weights, or too many iterations for it."""
+        """Execute the candidate on seeded images; None without weights, without islpy, or with too many iterations."""
         lowered = self.lowered(assignment)
-        if lowered is None or self.quantised is None:
+        if lowered is None or self.quantised is None or importlib.util.find_spec("islpy") is None:
             return None
         iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
         if iterations > MOST_VERIFIED_ITERATIONS:
@@ -134,10 +138,13 @@ def resolve_input(text: str | None) -> Path:
     raise InputError(name, expected=f"an ONNX file, or one of {names}", found="neither")
 
 
-def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
-    if limits:
+    if asked.limits or asked.device:
         raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
+    if asked.objective is not None:
+        raise ValueError("--objective does not go with the space cm: it is ticks per image.")
+    given = asked.given
     hardware = given.get("hardware")
     if hardware is not None and Path(hardware).is_file():
         hardware = str(Path(hardware).resolve())
@@ -161,35 +168,32 @@ def build_problem(request: TuneRequest) -> MappingProblem:
         if hardware.input_order != "row-major":
             raise ValueError(f"{name} is known by its shapes alone: {hardware.name} must send images row-major.")
         return MappingProblem(request, CmSpace(SHAPES[name](), hardware, strict), None, None)
-    quantised = _quantised(name, image)
-    network = _partitioned(quantised, hardware)
+    graph = _imported(name, image)
+    CmSpace(
+        PartitionedNetwork(partition(graph), hardware), hardware, strict
+    )  # says what is short before any arithmetic
+    quantised = _quantised(graph, name)
+    network = PartitionedNetwork(partition(quantised.graph), hardware)
     return MappingProblem(request, CmSpace(network, hardware, strict), network, quantised)
 
 
-def _quantised(name: str, image: Any) -> QuantisedGraph:
-    if name in MADE and not Path(name).is_absolute():
-        try:
-            graph = import_model(MADE[name](), name, image)
-        except ImportError:
-            raise InputError(name, expected=f"the package onnx ({EXTRA})", found="none installed") from None
-    else:
-        graph = import_file(Path(name), image)
-    if all(_constant(node) for node in graph.nodes if hasattr(node, "weight")):
+def _imported(name: str, image: Any) -> Graph:
+    if name not in MADE or Path(name).is_absolute():
+        return import_file(Path(name), image)
+    try:
+        return import_model(MADE[name](), name, image)
+    except ImportError:
+        raise InputError(name, expected=f"the package onnx ({EXTRA})", found="none installed") from None
+
+
+def _quantised(graph: Graph, name: str) -> QuantisedGraph:
+    weights = [node.weight for node in graph.nodes if isinstance(node, Conv)]
+    if weights and all(w.size > 1 and w.min() == w.max() for w in weights):
         graph = with_random_weights(graph, seed=1)  # a topology without weights: any will do
     try:
         return quantise(graph, random_images(graph.shapes[graph.input], 1, seed=0))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-
-
-def _constant(node: Any) -> bool:
-    return bool(node.weight.size and node.weight.min() == node.weight.max())
-
-
-def _partitioned(quantised: QuantisedGraph, hardware: Hardware) -> PartitionedNetwork:
-    from kilotune.codegen.cm.partition import partition
-
-    return PartitionedNetwork(partition(quantised.graph), hardware)
 
 
 def _shape(text: str) -> list[int]:

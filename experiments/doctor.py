@@ -26,9 +26,27 @@ def findings() -> Iterator[str]:
         yield "simulator  NumPy (slower): install a C compiler, on Debian `apt install gcc libc6-dev`"
     else:
         yield f"simulator  C kernel built by {kernel.compiler}, {kernel.vector_unit}"
-    for tool, package in (("avr-gcc", "gcc-avr avr-libc"), ("arm-none-eabi-gcc", "gcc-arm-none-eabi")):
-        path = shutil.which(tool)
-        yield f"{tool:<10} {path or f'missing: exported C can not be built for that device here (apt install {package})'}"
+    yield from _device_tools()
     missing = [name for name in ("onnx", "islpy", "z3") if importlib.util.find_spec(name) is None]
     lacking = f"missing {', '.join(missing)}: networks are mapped by name only (pip install 'kilotune[cm]')"
     yield f"cm         {lacking if missing else 'onnx, islpy and z3 are here'}"
+
+
+def _device_tools() -> Iterator[str]:
+    """The tools that measure programs on devices, and what each Debian package gives."""
+    from kilotune.evaluators.avr.machine import load_shim
+
+    for tool, package, gives in (
+        ("avr-gcc", "gcc-avr avr-libc", "programs for AVR boards (uno, mega) are built"),
+        ("arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi", "programs for Cortex-M boards are built"),
+        ("qemu-system-arm", "qemu-system-arm", "they run on simulated boards, instructions counted"),
+    ):
+        path = shutil.which(tool)
+        found = f"{path}: {gives}" if path else f"missing (apt install {package}), with it {gives}"
+        yield f"{tool:<10} {found}"
+    gives = "AVR programs run cycle by cycle"
+    if load_shim() is None:
+        yield f"simavr     missing (apt install simavr libsimavr-dev gcc), with it {gives}"
+    else:
+        yield f"simavr     libsimavr: {gives}"
+    yield "           without them cycles are the cost model's, and nothing is measured on a device"

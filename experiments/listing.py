@@ -30,6 +30,7 @@ def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
         "spaces": _spaces,
         "strategies": _strategies,
         "models": _models,
+        "filters": _filters,
         "devices": _devices,
         "networks": _networks,
         "hardware": _hardware,
@@ -92,11 +93,28 @@ def _models() -> list[dict[str, Any]]:
     return listed
 
 
+def _filters() -> list[dict[str, Any]]:
+    from kilotune.experiments.filters import FILTERS
+
+    return [
+        {"name": f.name, "size": f.size, "what": f.what, "depth": f.kernels.exact_depth()} for f in FILTERS.values()
+    ]
+
+
 def _devices() -> list[dict[str, Any]]:
     from kilotune.evaluators.devices import DEVICES
 
+    tables = {d.name: d.costs() for d in DEVICES}
     return [
-        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes}
+        {
+            "name": d.name,
+            "board": d.description,
+            "processor": d.processor,
+            "flash_bytes": d.flash_bytes,
+            "ram_bytes": d.ram_bytes,
+            "clock_hz": d.clock_hz,
+            "cost_table": getattr(tables[d.name], "target", None),
+        }
         for d in DEVICES
     ]
 

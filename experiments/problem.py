@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
@@ -47,8 +47,27 @@ class Problem(Protocol):
     def check_output(self, folder: Path) -> None:
         """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
 
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
         """Write what a candidate is for into `folder`; the paths written, by what they are."""
+
+
+@runtime_checkable
+class HasTargets(Protocol):
+    """Ability: a candidate is a program that can be written for several targets."""
+
+    def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
+        """Like `Problem.export`; `level`: -O level on the device, None for the request's."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """Ability: what a candidate means is short enough to be shown."""
+
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """For the result file, as JSON."""
+
+    def lines(self, trial: Trial) -> list[str]:
+        """For the terminal."""
 
 
 def build_problem(request: TuneRequest) -> Problem:

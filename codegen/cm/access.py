@@ -74,7 +74,7 @@ class Reading:
     writer: Rectangle
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)  # half a megabyte each at 224 x 224
 def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     """`needed`, `released` [reader iterations] and `sent` [writer iterations] of an `Edge`; read-only arrays."""
     needed = np.zeros(reading.reader.size, dtype=np.int32)

@@ -13,7 +13,7 @@ A hardware file is JSON:
 `topology.kind` is all-to-all, ring, mesh, mesh-diagonal, 5pp, or `links`: then `cores` counts the cores and `links` lists
 directed ones, each {"from": 0, "to": 1} with its own `elements_per_tick` and `hop_ticks` where they differ. GMEM is one
 more node of the network, behind the cores: it has a link to every input port and one from every output port. It sends the
-pixels of an image in row-major order; no other order is known.
+pixels of an image row by row, or with `column-major` column by column (networks from ONNX files only).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         topology.only(("kind", *PARAMETERS[kind]))
     gmem = top.section("gmem")
     port_width, port_hop = gmem.count("elements_per_tick"), gmem.count("hop_ticks")
-    order = gmem.choice("order", ("row-major",))
+    order = gmem.choice("order", ("row-major", "column-major"))
     inputs, outputs = (gmem.ports(key, cores) for key in ("input_ports", "output_ports"))
     links += [Link(cores, port, port_width, port_hop) for port in inputs]
     links += [Link(port, cores, port_width, port_hop) for port in outputs]

@@ -80,7 +80,7 @@ class Edge:
 
     @property
     def minimum_capacity(self) -> int:
-        """The least number of buffered writer iterations with which the reader can run at all.
+        """The least number of buffered writer iterations, read or not, with which the reader can run at all.
 
         Iteration j needs `needed[j]` of them while only those released by iteration j - 1 have left. Less than this is
         a certain deadlock; this much may still be one where paths of different lengths meet again.

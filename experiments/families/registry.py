@@ -6,8 +6,9 @@ from kilotune.experiments.families.cm import CM
 from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.fixed_point import FIXED_POINT
 from kilotune.experiments.families.memory import MEMORY
+from kilotune.experiments.families.reverse_split import REVERSE_SPLIT
 
-FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, CM)
+FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, REVERSE_SPLIT, CM)
 
 
 def offers() -> tuple[Offer, ...]:
@@ -22,3 +23,8 @@ def find_offer(space: str) -> tuple[Family, Offer]:
             if offer.space == space:
                 return family, offer
     raise ValueError(f"There is no space {space!r}; there are {', '.join(offer.space for offer in offers())}.")
+
+
+def objective_help() -> str:
+    """What --objective takes, by space."""
+    return "; ".join(f"{', '.join(offer.objectives)} ({offer.space})" for offer in offers() if offer.objectives)

@@ -13,8 +13,14 @@ import pytest
 from onnx import helper
 
 from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.onnx.quantise import random_images
+from kilotune.evaluators.cm.cells import DataHazardError
+from kilotune.evaluators.cm.functional import Machine, replay
+from kilotune.evaluators.cm.timing import simulate
+from kilotune.evaluators.cm.verification import route_delays
 from kilotune.experiments.cli import main
 from kilotune.experiments.cm_problem import build_problem, read_options, resolve_input
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.onnx_networks import lenet5
 from kilotune.experiments.request import TuneRequest
 from tests.cm_code.networks import model, single
@@ -37,13 +43,40 @@ def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
     best = json.loads(result.read_text())["best"]
     assert set(best["artifacts"]) == {"mapping", "picture", "gantt", "lcu"}
     mapping = json.loads((tmp_path / "out" / "mapping.json").read_text())
-    assert mapping["executed"] == {"images": 2, "output_elements": 20, "different": 0}
+    assert mapping["executed"] == {"images": 2, "elements": 20, "different": 0}
     assert len({stage["core"] for stage in mapping["stages"]}) == len(mapping["stages"]) == best["metrics"]["cores"]
     machines: dict[str, Any] = {}
     exec((tmp_path / "out" / "lcu.py").read_text(), machines)
     loop, arrays = machines["STAGES"]["fc3"]
     assert list(loop.iterations()) == [(0, 0)]
     assert [(writer, machine.written(0, 0)) for writer, machine in arrays] == [("fc2", (0, 0))]
+
+
+def test_a_mapping_on_contended_links_is_executed_with_its_own_schedule(tmp_path: Path) -> None:
+    """Verification must see what it verifies: the buffers of the mapping, and the starts of the timing evaluator."""
+    hardware = tmp_path / "narrow.json"
+    hardware.write_text(json.dumps(described(link={"elements_per_tick": 2})))
+    problem = build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {"hardware": str(hardware)}))
+    candidate = problem.space.candidate({}, range(10, 18))
+    assert problem.space.measure(candidate).metrics["ticks_per_image"] > 784, "links are the bottleneck"
+    found = problem.verify(candidate)
+    assert found is not None
+    assert (found.images, found.elements, found.different) == (2, 20, 0)
+    lowered, setting = problem.lowered(candidate), problem.setting(candidate)
+    assert lowered is not None
+    graph = lowered.network.graph
+    assert problem.quantised is not None
+    images = [problem.quantised.image(image) for image in random_images(graph.shapes[graph.input], 2, 3)]
+    timing = simulate(setting, 3, record_starts=True)
+    assert timing.starts is not None
+    starts = [t[: 2 * s.iterations] for t, s in zip(timing.starts, setting.pipeline.stages, strict=True)]
+    edges = len(setting.pipeline.edges)
+    for number, stream in enumerate(setting.streams[:edges]):
+        if stream.minimum_capacity > 1:
+            short = tuple(stream.minimum_capacity - 1 if n == number else c for n, c in enumerate(setting.capacities))
+            machine = Machine(setting.ticks, route_delays(setting)[:edges], short[:edges], setting.pace_ticks)
+            with pytest.raises(DataHazardError):
+                replay(lowered, images, starts, machine)
 
 
 def test_every_stage_of_the_state_machines_file_covers_its_pixels(tmp_path: Path) -> None:
@@ -119,7 +152,7 @@ def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path
     path, hardware = tmp_path / "net.onnx", tmp_path / "hardware.json"
     onnx.save(model([helper.make_node("Relu", ["x"], ["y"])], [1, 3, "h", "w"], {}), str(path))
     hardware.write_text(json.dumps(described(gmem={"order": "column-major"})))
-    options = read_options("cm", {"image_shape": "3x4x6", "hardware": str(hardware)}, {})
+    options = read_options("cm", Asked({"image_shape": "3x4x6", "hardware": str(hardware)}))
     problem = build_problem(TuneRequest("cm", str(resolve_input(str(path))), "anneal", 0, options))
     assert load_hardware(str(hardware)).input_order == "column-major"
     assert problem.network is not None
@@ -130,4 +163,4 @@ def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path
 @pytest.mark.parametrize("text", ["3x0x4", "3,4,5", "x", "1x2x3x4"])
 def test_image_shapes_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="expected channels, height and width"):
-        read_options("cm", {"image_shape": text}, {})
+        read_options("cm", Asked({"image_shape": text}))

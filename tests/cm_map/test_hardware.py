@@ -84,7 +84,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (changed("crossbar.rows", None), "crossbar.rows: expected a value, found none"),
         (changed("gmem", None), "gmem: expected a value, found none"),
         (changed("gmem.input_ports", [7]), "gmem.input_ports: expected a list of different cores from 0 to 2, found [7]"),
-        (changed("gmem.order", "spiral"), 'gmem.order: expected one of row-major, found "spiral"'),
+        (changed("gmem.order", "spiral"), 'gmem.order: expected one of row-major, column-major, found "spiral"'),
         (changed("topology.kind", "torus"), 'topology.kind: expected one of all-to-all, ring, mesh, mesh-diagonal, 5pp, links'),
         (changed("core.srambytes", 5), "core.srambytes: expected one of sram_bytes, dpu_operations_per_tick, found an unknown"),
         (

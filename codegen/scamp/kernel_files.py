@@ -1,0 +1,136 @@
+"""Kernels from JSON: `{"kernels": [[[1, 0, -1], [2, 0, -2], [1, 0, -1]]], "depth": 4, "registers": 6, "target": "scamp5"}`.
+
+Only `kernels` is needed. A weight is a number or a fraction in quotes, such as "1/9"; numbers are taken as written, 0.1 is a
+tenth. Rows run north to south, see `kernel` for the centre.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
+from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, Kernel, KernelSet
+
+MAXIMUM_SIDE = 64
+"""Rows or columns of a kernel; the array has 256."""
+
+MAXIMUM_WEIGHT = 2**20
+
+_KEYS = ("kernels", "depth", "registers", "target")
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """What a file asks for; None where it says nothing."""
+
+    kernels: KernelSet
+    depth: int | None = None
+    registers: int | None = None
+    target: str | None = None
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """NaN, Infinity or -Infinity, which Python's JSON reads and no kernel has."""
+
+    text: str
+
+
+def read_kernel_file(path: Path) -> KernelFile:
+    """Raises `InputError` for a file that is not such JSON: place, expected, found."""
+    name = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(name, expected="a readable JSON file", found=str(error)) from error
+    return parse_kernel_file(text, name)
+
+
+def parse_kernel_file(text: str, path: str) -> KernelFile:
+    """The same from text."""
+    try:
+        content = json.loads(text, parse_float=Fraction, parse_constant=_Constant)
+    except json.JSONDecodeError as error:
+        found = repr(text.splitlines()[error.lineno - 1].strip()[:40]) if text.strip() else "an empty file"
+        raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=found) from error
+    except (RecursionError, ValueError) as error:
+        raise InputError(path, expected="JSON", found=str(error)) from error
+    if not isinstance(content, dict) or "kernels" not in content:
+        raise InputError(path, expected='an object {"kernels": [...]}', found=_shown(content))
+    unknown = next((key for key in content if key not in _KEYS), None)
+    if unknown is not None:
+        raise InputError(path, place=f"key {unknown!r}", expected=f"one of {', '.join(_KEYS)}", found=repr(unknown))
+    target = content.get("target")
+    if target is not None and target not in INSTRUCTION_SETS:
+        raise InputError(path, place="target", expected=" or ".join(INSTRUCTION_SETS), found=_shown(target))
+    return KernelFile(
+        KernelSet(_kernels(content["kernels"], path)),
+        _count(content.get("depth"), 0, MAXIMUM_DEPTH, "depth", path),
+        _count(content.get("registers"), 1, len(REGISTERS), "registers", path),
+        target,
+    )
+
+
+def _kernels(listed: Any, path: str) -> tuple[Kernel, ...]:
+    if not isinstance(listed, list) or not listed:
+        raise InputError(path, place="kernels", expected="a list of at least one kernel", found=_shown(listed))
+    return tuple(_kernel(rows, f"kernel {number}", path) for number, rows in enumerate(listed, start=1))
+
+
+def _kernel(rows: Any, place: str, path: str) -> Kernel:
+    if not isinstance(rows, list) or not rows:
+        raise InputError(path, place=place, expected="a list of rows with at least one weight", found=_shown(rows))
+    if len(rows) > MAXIMUM_SIDE:
+        raise InputError(path, place=place, expected=f"at most {MAXIMUM_SIDE} rows", found=str(len(rows)))
+    weights = []
+    for number, row in enumerate(rows, start=1):
+        here = f"{place}, row {number}"
+        if not isinstance(row, list) or not row:
+            raise InputError(path, place=here, expected="a list of at least one weight", found=_shown(row))
+        if len(row) != len(rows[0]):
+            expected = f"{len(rows[0])} weight{'s' if len(rows[0]) != 1 else ''} as in row 1"
+            raise InputError(path, place=here, expected=expected, found=str(len(row)))
+        if len(row) > MAXIMUM_SIDE:
+            raise InputError(path, place=here, expected=f"at most {MAXIMUM_SIDE} weights", found=str(len(row)))
+        weights.append([_weight(w, f"{here}, column {column}", path) for column, w in enumerate(row, start=1)])
+    return Kernel.of_rows(weights)
+
+
+def _weight(given: Any, place: str, path: str) -> Fraction:
+    if isinstance(given, str) and re.fullmatch(r"\s*-?\d{1,9}\s*/\s*0*[1-9]\d{0,8}\s*", given):
+        numerator, _, denominator = given.partition("/")
+        weight = Fraction(int(numerator), int(denominator))
+    elif isinstance(given, (int, Fraction)) and not isinstance(given, bool):
+        weight = Fraction(given)
+    else:
+        raise InputError(path, place=place, expected='a finite number or a fraction such as "1/9"', found=_shown(given))
+    if abs(weight) > MAXIMUM_WEIGHT:
+        raise InputError(path, place=place, expected=f"a weight of at most {MAXIMUM_WEIGHT}", found=_shown(given))
+    return weight
+
+
+def _count(given: Any, least: int, most: int, place: str, path: str) -> int | None:
+    if given is None:
+        return None
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        raise InputError(path, place=place, expected=f"an integer from {least} to {most}", found=_shown(given))
+    return given
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, _Constant):
+        return value.text
+    if isinstance(value, Fraction):
+        return f"{float(value):g}" if abs(value) < 10**300 else "a number beyond all bounds"
+    text = (
+        repr(value)
+        if not isinstance(value, (list, dict)) or value
+        else {"list": "[]", "dict": "{}"}[type(value).__name__]
+    )
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,90 @@
+"""Programs as C++ for the chip: the macros of the scamp5 library.
+
+Programs of the `auke` set are brought to macros one instruction at a time first: doubling needs a copy, since no macro adds
+a register to itself, and the negated sum is two macros.
+"""
+
+from __future__ import annotations
+
+from kilotune.codegen.scamp.instructions import REGISTERS
+from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.program import Operation, Program
+from kilotune.codegen.scamp.registers import allocate
+from kilotune.codegen.scamp.sums import DIRECTIONS
+from kilotune.codegen.scamp.text import arguments
+
+_MACROS = (("copy", "mov"), ("div2", "divq"), ("zero", "res"))
+
+
+def plan_of(program: Program) -> Plan:
+    """The program without its registers. Raises `KeyError` where it reads a register before that is written.
+
+    What a division leaves in its further registers has no place in a plan: `KeyError` where a program reads it.
+    """
+    held = {"A": 0}
+    steps: list[Step] = []
+    for operation in program.operations:
+        steps.append(Step(operation.op, tuple(held[name] for name in operation.sources), operation.directions))
+        for lost in operation.destinations[1:]:
+            held.pop(lost, None)
+        held[operation.destinations[0]] = len(steps)
+    halvings = sum(program.instruction(operation).halvings for operation in program.operations)
+    return Plan(program.target, halvings, tuple(steps), tuple(held[name] for name in program.results))
+
+
+def as_macros(program: Program) -> Program:
+    """The same computation in `scamp5` macros, instruction by instruction.
+
+    Raises `RegisterPressureError` when the copies that this takes do not find a register.
+    """
+    if program.target == "scamp5":
+        return program
+    plan = plan_of(program)
+    renamed = dict(_MACROS)
+    numbers, steps = {0: 0}, []
+    for number, step in enumerate(plan.steps, start=1):
+        operands = tuple(numbers[operand] for operand in step.operands)
+        if step.op in DIRECTIONS:
+            steps.append(Step("movx", operands, (step.op,)))
+        elif step.op == "addneg":
+            steps.append(Step("add", operands))
+            steps.append(Step("neg", (len(steps),)))
+        else:
+            steps.append(Step(renamed.get(step.op, step.op), operands))
+        numbers[number] = len(steps)
+    results = tuple(numbers[result] for result in plan.results)
+    return allocate(Plan("scamp5", plan.depth, tuple(steps), results), len(REGISTERS))
+
+
+def format_macros(program: Program, name: str = "convolve") -> str:
+    """A C++ header with one inline function. Raises as `as_macros`."""
+    macros = as_macros(program)
+    flagged = any(macros.instruction(operation).needs_all_flagged for operation in macros.operations)
+    lines = [
+        "// A kernel for SCAMP-5, written by kilotune.",
+        f"// Image in A; results in {', '.join(macros.results)}. {_count(len(macros.operations), 'macro')},"
+        f" {_count(macros.bus_transfers, 'bus transfer')}.",
+        "#include <scamp5.hpp>",
+        "",
+        f"inline void {name}()",
+        "{",
+        "    using namespace SCAMP5_PE;",
+        "    scamp5_kernel_begin();",
+        *(["        all();  // shifts by two need every processing element flagged"] if flagged else []),
+        *(f"        {_call(macros, operation)};" for operation in macros.operations),
+        "    scamp5_kernel_end();",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _call(program: Program, operation: Operation) -> str:
+    row = program.instruction(operation)
+    given = arguments(row, operation)
+    if operation.op == "div" and operation.sources[0] == operation.destinations[-1]:
+        given = ()  # the macro's form that divides the last register in place
+    return f"{operation.op}({', '.join((*operation.destinations, *given))})"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""One study for each table or figure of the papers: prints the paper's numbers beside ours, draws the figure."""

@@ -1,0 +1,195 @@
+"""Large neighbourhoods: some values leave a program, and the compiled search looks for a cheaper way to all that need them.
+
+A program is the set of its values. When k of them leave, the ones that took them become targets, and fewer new ones may
+join: any program found is cheaper. Where there is none, a different program of the same cost replaces the current one (one
+of the values that left is forbidden), so that the walk goes on over the plateau. What the search may start from is a
+window: what the removed values and the targets took, and a few more. Seeded and deterministic: what bounds a step is
+work, not time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, Status, verified
+
+WORK_OF_A_QUESTION = 40_000
+WORK_OF_A_STEP = 600_000
+"""Values looked at between two standings; a fraction of a second."""
+
+WORK_OF_SETTING_UP = 300
+SPARE_CELLS = 1
+"""How far new values may reach beyond the box of the current ones."""
+
+MOST_GIVEN = 22
+MOST_TARGETS = 30
+
+Key = tuple[Sum, bool]
+"""A value, and whether it is a copy."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    """One instruction of a program, its operands by value."""
+
+    key: Key
+    op: str
+    operands: tuple[Key, ...]
+    directions: tuple[str, ...]
+    cost: int
+
+
+def plan_cost(plan: Plan, costs: Costs) -> int:
+    """The sum over its instructions."""
+    return sum(step_cost(step, costs) for step in plan.steps)
+
+
+def step_cost(step: Step, costs: Costs) -> int:
+    """What one instruction costs."""
+    if step.op in ("div2", "divq", "div"):
+        return costs.halve
+    return costs.far if len(step.directions) == 2 else costs.plain
+
+
+def improve(start: Plan, results: Sequence[Sum], costs: Costs, seed: int) -> Iterator[Plan]:
+    """An endless walk from a program that computes `results` (units of `2**-start.depth`): the current plan, again and
+    again, whenever it changed for the cheaper or some work was done."""
+    walk = _Walk(start, tuple(results), costs, random.Random(seed))
+    while True:
+        yield walk.advance(WORK_OF_A_STEP)
+
+
+class _Walk:
+    def __init__(self, start: Plan, results: tuple[Sum, ...], costs: Costs, generator: random.Random) -> None:
+        self._costs, self._random = costs, generator
+        self._target, self._depth, self._results = start.target, start.depth, results
+        self._program = self._made(start)
+        self._cost = sum(made.cost for made in self._program)
+
+    def advance(self, work: int) -> Plan:
+        """Questions until the program is cheaper or the work is done."""
+        spent, before = 0, self._cost
+        while spent < work and self._cost == before:
+            spent += self._turn()
+        return self._plan()
+
+    def _made(self, plan: Plan, given: Sequence[Sum] = ()) -> list[_Made]:
+        values = [Sum.image(plan.depth), *given]
+        for step in plan.steps:
+            values.append(plan.instruction(step).apply([values[at] for at in step.operands], step.directions))
+        first = len(values) - len(plan.steps)
+        keys = [(value, False) for value in values]
+        made = []
+        for number, step in enumerate(plan.steps, start=first):
+            keys[number] = (values[number], step.op in ("mov", "copy"))
+            operands = tuple(keys[at] for at in step.operands)
+            made.append(_Made(keys[number], step.op, operands, step.directions, step_cost(step, self._costs)))
+        return made
+
+    def _plan(self) -> Plan:
+        number: dict[Key, int] = {(Sum.image(self._depth), False): 0}
+        steps = []
+        for made in self._program:
+            steps.append(Step(made.op, tuple(number[key] for key in made.operands), made.directions))
+            number[made.key] = len(steps)
+        results = tuple(number[total, False] for total in self._results)
+        return verified(Plan(self._target, self._depth, tuple(steps), results), self._results)
+
+    def _turn(self) -> int:
+        """One question: for a cheaper program, or for another one as cheap."""
+        wanted = {(total, False) for total in self._results}
+        removable = [made for made in self._program if made.key not in wanted]
+        if not removable:
+            return WORK_OF_A_STEP
+        plateau = self._random.random() < 0.4
+        sizes = (1, 2, 2, 3) if plateau else (2, 3, 3, 4, 4, 5, 5, 6)
+        removed = self._neighbours(removable, min(self._random.choice(sizes), len(removable)))
+        window = self._window({made.key for made in removed}, wanted)
+        if window is None:
+            return WORK_OF_SETTING_UP
+        given, targets = window
+        gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
+        forbidden = (self._random.choice(removed).key[0],) if plateau else ()
+        boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
+        reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
+        question = Question(
+            self._target,
+            self._depth,
+            tuple(made.key[0] for made in targets),
+            self._costs,
+            reach=(reach[0], reach[1], reach[2], reach[3]),
+            given=tuple(key[0] for key in given),
+            forbidden=forbidden,
+        )
+        answer = Searcher(question).ask(gone if plateau else gone - 1, WORK_OF_A_QUESTION)
+        if answer.status is Status.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
+            self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
+        return answer.work + WORK_OF_SETTING_UP
+
+    def _neighbours(self, removable: list[_Made], count: int) -> list[_Made]:
+        """Instructions that depend on one another, directly or through a common operand; now and then any."""
+        if self._random.random() < 0.15:
+            return self._random.sample(removable, count)
+        chosen = [self._random.choice(removable)]
+        touched = {chosen[0].key, *chosen[0].operands}
+        while len(chosen) < count:
+            rest = [made for made in removable if made not in chosen]
+            border = [made for made in rest if made.key in touched or any(key in touched for key in made.operands)]
+            chosen.append(self._random.choice(border or rest))
+            touched.update((chosen[-1].key, *chosen[-1].operands))
+        return chosen
+
+    def _window(self, removed: set[Key], wanted: set[Key]) -> tuple[list[Key], list[_Made]] | None:
+        """What the search starts from and what it must reach; None when that is too much."""
+        pending: set[Key] = set()
+        for made in self._program:
+            if made.key not in removed and any(key in removed or key in pending for key in made.operands):
+                pending.add(made.key)
+        need = {made.key for made in self._program if made.key in pending and any(k in removed for k in made.operands)}
+        for made in reversed(self._program):
+            if made.key in need:
+                need.update(key for key in made.operands if key in pending)
+        targets = [made for made in self._program if made.key in need]
+        if any(made.key[1] for made in targets):
+            return None  # a copy is no target
+        around = [made for made in self._program if made.key in removed or made.key in need]
+        taken = {key for made in around for key in made.operands} - removed - need
+        image = (Sum.image(self._depth), False)
+        others = [m.key for m in self._program if m.key not in removed and m.key not in pending and not m.key[1]]
+        given = [key for key in others if key in taken]
+        extra = [key for key in others if key not in taken]
+        self._random.shuffle(extra)
+        given += extra[: self._random.choice((2, 4, 8, 8, 16))]
+        given = [key for key in dict.fromkeys(given) if key != image and not key[1]]
+        if len(given) > MOST_GIVEN or len(targets) > MOST_TARGETS:
+            return None
+        self._random.shuffle(given)
+        return given, targets
+
+    def _replace(self, gone: set[Key], new: list[_Made]) -> None:
+        """Puts new instructions in the place of others, in an order of computation, without dead ones."""
+        waiting = [made for made in self._program if made.key not in gone] + new
+        there: dict[Key, None] = {(Sum.image(self._depth), False): None}
+        order: list[_Made] = []
+        while waiting:
+            ready = [made for made in waiting if all(key in there for key in made.operands)]
+            if not ready:
+                return  # an operand was a copy that left
+            for made in ready:
+                if made.key not in there:
+                    there[made.key] = None
+                    order.append(made)
+            waiting = [made for made in waiting if made not in ready]
+        needed = {(total, False) for total in self._results}
+        kept: list[_Made] = []
+        for made in reversed(order):
+            if made.key in needed:
+                kept.append(made)
+                needed.update(made.operands)
+        cost = sum(made.cost for made in kept)
+        if cost <= self._cost:
+            self._program, self._cost = kept[::-1], cost

@@ -1,0 +1,147 @@
+"""From a plan to a proved program and its metrics: relaxation, registers, text, symbolic execution."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
+from kilotune.codegen.scamp.kernel import ApproximatedSet
+from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.registers import RegisterPressureError, allocate
+from kilotune.codegen.scamp.relaxation import relax
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.codegen.scamp.text import format_program
+from kilotune.evaluators.scamp5.array import FULL_SCALE, Chip, NoiseModel, run
+from kilotune.evaluators.scamp5.symbolic import prove
+
+SPARE_DEPTH = 4
+"""Halvings may move before odd weights: plans are relaxed in finer units than the kernels need."""
+
+NOISE_SEED = 1
+NOISE_SIDE = 96
+
+
+class Goal(enum.Enum):
+    """What is to be small: instructions, bus transfers, or transfers and noise as a front."""
+
+    INSTRUCTIONS = "instructions"
+    TRANSFERS = "transfers"
+    FRONT = "front"
+
+
+class Relaxation(enum.Enum):
+    """None; the paper's, node after node at the median; or sets of nodes, under the true cost of instructions."""
+
+    NONE = "none"
+    MEDIANS = "medians"
+    FULL = "full"
+
+
+@dataclass(frozen=True)
+class SplitProblem:
+    """Kernels at a depth, and the machine. ValueError, a sentence: no such instruction set, or no such register count."""
+
+    kernels: ApproximatedSet
+    target: str = "auke"
+    registers: int = len(REGISTERS)
+    goal: Goal = Goal.INSTRUCTIONS
+
+    def __post_init__(self) -> None:
+        if self.target not in INSTRUCTION_SETS:
+            raise ValueError(f"There is no instruction set {self.target!r}; there are {', '.join(INSTRUCTION_SETS)}.")
+        if not 1 <= self.registers <= len(REGISTERS):
+            raise ValueError(f"A program can have 1 to {len(REGISTERS)} registers, not {self.registers}.")
+        kernels = len(set(self.wanted))
+        if kernels > self.registers:
+            raise ValueError(
+                f"The {kernels} different kernels need a register each for their results, and there are {self.registers}."
+            )
+
+    @property
+    def wanted(self) -> tuple[Sum, ...]:
+        """The final sums, one a kernel."""
+        return self.kernels.sums
+
+    @property
+    def depth(self) -> int:
+        """Weights are multiples of 2**-depth."""
+        return self.kernels.depth
+
+
+@dataclass(frozen=True)
+class ProvedProgram:
+    """A program whose text has been executed on sums and computes the kernels, and the plan that it was made from."""
+
+    program: Program
+    text: str
+    plan: Plan
+
+
+def proved_program(problem: SplitProblem, plan: Plan, relaxation: Relaxation = Relaxation.FULL) -> ProvedProgram:
+    """The program of a plan. RegisterPressureError when it does not fit, WrongProgramError when it is wrong."""
+    spare = problem.depth + SPARE_DEPTH
+    plan = replace(plan, depth=max(plan.depth, spare))
+    if relaxation is not Relaxation.NONE or plan.target != problem.target:
+        objective = "instructions" if problem.goal is Goal.INSTRUCTIONS else "transfers"
+        medians_only = relaxation is not Relaxation.FULL
+        relaxed = relax(plan, problem.registers, target=problem.target, objective=objective, medians_only=medians_only)
+        try:
+            return _proved(problem, relaxed)
+        except RegisterPressureError:
+            if plan.target != problem.target:
+                raise
+    return _proved(problem, plan)
+
+
+def metrics_of(problem: SplitProblem, found: ProvedProgram) -> dict[str, float]:
+    """instructions, bus_transfers, registers, time_us, energy_uj of one frame, largest_error of a weight, and
+    noise_percent when the goal asks for it."""
+    program = found.program
+    metrics = {
+        "instructions": float(program.instructions),
+        "bus_transfers": float(program.bus_transfers),
+        "registers": float(len(program.registers)),
+        "time_us": program.seconds * 1e6,
+        "energy_uj": program.energy_joules * 1e6,
+        "largest_error": float(problem.kernels.largest_error),
+    }
+    if problem.goal is Goal.FRONT:
+        metrics["noise_percent"] = noise_percent(found.text)
+    return metrics
+
+
+def noise_percent(text: str) -> float:
+    """RMS error of all results on one seeded noise image, relative to the RMS of what they should be, in per cent.
+
+    The image is as bright as it can be without saturation, which needs headroom in every intermediate value.
+    """
+    image = _test_image()
+    exact = run(text, image)
+    amplitude = min(1.0, FULL_SCALE / exact.largest) if exact.largest else 1.0
+    noisy = run(text, image * amplitude, Chip(FULL_SCALE, NoiseModel(), NOISE_SEED))
+    error = signal = 0.0
+    for wanted, found, known in zip(exact.results, noisy.results, exact.known, strict=True):
+        error += float(np.sum((found / amplitude - wanted)[known] ** 2))
+        signal += float(np.sum(wanted[known] ** 2))
+    return 100.0 * float(np.sqrt(error / signal)) if signal else 0.0
+
+
+@cache
+def _test_image() -> npt.NDArray[np.float64]:
+    """Smooth shapes with noise, as photographs have: white noise with a spectrum that falls with the frequency."""
+    generator = np.random.default_rng(NOISE_SEED)
+    spectrum = np.fft.rfft2(generator.standard_normal((NOISE_SIDE, NOISE_SIDE)))
+    rows, columns = np.fft.fftfreq(NOISE_SIDE)[:, None], np.fft.rfftfreq(NOISE_SIDE)[None, :]
+    image = np.fft.irfft2(spectrum / np.maximum(np.hypot(rows, columns), 1.0 / NOISE_SIDE), (NOISE_SIDE, NOISE_SIDE))
+    return np.asarray(image * (FULL_SCALE / np.abs(image).max()), dtype=np.float64)
+
+
+def _proved(problem: SplitProblem, plan: Plan) -> ProvedProgram:
+    text = format_program(allocate(plan, problem.registers))
+    return ProvedProgram(prove(text, problem.wanted, problem.depth), text, plan)

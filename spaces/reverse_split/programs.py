@@ -1,0 +1,281 @@
+"""One question to the compiled search: which program of at most this cost computes these sums?
+
+A kernel is a Laurent polynomial in x and y. A value is represented by its evaluation at a random point modulo 2**61 - 1, so
+that an instruction is a modular operation and equality one comparison: a miss is a proof (equal polynomials have equal
+evaluations), and a hit is verified on exact sums here. A program is the set of its values, and `programs.c` meets every
+constructible set once. What it cuts:
+
+- every value is used: each of r instructions takes at most 2 (scamp5: 3) values that wait for a use;
+- shifts, halvings and growth that the pending targets still need (see `bounds.py`);
+- a target that one instruction of the least cost reaches is taken at once: it belongs to every program;
+- the last two instructions are looked up: one table holds what is one instruction away from the values (forwards), one what
+  is one instruction away from a target (backwards).
+
+All of it also holds for several targets: those are values that a program must contain. With the values of a known program
+as targets, all but a few, the same search repairs or shortens that program.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.evaluators.compiled_library import load_library
+
+MODULUS = (1 << 61) - 1
+MOST_VALUES = 90
+"""Instructions and targets of one question."""
+
+NEED_SHIFTS, NEED_GROWTH = 64, 256
+
+OFFSETS = (
+    (),
+    ("north",),
+    ("east",),
+    ("south",),
+    ("west",),
+    ("north", "north"),
+    ("east", "east"),
+    ("south", "south"),
+) + (
+    ("west", "west"),
+    ("north", "east"),
+    ("south", "west"),
+    ("east", "south"),
+    ("west", "north"),
+)
+"""The directions of the offsets of programs.c."""
+
+
+class Status(enum.IntEnum):
+    """Answers to one question. The numbers are those of programs.c."""
+
+    FOUND = 0
+    EXHAUSTED = 1
+    STOPPED = 2
+    NO_MEMORY = 3
+
+
+class Costs(NamedTuple):
+    """What instructions cost: most of them, those with two directions, halvings."""
+
+    plain: int
+    far: int
+    halve: int
+
+
+INSTRUCTIONS = Costs(1, 1, 1)
+BUS_TRANSFERS = Costs(2, 3, 2)
+
+
+@dataclass(frozen=True)
+class Question:
+    """`targets` in units of `2**-depth`: distinct, none zero, none the image itself. `given`: sums that are there beside the
+    image, without cost.
+
+    `shiftless`: values are numbers, not polynomials, and nothing is ever shifted (for bounds). `reach`: how far west,
+    south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
+    Both cut programs off, so no proof stands on them. `forbidden` sums are never computed.
+    """
+
+    target: str
+    depth: int
+    targets: tuple[Sum, ...]
+    costs: Costs = INSTRUCTIONS
+    reach: tuple[int, int, int, int] = (1000, 1000, 1000, 1000)
+    most_weight: float = 1e18
+    given: tuple[Sum, ...] = ()
+    forbidden: tuple[Sum, ...] = ()
+    shiftless: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`plan` for FOUND; `path`: where a later call goes on; `work`: values that were looked at."""
+
+    status: Status
+    plan: Plan | None
+    path: tuple[int, ...]
+    work: int
+
+
+class _Problem(ctypes.Structure):
+    _fields_ = (
+        *(
+            (name, ctypes.c_int32)
+            for name in ("set", "offsets", "plain", "far", "halve", "given", "targets", "forbidden", "budget")
+        ),
+        ("reach", ctypes.c_int32 * 4),
+        ("most_weight", ctypes.c_double),
+        ("x", ctypes.c_uint64),
+        ("y", ctypes.c_uint64),
+        *((name, ctypes.c_void_p) for name in ("value", "value_shape", "target", "shape", "forbid", "need")),
+        ("work_limit", ctypes.c_int64),
+    )
+
+
+@cache
+def load_kernel() -> ctypes.CDLL | None:
+    """The library; None when there is no working C compiler."""
+    folder = Path(__file__).parent
+    loaded = load_library(folder / "programs.c", sorted(folder.glob("*.h")))
+    if loaded is None:
+        return None
+    function = loaded.library.kilotune_programs
+    function.argtypes = [ctypes.POINTER(_Problem), *[ctypes.c_void_p] * 6]
+    function.restype = ctypes.c_int
+    return loaded.library
+
+
+@dataclass
+class Searcher:
+    """A question made ready: it can be asked at several budgets, in slices. Raises `RuntimeError` without a compiler."""
+
+    question: Question
+    _kept: tuple[npt.NDArray[np.generic], ...] = field(init=False, repr=False)
+    _problem: _Problem = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        q = self.question
+        x, y = (1, 1) if q.shiftless else evaluation_point()
+        given = (Sum.image(q.depth), *q.given)
+        value, target, forbid = (
+            np.array([residue(total, q.depth, x, y) for total in totals], dtype=np.uint64)
+            for totals in (given, q.targets, q.forbidden)
+        )
+        value_shape, shape = (
+            np.array([shape_of(total, q.depth) for total in totals], dtype=np.float64) for totals in (given, q.targets)
+        )
+        need = needs(q.target, q.costs)
+        self._kept = (value, value_shape, target, shape, forbid, need)
+        offsets = 1 if q.shiftless else 5 if q.target == "auke" else 13
+        number = 0 if q.target == "auke" else 1
+        reach = (ctypes.c_int32 * 4)(*q.reach)
+        self._problem = _Problem(
+            number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
+        )
+        self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
+        self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
+        self._problem.shape, self._problem.need = shape.ctypes.data, need.ctypes.data
+
+    def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> Answer:
+        """Look for a program of at most `budget`, from where `path` left off. Deepen one by one: a program that is
+        much cheaper than the budget may be overlooked. Raises `MemoryError`."""
+        kernel = load_kernel()
+        if kernel is None:
+            raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
+        values = budget // self.question.costs.plain + 2 + len(self.question.given)
+        if max(values, len(self.question.targets)) > MOST_VALUES:
+            return Answer(Status.STOPPED, None, (), 0)
+        self._problem.budget, self._problem.work_limit = budget, work_limit
+        way = np.zeros(128, dtype=np.int32)
+        way[: len(path)] = path
+        length, count = np.array([len(path)], dtype=np.int32), np.zeros(1, dtype=np.int32)
+        steps, at = np.zeros((128, 5), dtype=np.int32), np.zeros(len(self.question.targets) + 1, dtype=np.int32)
+        work = np.zeros(1, dtype=np.int64)
+        arrays = (way, length, steps, count, at, work)
+        status = Status(kernel.kilotune_programs(ctypes.byref(self._problem), *(array.ctypes.data for array in arrays)))
+        if status is Status.NO_MEMORY:
+            raise MemoryError("The search for programs ran out of memory.")
+        plan = None
+        if status is Status.FOUND:
+            plan = self._plan(steps[: int(count[0])].tolist(), at[:-1].tolist())
+        return Answer(status, plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
+
+    def _plan(self, rows: list[list[int]], results: list[int]) -> Plan:
+        q = self.question
+        steps = tuple(_step(q.target, *row) for row in rows)
+        if q.shiftless:
+            return Plan(q.target, q.depth, steps, tuple(results))
+        return verified(Plan(q.target, q.depth, steps, tuple(results)), q.targets, q.given)
+
+
+def verified(plan: Plan, sums: Sequence[Sum], given: Sequence[Sum] = ()) -> Plan:
+    """The plan, at the least depth (from its own) that holds all its values, after it has computed exactly those sums.
+
+    With `given` sums the numbers of values count them after the image. Raises `ArithmeticError` when the plan computes
+    something else.
+    """
+    deeper = sum(step.op in ("div2", "divq", "div") for step in plan.steps)
+    values = [Sum.image(plan.depth + deeper), *(total.scaled(1 << deeper) for total in given)]
+    for step in plan.steps:
+        values.append(plan.instruction(step).apply([values[at] for at in step.operands], step.directions))
+    if any(values[at] != total.scaled(1 << deeper) for at, total in zip(plan.results, sums, strict=True)):
+        raise ArithmeticError("two different sums have the same evaluation")
+    spare = deeper
+    for value in values:
+        for _, weight in value:
+            spare = min(spare, (weight & -weight).bit_length() - 1)
+    return replace(plan, depth=plan.depth + deeper - spare)
+
+
+def _step(target: str, op: int, offset: int, a: int, b: int, c: int) -> Step:
+    directions = OFFSETS[offset]
+    if target == "auke":
+        if op == 0:
+            return Step(directions[0], (a,))
+        name = ("", "add", "sub", "neg", "addneg", "div2")[op]
+        return Step(name, (a, b) if op in (1, 2, 4) else (a,))
+    suffix = ("", "x", "2x")[len(directions)]
+    if op == 7:
+        return Step("add", (a, b, c))
+    name = ("mov", "add", "sub", "neg", "", "divq", "mov")[op] + suffix
+    return Step(name, (a, b) if op in (1, 2) else (a,), directions)
+
+
+@cache
+def evaluation_point() -> tuple[int, int]:
+    """A random point, the same in every run."""
+    generator = random.Random("kilotune evaluation point")
+    return generator.randrange(2, MODULUS), generator.randrange(2, MODULUS)
+
+
+@lru_cache(maxsize=1 << 16)
+def residue(total: Sum, depth: int, x: int, y: int) -> int:
+    """A sum in units of `2**-depth` evaluated at a point modulo 2**61 - 1."""
+    result = 0
+    for (across, up), weight in total:
+        result += weight * pow(x, across, MODULUS) * pow(y, up, MODULUS)
+    return result * pow(2, -depth, MODULUS) % MODULUS
+
+
+@lru_cache(maxsize=1 << 16)
+def shape_of(total: Sum, depth: int) -> tuple[float, ...]:
+    """What bounds look at: how far it extends (west, south, east, north), halvings, cells, sum of absolute weights."""
+    west, south, east, north = total.box
+    every = 0
+    for _, weight in total:
+        every |= weight
+    halvings = max(0, depth - ((every & -every).bit_length() - 1))
+    return (-west, -south, east, north, halvings, len(total.terms), total.cardinality / 2.0**depth)
+
+
+@cache
+def needs(target: str, costs: Costs) -> npt.NDArray[np.int32]:
+    """Shape (NEED_SHIFTS, NEED_GROWTH): the least cost of instructions that together move a box by so many cells and
+    multiply a count by at least so much."""
+    moves = ((1, 1, costs.plain), (0, 2, costs.plain))
+    if target == "scamp5":
+        moves = ((1, 2, costs.plain), (2, 2, costs.far), (0, 3, costs.plain))
+    table = np.zeros((NEED_SHIFTS, NEED_GROWTH), dtype=np.int32)
+    for shifts in range(NEED_SHIFTS):
+        for growth in range(NEED_GROWTH):
+            if not shifts and growth <= 1:
+                continue
+            table[shifts, growth] = min(
+                cost + int(table[max(0, shifts - shift), -(-growth // factor)])
+                for shift, factor, cost in moves
+                if (shift and shifts) or (factor > 1 and growth > 1)
+            )
+    return table

@@ -1,0 +1,72 @@
+"""Kernels from JSON: what is read, and one sentence for everything that is not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.kernel_files import parse_kernel_file
+
+
+def test_a_whole_file() -> None:
+    text = '{"kernels": [[[0.1, "1/9"], [-2, 0]], [[1]]], "depth": 4, "registers": 5, "target": "scamp5"}'
+    read = parse_kernel_file(text, "k.json")
+    assert dict(read.kernels.kernels[0].weights) == {
+        (0, 1): Fraction(1, 10),  # as written, not the nearest double
+        (1, 1): Fraction(1, 9),
+        (0, 0): -2,
+    }
+    assert (len(read.kernels.kernels), read.depth, read.registers, read.target) == (2, 4, 5, "scamp5")
+    assert parse_kernel_file('{"kernels": [[[1]]]}', "k.json").depth is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "k.json:1:1: expected JSON, found an empty file"),
+        ('{"kernels": [[[1, 2]]', "k.json:1:22: expected JSON, found '{\"kernels\": [[[1, 2]]'"),
+        ("[[1]]", 'k.json: expected an object {"kernels": [...]}, found [[1]]'),
+        ('{"kernels": []}', "k.json: kernels: expected a list of at least one kernel, found []"),
+        ('{"kernels": [[]]}', "k.json: kernel 1: expected a list of rows with at least one weight, found []"),
+        ('{"kernels": [[[]]]}', "k.json: kernel 1, row 1: expected a list of at least one weight, found []"),
+        ('{"kernels": [[[1]], [[1, 2], [3]]]}', "k.json: kernel 2, row 2: expected 2 weights as in row 1, found 1"),
+        (
+            '{"kernels": [[[1, "x"]]]}',
+            "k.json: kernel 1, row 1, column 2: expected a finite number or a fraction such as \"1/9\", found 'x'",
+        ),
+        (
+            '{"kernels": [[[NaN]]]}',
+            'k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as "1/9", found NaN',
+        ),
+        (
+            '{"kernels": [[[-Infinity]]]}',
+            'k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as "1/9", found -Infinity',
+        ),
+        (
+            '{"kernels": [[[true]]]}',
+            'k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as "1/9", found True',
+        ),
+        (
+            '{"kernels": [[["1/0"]]]}',
+            "k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as \"1/9\", found '1/0'",
+        ),
+        (
+            '{"kernels": [[[1e9]]]}',
+            "k.json: kernel 1, row 1, column 1: expected a weight of at most 1048576, found 1e+09",
+        ),
+        ('{"kernels": [[[1]]], "depth": -1}', "k.json: depth: expected an integer from 0 to 24, found -1"),
+        ('{"kernels": [[[1]]], "registers": 0}', "k.json: registers: expected an integer from 1 to 6, found 0"),
+        ('{"kernels": [[[1]]], "registers": 2.5}', "k.json: registers: expected an integer from 1 to 6, found 2.5"),
+        ('{"kernels": [[[1]]], "target": "cain"}', "k.json: target: expected auke or scamp5, found 'cain'"),
+        (
+            '{"kernels": [[[1]]], "kernel": 1}',
+            "k.json: key 'kernel': expected one of kernels, depth, registers, target, found 'kernel'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_kernel_file(text, "k.json")
+    assert str(error.value) == sentence
