@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SPACE_NAMES = tuple(offer.space for offer in offers())
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
+LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "hardware", "studies", "buffers")
+
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
 )
@@ -89,7 +91,8 @@ class TuneGroup(click.Group):
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter.",
+    help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
+    "cm: ONNX, or a network.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
@@ -189,9 +192,7 @@ def export_command(study: str, target: str | None, level: str | None, output: Pa
 
 
 @cli.command("list")
-@click.argument(
-    "what", type=click.Choice(["spaces", "strategies", "models", "filters", "devices", "studies", "buffers"])
-)
+@click.argument("what", type=click.Choice(LISTED))
 @click.option("--input", "input_", metavar="PATH|NAME", help="buffers: the model folder, or a bundled model.")
 @click.option("--study", metavar="NAME", help="buffers: those of the study's best candidate.")
 @click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")

@@ -185,6 +185,15 @@ class HasExactSearch(Protocol):
         with a complete step, or gives up without one. What it proves does not depend on the seed."""
 
 
+@runtime_checkable
+class HasAnnealing(Protocol):
+    """Ability: simulated annealing of the space's own (compiled, on a cheap estimate of the first objective), where
+    measuring every change of a candidate would be too slow."""
+
+    def anneal(self, seed: int) -> Iterator[Assignment | None]:
+        """Steps of about a second or less: a candidate that is worth measuring, or None. It may end."""
+
+
 class CandidateModel(Protocol):
     """A CP-SAT model and how to read a candidate back. `solve` hides the solver's own types."""
 
