@@ -2,7 +2,8 @@
  *
  * A state is a core for every stage and a route shape for every stream. What is asked is whether all links can do their
  * elements in `target` ticks an image: the energy is the sum of squares by which they exceed that, relative to it, with a little
- * of the total traffic. When the answer is yes, the state is kept and the target goes down.
+ * of the total traffic. When the answer is yes, the state is kept and the target goes down; at the least target that makes
+ * sense, what is left to lower is the traffic, which is memory and latency.
  */
 #include <math.h>
 #include <stdint.h>
@@ -22,6 +23,7 @@ typedef struct {
     int32_t *core;  /* by stage */
     int32_t *shape; /* by stream */
     int64_t ticks;  /* of the busiest link; with `strict`, more than any when a stream is longer than a link */
+    int64_t kept;   /* how often a better state was found */
 } State;
 
 typedef struct {
@@ -163,11 +165,14 @@ static void keep(Walk *w, State *best) {
     memcpy(best->core, w->core, sizeof(int32_t) * (size_t)w->n->stages);
     memcpy(best->shape, w->shape, sizeof(int32_t) * (size_t)w->n->streams);
     best->ticks = busiest(w);
+    best->kept++;
 }
 
 static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t least, double step, double hot, double cold) {
     const Network *n = w->n;
-    aim(w, target);
+    int polishing = best->ticks <= least;
+    aim(w, polishing ? least : target);
+    double least_energy = polishing && w->over == 0 && w->far == 0 ? w->energy : INFINITY;
     double cooling = pow(cold / hot, 1.0 / (double)(moves > 1 ? moves : 1)), temperature = hot;
     for (int64_t move = 0; move < moves; move++, temperature *= cooling) {
         if ((move & 8191) == 0) aim(w, w->target); /* rounding errors do not add up */
@@ -204,9 +209,19 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
         if (worse > 0 && uniform(w) >= exp(-worse / temperature)) {
             if (stream >= 0) w->shape[stream] = shape; else exchange(w, a, b);
             restore(w, before);
+        } else if (polishing) {
+            if (w->over == 0 && w->far == 0 && w->energy < least_energy - 1e-9) {
+                keep(w, best);
+                least_energy = w->energy;
+            }
         } else if (w->over == 0 && w->far == 0) {
             keep(w, best);
-            if (best->ticks <= least) return;
+            if (best->ticks <= least) {
+                polishing = 1;
+                aim(w, least);
+                least_energy = w->energy;
+                continue;
+            }
             int64_t lower = (int64_t)((1.0 - step) * (double)best->ticks);
             aim(w, lower < least ? least : lower < best->ticks ? lower : best->ticks - 1);
         }
@@ -239,7 +254,7 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
         for (int32_t e = 0; e < n->streams; e++) w.changed[w.changed_count++] = e;
         reroute(&w);
         if (w.far == 0 && busiest(&w) < best->ticks) keep(&w, best);
-        if (best->ticks > least) walk(&w, best, moves, target, least, step, hot, cold);
+        walk(&w, best, moves, target, least, step, hot, cold);
     }
     free(w.core); free(w.stage_at); free(ints); free(w.load); free(w.scale);
     return enough;

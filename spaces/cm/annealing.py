@@ -45,7 +45,7 @@ class _Network(ctypes.Structure):
 
 
 class _State(ctypes.Structure):
-    _fields_ = [("core", ctypes.c_void_p), ("shape", ctypes.c_void_p), ("ticks", ctypes.c_int64)]
+    _fields_ = [("core", ctypes.c_void_p), ("shape", ctypes.c_void_p), ("ticks", ctypes.c_int64), ("kept", ctypes.c_int64)]
 
 
 @cache
@@ -112,7 +112,8 @@ class Annealer:
         hot: float = HOT,
         cold: float = COLD,
     ) -> Placement | None:
-        """A placement of fewer than `best_ticks`, or None. Stops at `least`. RuntimeError without a C compiler."""
+        """A placement of fewer than `best_ticks`, or None; at `least`, one with as little traffic as can be found, which
+        may be of `best_ticks` as well. RuntimeError without a C compiler."""
         kernel = load_kernel()
         if kernel is None:
             raise RuntimeError("Annealing needs a C compiler.")
@@ -126,7 +127,7 @@ class Annealer:
         )  # fmt: skip
         if not status:
             raise MemoryError("The annealer ran out of memory.")
-        if best.ticks >= best_ticks:
+        if not best.kept:
             return None
         return Placement(tuple(found[0].tolist()), tuple(found[1].tolist()), int(best.ticks))
 
