@@ -28,7 +28,19 @@ budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
 )
 run_options = (
-    click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes."),
+    click.option(
+        "--jobs", type=click.IntRange(1), help="Worker processes, or Ray actors  [default: 1; all with --ray]."
+    ),
+    click.option(
+        "--ray",
+        metavar="[ADDRESS]",
+        is_flag=False,
+        flag_value="local",
+        help="Evaluate on a Ray cluster: one of its own on this machine, `auto`, or HOST:PORT.",
+    ),
+    click.option(
+        "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
+    ),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
@@ -230,15 +242,17 @@ def _open(storage: str | None) -> Store:
 def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     from kilotune.experiments import tuning
     from kilotune.experiments.progress import ProgressDisplay
-    from kilotune.search.budget import Budget
+    from kilotune.search.budget import Budget, parse_seconds
 
     budget = Budget.parse(options["budget"])
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
     if folder is not None:
         problem.check_output(folder)
     _check_json_file(options["json_file"])
+    limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
+    workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s)
     with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
-        outcome = tuning.run(problem, study, budget, options["jobs"], display)
+        outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)
 
 
@@ -319,8 +333,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _explain(error: Exception) -> int:
+    from kilotune.search.executor import ExecutorError
     from kilotune.search.store import StoreError
 
+    if isinstance(error, ExecutorError):
+        click.echo(f"tune: {error} Finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
+        return ExitStatus.INTERRUPTED
     if isinstance(error, ValueError | OSError | StoreError):
         click.echo(f"tune: {error}", err=True)
         return ExitStatus.BAD_INPUT

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
-from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
@@ -85,11 +84,39 @@ def resume(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
     return problem, Study.resume(store, name, problem.space), row
 
 
+@dataclass(frozen=True)
+class Workplace:
+    """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
+
+    `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
+    """
+
+    jobs: int | None = None
+    ray: str | None = None
+    limit_s: float | None = None
+
+    def executor(self, space: Space) -> Executor:
+        """ValueError, a sentence, when the cluster cannot be used."""
+        if self.ray is not None:
+            from kilotune.evaluators.executors.ray_cluster import RayExecutor
+
+            return RayExecutor(space, self.ray, self.jobs, self.limit_s)
+        if (self.jobs or 1) > 1 or self.limit_s is not None:
+            from kilotune.evaluators.executors.pool import PoolExecutor
+
+            return PoolExecutor(space, self.jobs or 1, self.limit_s)
+        return InProcessExecutor(space)
+
+
 def run(
-    problem: Problem, study: Study, budget: Budget, jobs: int, on_progress: Callable[[Progress], None] | None
+    problem: Problem,
+    study: Study,
+    budget: Budget,
+    workplace: Workplace,
+    on_progress: Callable[[Progress], None] | None,
 ) -> TuneOutcome:
     """Search until the budget is spent, the strategy ends, or Ctrl-C."""
-    executor: Executor = PoolExecutor(problem.space, jobs) if jobs > 1 else InProcessExecutor(problem.space)
+    executor = workplace.executor(problem.space)
     try:
         result = study.run(executor, budget, on_progress=on_progress)
     finally:
@@ -106,7 +133,7 @@ def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
 
 def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
     """Measurements of a batch, those that the study holds from there."""
-    known = [study.measurement(candidate) for candidate in batch]
+    known = [study.book.measurement(candidate) for candidate in batch]
     missing = [c for c, measured in zip(batch, known, strict=True) if measured is None]
     fresh = iter(problem.space.evaluate(missing))
     return [measured if measured is not None else next(fresh) for measured in known]

@@ -10,6 +10,10 @@ from typing import Protocol
 from kilotune.search.space import Assignment, Measurement, Space
 
 
+class ExecutorError(Exception):
+    """No worker is left, and none can be had; the message says why. Finished trials are kept."""
+
+
 @dataclass(frozen=True)
 class Finished:
     """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it."""
@@ -20,7 +24,8 @@ class Finished:
 
 
 class Executor(Protocol):
-    """Runs chunks of candidates of one space. Nothing depends on the order in which chunks finish."""
+    """Runs chunks of candidates of one space. Nothing depends on the order in which chunks finish. `submit` and `results`
+    raise ExecutorError when evaluations have become impossible."""
 
     @property
     def workers(self) -> int:

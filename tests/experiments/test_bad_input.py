@@ -127,6 +127,8 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--seed", "-1"), "--seed"),
         (("--space", "shiftry", "--seed", "9" * 30), "--seed"),
         (("--space", "shiftry", "--drop", "nan"), "finite"),
+        (("--space", "shiftry", "--time-limit", "soon"), "'soon': expected a time such as 30s"),
+        (("--space", "shiftry", "--ray", "localhost:1"), "The Ray cluster localhost:1 cannot be reached"),
         (("resume", "never"), "holds no study 'never'"),
         (("export", "never", "--output", "x"), "holds no study 'never'"),
         (("list", "ghosts"), "ghosts"),
