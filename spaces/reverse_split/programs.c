@@ -486,6 +486,7 @@ static void enlarge(Shape *largest, const Shape *shape)
 static int32_t bound(const Search *s, const Shape *largest)
 {
     int32_t most = 0;
+    if (s->p->targets > FEW_TARGETS) return 0;
     for (int t = 0; t < s->p->targets; t++) {
         if (!s->pending[t]) continue;
         const Shape *target = &s->target_shape[t];

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 from kilotune.search.space import (
@@ -128,7 +129,7 @@ class ReverseSplitSpace:
             raise ValueError(found)
         return found
 
-    def plan(self, assignment: Assignment) -> Plan:
+    def plan(self, assignment: Assignment, shared: bool = True) -> Plan:
         """What a candidate says before relaxation and register allocation. ValueError: it says nothing."""
         wanted, depth = self.problem.wanted, self.problem.depth
         answers = [str(option) for name, option in assignment.items() if name not in (METHOD, RELAXATION)]
@@ -143,7 +144,7 @@ class ReverseSplitSpace:
         for answer in answers:
             splits.append(named_split(sums, answer))
             sums = after_split(sums, splits[-1])
-        return plan_of_splits(wanted, depth, splits)
+        return plan_of_splits(wanted, depth, splits, shared)
 
     def split_candidate(self, names: Sequence[str], relaxation: Relaxation = Relaxation.FULL) -> Assignment:
         """The candidate of splits by name."""
@@ -156,7 +157,12 @@ class ReverseSplitSpace:
     def _made(self, assignment: Assignment) -> ProvedProgram | str:
         relaxation = Relaxation(assignment.get(RELAXATION, Relaxation.NONE.value))
         try:
-            return proved_program(self.problem, self.plan(assignment), relaxation)
+            try:
+                return proved_program(self.problem, self.plan(assignment), relaxation)
+            except RegisterPressureError:
+                if relaxation is Relaxation.NONE:
+                    raise
+                return proved_program(self.problem, self.plan(assignment, shared=False), Relaxation.NONE)
         except (ValueError, WrongProgramError, InputError) as error:
             return str(error)
 
