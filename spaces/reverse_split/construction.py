@@ -6,6 +6,7 @@ the kernel, which reverse splitting is limited to, do not show such a product wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from kilotune.codegen.scamp.plan import Plan
@@ -117,9 +118,12 @@ def _build(values: _Values, total: Sum, depth: int, factored: bool, halved_first
     factors: list[tuple[Cell, int]] = []
     if factored:
         core, factors = factorised(core)
-        if not factors:
-            return False
-    value = values.accumulate(values.halve(image, halvings) if halved_first else image, core, upright)
+    value = values.halve(image, halvings) if halved_first else image
+    parts = separated(core) if factored else None
+    if factored and not factors and parts is None:
+        return False
+    for part in parts or (core,):
+        value = values.accumulate(value, part, upright)
     at = (0, 0)
     for cell, sign in factors:
         # Towards or away, so that the sum of all shifts stays small.
@@ -158,6 +162,23 @@ def factorised(total: Sum) -> tuple[Sum, list[tuple[Cell, int]]]:
                 total = quotient
                 factors.append((cell, sign))
     return total, factors
+
+
+def separated(total: Sum) -> tuple[Sum, Sum] | None:
+    """A row and a column whose product the sum is; None when there are none, or the sum is one itself."""
+    west, south, east, north = total.box
+    if west == east or south == north:
+        return None
+    base = next(y for y in range(south, north + 1) if any(cell[1] == y for cell, _ in total))
+    row = {x: total.weight((x, base)) for x in range(west, east + 1)}
+    shared = math.gcd(*row.values())
+    row = {x: weight // shared for x, weight in row.items()}
+    at = next(x for x, weight in row.items() if weight)
+    column = {y: total.weight((at, y)) // row[at] for y in range(south, north + 1)}
+    product = Sum.of(((x, y), a * b) for x, a in row.items() for y, b in column.items())
+    if product != total:
+        return None
+    return Sum.of(((x, 0), weight) for x, weight in row.items()), Sum.of(((0, y), w) for y, w in column.items())
 
 
 def divided(total: Sum, cell: Cell, sign: int) -> Sum | None:
