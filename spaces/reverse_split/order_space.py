@@ -10,7 +10,7 @@ from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import ProvedProgram, SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.procedure import plain_search
-from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from kilotune.spaces.reverse_split.space import METHOD, ReverseSplitSpace
 from kilotune.spaces.reverse_split.splits import start_sums
 
 NODES, PLAIN_NODES = 3_000, 100
@@ -63,6 +63,8 @@ class OrderSpace(ReverseSplitSpace):
         return tuple(plan.names for plan in report.plans[:RELAXED])
 
     def _made(self, assignment: Assignment) -> ProvedProgram | str:
+        if METHOD in assignment:  # the procedure's candidate is a list of splits here too
+            return super()._made(assignment)
         found: list[ProvedProgram] = []
         failure = "A search of this order finds no plan that the registers hold."
         for names in self.split_names(assignment):

@@ -56,8 +56,8 @@ SPLITS, PROGRAM = "splits", "program"
 METHODS: tuple[Option, ...] = (SPLITS, PROGRAM)
 RELAXATIONS: tuple[Option, ...] = (Relaxation.FULL.value, Relaxation.MEDIANS.value, Relaxation.NONE.value)
 
-MOST_STEPS = 64
-"""Instructions of a candidate that is given one by one."""
+OFFERED_STEPS, OFFERED_VALUES = 24, 6
+"""Longer programs, and instructions on values older than the last few, are candidates too, but no walk is offered them."""
 
 MOST_SPLITS = 96
 
@@ -272,9 +272,9 @@ class ProgramState:
     @cached_property
     def decision(self) -> Decision | None:
         """The next instruction."""
-        if self.plan is not None or len(self.answers) == MOST_STEPS:
+        if self.plan is not None or len(self.answers) >= OFFERED_STEPS:
             return None
-        names = (step_name(step) for step, _ in next_steps(self.space.problem.target, self._values))
+        names = (step_name(step) for step, _ in next_steps(self.space.problem.target, self._values, OFFERED_VALUES))
         return Decision(str(len(self.answers) + 1), tuple(names))
 
     @property
