@@ -24,6 +24,7 @@ from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, HasSize, Trial
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.order_space import space_for
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -188,7 +189,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     require_registers(wanted, registers, request.input)
     target = options.get("target") or asked.target or DEFAULT_TARGET
     objective = options.get("objective") or "instructions"
-    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
+    space = space_for(SplitProblem(wanted, target, registers, Goal(objective)), request.strategy)
     return KernelProblem(request, asked.kernels, wanted, space)
 
 
