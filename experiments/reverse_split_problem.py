@@ -70,8 +70,13 @@ class KernelProblem:
         return {}
 
     def certificate(self) -> dict[str, Any] | None:
-        """What the bound without any search consists of."""
-        return None
+        """What no program undercuts, known without a search."""
+        least = self.space.least
+        what = "instructions" if self.space.problem.goal is Goal.INSTRUCTIONS else "bus transfers"
+        return {
+            "least": least,
+            "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
+        }
 
     def check_output(self, folder: Path) -> None:
         """Any folder will do: two files are written, under names of their own. ValueError for a file."""
@@ -113,7 +118,7 @@ class KernelProblem:
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal: the same."""
         if trial.measurement.failure is not None:
-            return [self.approximation_sentence()]
+            return [trial.measurement.failure, self.approximation_sentence()]
         text = self._text(trial.assignment)
         program = self._proved(text)
         cost = (

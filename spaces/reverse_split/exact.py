@@ -161,7 +161,9 @@ class _Search:
                 next(improvement)
             idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
             complete = self.best is not None and self.best_fits and self.best_cost <= proof.bound
-            yield Found(self.best if self.best_fits else None, self.best_cost, min(proof.bound, self.best_cost), complete)
+            yield Found(
+                self.best if self.best_fits else None, self.best_cost, min(proof.bound, self.best_cost), complete
+            )
             if complete:
                 return
 
@@ -205,6 +207,8 @@ class _Search:
             self.walks.sort(key=lambda walk: walk.cost)
             if turn % 50 == 49:  # a new walk in the place of the worst
                 self.walks[-1] = Walk(plans[turn // 50 % len(plans)], self.wanted, self.costs, next(seeds))
-            walk = self.walks[min(turn % 4, len(self.walks) - 1)] if turn % 8 else self.walks[turn // 8 % len(self.walks)]
+            walk = (
+                self.walks[min(turn % 4, len(self.walks) - 1)] if turn % 8 else self.walks[turn // 8 % len(self.walks)]
+            )
             self._offer(walk.advance())
             yield
