@@ -114,6 +114,6 @@ class OrderState:
 
 
 def space_for(problem: SplitProblem, strategy: str) -> ReverseSplitSpace:
-    """The space that a strategy searches best: samplers and local search are lost among splits, and good at weights."""
-    flat = strategy.partition(":")[0] in ("tpe", "count_tpe", "optuna", "local")
+    """The space that a strategy searches best: samplers, random ones too, and local search are lost among splits, and good at weights."""
+    flat = strategy.partition(":")[0] in ("tpe", "count_tpe", "optuna", "local", "random")
     return (OrderSpace if flat else ReverseSplitSpace)(problem)

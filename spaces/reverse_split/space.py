@@ -56,7 +56,7 @@ SPLITS, PROGRAM = "splits", "program"
 METHODS: tuple[Option, ...] = (SPLITS, PROGRAM)
 RELAXATIONS: tuple[Option, ...] = (Relaxation.FULL.value, Relaxation.MEDIANS.value, Relaxation.NONE.value)
 
-OFFERED_STEPS, OFFERED_VALUES = 24, 6
+OFFERED_STEPS, OFFERED_VALUES = 12, 3
 """Longer programs, and instructions on values older than the last few, are candidates too, but no walk is offered them."""
 
 MOST_SPLITS = 96
