@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,6 +18,7 @@ from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
@@ -177,11 +177,11 @@ def resolve_input(text: str | None) -> Path:
     raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found="neither")
 
 
-def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """The options as they are given. ValueError for limits: there is no memory here."""
-    if limits:
+    if asked.limits:
         raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
-    return dict(given)
+    return {**asked.given, "objective": asked.objective}
 
 
 def build_problem(request: TuneRequest) -> KernelProblem:
