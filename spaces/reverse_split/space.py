@@ -20,6 +20,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 from kilotune.search.space import (
     Assignment,
+    CandidateModel,
     Constraint,
     Decision,
     ExactStep,
@@ -27,6 +28,7 @@ from kilotune.search.space import (
     Objective,
     Option,
     Procedure,
+    Trial,
 )
 from kilotune.spaces.reverse_split.instructions import (
     apply_step,
@@ -105,6 +107,12 @@ class ReverseSplitSpace:
             yield [self.split_candidate(first_descent(self.problem), Relaxation.MEDIANS)]
         else:
             yield [self.split_candidate(found.names, Relaxation.MEDIANS)]
+
+    def model(self, trials: Sequence[Trial]) -> CandidateModel:
+        """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""
+        from kilotune.spaces.reverse_split.model import ProgramModel
+
+        return ProgramModel(self, trials)
 
     def exact_search(self) -> Iterator[ExactStep]:
         """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
