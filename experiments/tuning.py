@@ -8,10 +8,13 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.on_device import LEVELS
+from kilotune.experiments.finalists import Finalist, measure_finalist
 from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -23,6 +26,8 @@ from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
+MOST_FINALISTS = 8
+"""Candidates of the front that are compiled for the device."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,9 @@ class TuneOutcome:
     procedure: Trial | None  # what the paper's own heuristic reaches on the same input
     test: Metrics | None  # the best candidate on data that the search did not see
     float_metrics: dict[str, Metrics]
+    finalist: Finalist | None = None  # the best candidate on the device
+    procedure_finalist: Finalist | None = None
+    front_finalists: tuple[Finalist | None, ...] = ()
 
 
 def default_storage() -> str:
@@ -89,14 +97,24 @@ class Workplace:
     """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
 
     `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
+    `cached`: measurements of earlier studies are used again.
     """
 
     jobs: int | None = None
     ray: str | None = None
     limit_s: float | None = None
+    cached: bool = True
 
     def executor(self, space: Space) -> Executor:
         """ValueError, a sentence, when the cluster cannot be used."""
+        executor = self._workers(space)
+        if not self.cached:
+            return executor
+        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+
+        return CachingExecutor(executor, space, EvaluationCache())
+
+    def _workers(self, space: Space) -> Executor:
         if self.ray is not None:
             from kilotune.evaluators.executors.ray_cluster import RayExecutor
 
@@ -125,10 +143,19 @@ def run(
 
 
 def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
-    """Add what is measured once: the paper's procedure, the test data, the float model."""
+    """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device."""
     test = None if result.best is None else problem.test_metrics(result.best.assignment)
     procedure = run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
-    return TuneOutcome(problem, result, procedure, test, problem.float_metrics())
+    return TuneOutcome(
+        problem,
+        result,
+        procedure,
+        test,
+        problem.float_metrics(),
+        None if result.best is None else measure_finalist(problem, result.best, LEVELS),
+        None if procedure is None else measure_finalist(problem, procedure),
+        tuple(measure_finalist(problem, trial) for trial in result.front[:MOST_FINALISTS]),
+    )
 
 
 def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
@@ -162,14 +189,19 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
             "test_metrics": _finite(outcome.test),
             "artifacts": artifacts,
             **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
+            **_on_device(outcome.finalist),
         },
-        "front": [{"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics)} for t in result.front],
+        "front": [
+            {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(finalist)}
+            for t, finalist in zip_longest(result.front, outcome.front_finalists)
+        ],
         "procedure": None
         if outcome.procedure is None
         else {
             "assignment": dict(outcome.procedure.assignment),
             "metrics": _finite(outcome.procedure.measurement.metrics),
             "test_metrics": _finite(problem.test_metrics(outcome.procedure.assignment)),
+            **_on_device(outcome.procedure_finalist),
         },
         "float": outcome.float_metrics,
         "bound": result.bound,
@@ -184,6 +216,10 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "outcome": result.outcome.value if result.outcome else None,
         "study": result.study,
     }
+
+
+def _on_device(finalist: Finalist | None) -> dict[str, Any]:
+    return {} if finalist is None else {"on_device": finalist.as_json()}
 
 
 def _finite(metrics: Mapping[str, float] | None) -> dict[str, float | None] | None:

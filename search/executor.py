@@ -16,11 +16,13 @@ class ExecutorError(Exception):
 
 @dataclass(frozen=True)
 class Finished:
-    """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it."""
+    """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it, for
+    `evaluations` of them (None: all), the others having been known."""
 
     ticket: int
     measurements: list[Measurement]
     work_s: float
+    evaluations: int | None = None
 
 
 class Executor(Protocol):

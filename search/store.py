@@ -69,15 +69,20 @@ class Store:
             parsed = make_url(self.url)
         except sa.exc.ArgumentError:
             raise StoreError(f"{url!r} is not a database URL; sqlite:///studies.db would be one.") from None
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
         self.place = parsed.database or "memory" if parsed.drivername == "sqlite" else parsed.render_as_string()
         try:
             if parsed.drivername.startswith("sqlite") and _is_path(parsed.database):
                 Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
-            self._engine = sa.create_engine(self.url, json_serializer=None)
+            self._engine = sa.create_engine(parsed, json_serializer=None)
         except OSError as error:
             raise StoreError(f"The folder for the studies of {self.place} cannot be made: {error.strerror}.") from None
         except (sa.exc.NoSuchModuleError, ImportError) as error:
-            raise StoreError(f"No driver for the database {url!r} is installed: {error}.") from None
+            raise StoreError(
+                f"No driver for the database {parsed.render_as_string()} is installed ({error}); "
+                f"for PostgreSQL: pip install 'kilotune[postgresql]'."
+            ) from None
         if parsed.drivername.startswith("sqlite"):
             event.listen(self._engine, "connect", _set_pragmas)
         with self._errors():
@@ -253,6 +258,7 @@ def _plain_number(value: Any) -> Any:
 
 def _sentence(place: str, reason: str) -> str:
     """What the user can do about the database's own words."""
+    reason = " ".join(reason.split()).rstrip(".")
     lower = reason.lower()
     if "not a database" in lower or "malformed" in lower:
         return f"{place} is not a study database, or it is damaged ({reason}): move it away, or use another --storage."
@@ -260,6 +266,8 @@ def _sentence(place: str, reason: str) -> str:
         return f"{place} cannot be opened or created ({reason}): does its folder exist, and may you write there?"
     if "readonly" in lower or "read-only" in lower:
         return f"{place} may not be written ({reason}): change its permissions, or use another --storage."
+    if "connection" in lower:
+        return f"The database server of {place} does not answer ({reason}): start it, then resume the study."
     if "locked" in lower:
         return f"{place} is locked by another process ({reason}): wait for it, or use another --storage."
     if "full" in lower:

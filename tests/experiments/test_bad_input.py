@@ -121,7 +121,10 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
             "--capacity does not go with the space shiftry: it is for memory",
         ),
         (("--space", "memory", "--no-in-place"), "--in-place does not go with the space memory"),
-        (("--space", "seedot", "--accumulator", "wide"), "--accumulator is for the space shiftry"),
+        (
+            ("--space", "seedot", "--objective", "cycles"),
+            "--objective cycles: for the space seedot there is memory, latency",
+        ),
         (("--space", "shiftry", "--study", "../up"), "expected letters"),
         (("--space", "shiftry", "--study", ""), "expected letters"),
         (("--space", "shiftry", "--seed", "-1"), "--seed"),
