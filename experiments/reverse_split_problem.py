@@ -24,6 +24,7 @@ from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, HasSize, Trial
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.order_space import space_for
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -69,8 +70,13 @@ class KernelProblem:
         return {}
 
     def certificate(self) -> dict[str, Any] | None:
-        """What the bound without any search consists of."""
-        return None
+        """What no program undercuts, known without a search."""
+        least = self.space.least
+        what = "instructions" if self.space.problem.goal is Goal.INSTRUCTIONS else "bus transfers"
+        return {
+            "least": least,
+            "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
+        }
 
     def check_output(self, folder: Path) -> None:
         """Any folder will do: two files are written, under names of their own. ValueError for a file."""
@@ -112,7 +118,7 @@ class KernelProblem:
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal: the same."""
         if trial.measurement.failure is not None:
-            return [self.approximation_sentence()]
+            return [trial.measurement.failure, self.approximation_sentence()]
         text = self._text(trial.assignment)
         program = self._proved(text)
         cost = (
@@ -188,7 +194,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     require_registers(wanted, registers, request.input)
     target = options.get("target") or asked.target or DEFAULT_TARGET
     objective = options.get("objective") or "instructions"
-    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
+    space = space_for(SplitProblem(wanted, target, registers, Goal(objective)), request.strategy)
     return KernelProblem(request, asked.kernels, wanted, space)
 
 

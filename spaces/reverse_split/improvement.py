@@ -10,15 +10,17 @@ work, not time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.scamp.plan import Plan, Step
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, Status, verified
 
-WORK_OF_A_QUESTION = 40_000
-WORK_OF_A_STEP = 600_000
+WORK_OF_A_QUESTION = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
+"""Values looked at for one question; one of these limits, at random."""
+
+WORK_OF_A_STEP = 300_000
 """Values looked at between two standings; a fraction of a second."""
 
 WORK_OF_SETTING_UP = 300
@@ -55,25 +57,19 @@ def step_cost(step: Step, costs: Costs) -> int:
     return costs.far if len(step.directions) == 2 else costs.plain
 
 
-def improve(start: Plan, results: Sequence[Sum], costs: Costs, seed: int) -> Iterator[Plan]:
-    """An endless walk from a program that computes `results` (units of `2**-start.depth`): the current plan, again and
-    again, whenever it changed for the cheaper or some work was done."""
-    walk = _Walk(start, tuple(results), costs, random.Random(seed))
-    while True:
-        yield walk.advance(WORK_OF_A_STEP)
+class Walk:
+    """An endless walk from a program that computes `results` (units of `2**-start.depth`)."""
 
-
-class _Walk:
-    def __init__(self, start: Plan, results: tuple[Sum, ...], costs: Costs, generator: random.Random) -> None:
-        self._costs, self._random = costs, generator
-        self._target, self._depth, self._results = start.target, start.depth, results
+    def __init__(self, start: Plan, results: Sequence[Sum], costs: Costs, seed: int) -> None:
+        self._costs, self._random = costs, random.Random(seed)
+        self._target, self._depth, self._results = start.target, start.depth, tuple(results)
         self._program = self._made(start)
-        self._cost = sum(made.cost for made in self._program)
+        self.cost = sum(made.cost for made in self._program)
 
-    def advance(self, work: int) -> Plan:
-        """Questions until the program is cheaper or the work is done."""
-        spent, before = 0, self._cost
-        while spent < work and self._cost == before:
+    def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
+        """Questions until the work is done; then the program, which is never dearer."""
+        spent = 0
+        while spent < work:
             spent += self._turn()
         return self._plan()
 
@@ -125,7 +121,7 @@ class _Walk:
             given=tuple(key[0] for key in given),
             forbidden=forbidden,
         )
-        answer = Searcher(question).ask(gone if plateau else gone - 1, WORK_OF_A_QUESTION)
+        answer = Searcher(question).ask(gone if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
         if answer.status is Status.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
         return answer.work + WORK_OF_SETTING_UP
@@ -191,5 +187,5 @@ class _Walk:
                 kept.append(made)
                 needed.update(made.operands)
         cost = sum(made.cost for made in kept)
-        if cost <= self._cost:
-            self._program, self._cost = kept[::-1], cost
+        if cost <= self.cost:
+            self._program, self.cost = kept[::-1], cost

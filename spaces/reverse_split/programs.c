@@ -12,7 +12,7 @@
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { AUKE = 0, SCAMP5 = 1 };
 enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, COPY = 6, ADD3 = 7 };
-enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8 };
+enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8, SCAMP5_WORK = 6 };
 static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
 static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
 static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
@@ -486,6 +486,7 @@ static void enlarge(Shape *largest, const Shape *shape)
 static int32_t bound(const Search *s, const Shape *largest)
 {
     int32_t most = 0;
+    if (s->p->targets > FEW_TARGETS) return 0;
     for (int t = 0; t < s->p->targets; t++) {
         if (!s->pending[t]) continue;
         const Shape *target = &s->target_shape[t];
@@ -568,7 +569,7 @@ static void include(Search *s, int32_t index, const Shape *shape, int with_backs
     push_value(s, index, shape);
     for (;;) {
         int v = s->count - 1;
-        s->work++;
+        s->work += s->p->set == AUKE ? 1 : SCAMP5_WORK;
         if (with_backs && s->pending_count) remember_all(s, v);
         offer_all(s, 0, v);
         int32_t next = -1;
@@ -684,7 +685,7 @@ static int descend(Search *s, int level, int32_t from)
             continue;
         }
         if (slack >= plain && slack < 2 * plain && missing) {
-            s->work++;
+            s->work += p->set == AUKE ? 1 : SCAMP5_WORK;
             int yes = remember_all(s, m.count);
             yes = (missing > 1 ? hit_leads(s) : yes) || offer_all(s, 1, m.count);
             if (!yes) {

@@ -1,12 +1,13 @@
-"""The search behind `exhaustive`: three searches take turns, and what one finds is where the next one starts.
+"""The search behind `exhaustive`: splits first, then programs of any kind from the best of them on, and the proof.
 
 Splits: the compiled search in rounds, with other orders and register counts each time (restarts, for a depth-first search is
-trapped in a bad first subtree). Every plan near the best is relaxed, not the first one. Improvement: programs near the
-best one, by large neighbourhoods. Proof: all programs of growing cost, as far as that goes.
+trapped in a bad first subtree). Every plan near the best is relaxed, not the first one. Programs: see `exact.py`; they
+start from the best plans of splits, and between them the rounds of splits go on.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count, islice
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.search.space import Assignment
+from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
-from kilotune.spaces.reverse_split.improvement import improve, plan_cost
-from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.exact import shortest_program
+from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Goal, SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, load_kernel
+from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT, plain_search
+from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, Costs, load_kernel
 from kilotune.spaces.reverse_split.splits import start_sums
 
 if TYPE_CHECKING:
@@ -29,8 +32,11 @@ MOST_NODES = 256_000
 """Of a round of the split search; about 5 microseconds each for small kernels, 100 for large ones."""
 
 RELAXED_A_ROUND = 4
-STEPS_A_WALK = 12
 CANDIDATES_FIRST = 12
+"""Plans of splits, before anything else."""
+
+MOST_STARTS = 4
+SPLIT_EVERY = 4
 
 NEAR = 1
 """How many instructions a plan may be behind the best estimate to be relaxed all the same."""
@@ -56,30 +62,44 @@ class Standing:
 
 def least_cost(problem: SplitProblem) -> float:
     """Of the first objective, without a search."""
-    if not start_sums(problem.wanted):
-        return 0.0
-    return 0.0
+    return float(lower_bound(problem.wanted, problem.depth, problem.target, _costs(problem)))
 
 
 def search_programs(space: ReverseSplitSpace) -> Iterator[Standing]:
-    """Ends with a complete standing when the best candidate is proved."""
-    pool = _Pool(space)
-    splits, walks = split_candidates(space), improved_candidates(space, pool)
-    turns = [(splits, CANDIDATES_FIRST), (walks, 1)]
-    while turns:
-        for turn, share in list(turns):
-            taken = 0
-            for candidate in islice(turn, share):
-                taken += 1
-                if candidate is not None:
-                    pool.add(candidate)
-                complete = pool.best <= space.least
-                yield Standing(candidate, space.least, complete)
-                if complete:
-                    return
-            if taken < share:
-                turns.remove((turn, share))
-        turns = [(turn, RELAXED_A_ROUND if turn is splits else 1) for turn, _ in turns]
+    """Ends with a complete standing when the best candidate is proved; else it is for the caller to stop asking."""
+    pool, bound = _Pool(space), space.least
+    splits = split_candidates(space)
+    for candidate in islice(splits, CANDIDATES_FIRST):
+        pool.add(candidate)
+        yield Standing(candidate, bound, pool.best <= bound)
+        if pool.best <= bound:
+            return
+    if load_kernel() is None:
+        return
+    problem = space.problem
+    wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
+    objective = "instructions" if problem.goal is Goal.INSTRUCTIONS else "transfers"
+    found = shortest_program(
+        wanted,
+        problem.target,
+        problem.depth + SPARE_DEPTH,
+        objective,
+        registers=problem.registers,
+        starts=pool.plans[:MOST_STARTS],
+    )
+    for number, standing in enumerate(found):
+        bound = max(bound, float(standing.bound))
+        better = None
+        if standing.plan is not None and standing.cost < pool.best:
+            better = space.program_candidate(standing.plan)
+        elif number % SPLIT_EVERY == 0:
+            better = next(splits, None)
+        if better is not None:
+            pool.add(better)
+        complete = pool.best <= bound
+        yield Standing(better, min(bound, pool.best), complete)
+        if complete:
+            return
 
 
 class _Pool:
@@ -87,38 +107,24 @@ class _Pool:
 
     def __init__(self, space: ReverseSplitSpace) -> None:
         self._space = space
-        self.best = float("inf")
-        self.plans: list[Plan] = []
+        self.best = math.inf
+        self._plans: list[tuple[float, Plan]] = []
+
+    @property
+    def plans(self) -> list[Plan]:
+        """Cheapest first."""
+        return [plan for _, plan in sorted(self._plans, key=lambda pair: pair[0])]
 
     def add(self, candidate: Assignment) -> None:
-        """Keep the plan of a candidate that is as good as the best."""
+        """Keep the plan of a candidate that has a program."""
         loss = self._space.objectives[0].loss(self._space.evaluate([candidate])[0].metrics)
-        if loss > self.best or loss == float("inf"):
-            return
-        if loss < self.best:
-            self.best, self.plans = loss, []
-        self.plans.append(self._space.program(candidate).plan)
+        if loss < math.inf:
+            self.best = min(self.best, loss)
+            self._plans.append((loss, self._space.program(candidate).plan))
 
 
-def improved_candidates(space: ReverseSplitSpace, pool: _Pool) -> Iterator[Assignment | None]:
-    """Walks from the best plans in turn, each for some steps: their plans where they are cheaper, else None."""
-    if load_kernel() is None:
-        return
-    problem = space.problem
-    costs = INSTRUCTIONS if problem.goal is Goal.INSTRUCTIONS else BUS_TRANSFERS
-    for seed in count():
-        if not pool.plans or not any(problem.wanted):
-            yield None
-            continue
-        start = pool.plans[seed % len(pool.plans)]
-        results = [total.scaled(1 << (start.depth - problem.depth)) for total in problem.wanted]
-        cost, best = plan_cost(start, costs), pool.best
-        for plan in islice(improve(start, results, costs, seed), STEPS_A_WALK):
-            cheaper = plan_cost(plan, costs) < cost
-            cost = min(cost, plan_cost(plan, costs))
-            yield space.program_candidate(plan) if cheaper else None
-            if pool.best < best:
-                break
+def _costs(problem: SplitProblem) -> Costs:
+    return INSTRUCTIONS if problem.goal is Goal.INSTRUCTIONS else BUS_TRANSFERS
 
 
 def split_candidates(space: ReverseSplitSpace) -> Iterator[Assignment]:
@@ -153,5 +159,7 @@ def split_rounds(problem: SplitProblem) -> Iterator[tuple[int, tuple[SplitPlan, 
             weights = replace(weights, noise=weights.noise + 0.25)
         report = search_splits(sums, problem.depth, limits, weights, seed=number)
         if report is None:
+            plain = plain_search(sums, problem.depth, problem.registers, weights, PLAIN_NODE_LIMIT)
+            yield number, (plain,) if plain else (), False
             return
         yield number, report.plans, report.complete and limits.registers == problem.registers

@@ -15,10 +15,12 @@ from functools import cached_property
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 from kilotune.search.space import (
     Assignment,
+    CandidateModel,
     Constraint,
     Decision,
     ExactStep,
@@ -26,6 +28,7 @@ from kilotune.search.space import (
     Objective,
     Option,
     Procedure,
+    Trial,
 )
 from kilotune.spaces.reverse_split.instructions import (
     apply_step,
@@ -55,8 +58,8 @@ SPLITS, PROGRAM = "splits", "program"
 METHODS: tuple[Option, ...] = (SPLITS, PROGRAM)
 RELAXATIONS: tuple[Option, ...] = (Relaxation.FULL.value, Relaxation.MEDIANS.value, Relaxation.NONE.value)
 
-MOST_STEPS = 64
-"""Instructions of a candidate that is given one by one."""
+OFFERED_STEPS, OFFERED_VALUES = 12, 3
+"""Longer programs, and instructions on values older than the last few, are candidates too, but no walk is offered them."""
 
 MOST_SPLITS = 96
 
@@ -105,6 +108,12 @@ class ReverseSplitSpace:
         else:
             yield [self.split_candidate(found.names, Relaxation.MEDIANS)]
 
+    def model(self, trials: Sequence[Trial]) -> CandidateModel:
+        """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""
+        from kilotune.spaces.reverse_split.model import ProgramModel
+
+        return ProgramModel(self, trials)
+
     def exact_search(self) -> Iterator[ExactStep]:
         """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
         for standing in search_programs(self):
@@ -128,7 +137,7 @@ class ReverseSplitSpace:
             raise ValueError(found)
         return found
 
-    def plan(self, assignment: Assignment) -> Plan:
+    def plan(self, assignment: Assignment, shared: bool = True) -> Plan:
         """What a candidate says before relaxation and register allocation. ValueError: it says nothing."""
         wanted, depth = self.problem.wanted, self.problem.depth
         answers = [str(option) for name, option in assignment.items() if name not in (METHOD, RELAXATION)]
@@ -143,7 +152,7 @@ class ReverseSplitSpace:
         for answer in answers:
             splits.append(named_split(sums, answer))
             sums = after_split(sums, splits[-1])
-        return plan_of_splits(wanted, depth, splits)
+        return plan_of_splits(wanted, depth, splits, shared)
 
     def split_candidate(self, names: Sequence[str], relaxation: Relaxation = Relaxation.FULL) -> Assignment:
         """The candidate of splits by name."""
@@ -156,7 +165,12 @@ class ReverseSplitSpace:
     def _made(self, assignment: Assignment) -> ProvedProgram | str:
         relaxation = Relaxation(assignment.get(RELAXATION, Relaxation.NONE.value))
         try:
-            return proved_program(self.problem, self.plan(assignment), relaxation)
+            try:
+                return proved_program(self.problem, self.plan(assignment), relaxation)
+            except RegisterPressureError:
+                if relaxation is Relaxation.NONE:
+                    raise
+                return proved_program(self.problem, self.plan(assignment, shared=False), Relaxation.NONE)
         except (ValueError, WrongProgramError, InputError) as error:
             return str(error)
 
@@ -266,9 +280,9 @@ class ProgramState:
     @cached_property
     def decision(self) -> Decision | None:
         """The next instruction."""
-        if self.plan is not None or len(self.answers) == MOST_STEPS:
+        if self.plan is not None or len(self.answers) >= OFFERED_STEPS:
             return None
-        names = (step_name(step) for step, _ in next_steps(self.space.problem.target, self._values))
+        names = (step_name(step) for step, _ in next_steps(self.space.problem.target, self._values, OFFERED_VALUES))
         return Decision(str(len(self.answers) + 1), tuple(names))
 
     @property

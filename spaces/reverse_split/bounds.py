@@ -1,0 +1,84 @@
+"""Lower bounds on the cost of a program (facts measured on AUKE and Cain, see the module's three parts).
+
+auke: instructions that move, that halve and that add are different ones. The box of the sums must be reached from the
+image one side and one cell at a time; every halving deepens by one; every addition at most doubles a support. And where x and
+y are replaced by 1 or -1, shifts become superfluous, and what is left computes a number from 1: shortest such chains
+are found by the compiled search (with subtractions and halvings: plain addition chains would not be a bound).
+
+scamp5: one instruction may move two cells and add at once, or add three without moving. Halvings stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.programs import (
+    INSTRUCTIONS,
+    NEED_GROWTH,
+    NEED_SHIFTS,
+    Costs,
+    Question,
+    Searcher,
+    Status,
+    needs,
+    shape_of,
+)
+
+CHAIN_WORK = 300_000
+LONGEST_CHAIN = 12
+
+
+def lower_bound(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INSTRUCTIONS) -> int:
+    """A cost that no program for all the sums (units of `2**-depth`) undercuts. Zeros and the image cost nothing here."""
+    wanted = [total for total in dict.fromkeys(sums) if total and total != Sum.image(depth)]
+    if not wanted:
+        return 0
+    shapes = [shape_of(total, depth) for total in wanted]
+    shifts = sum(max(0, *(int(shape[side]) for shape in shapes)) for side in range(4))
+    halvings = max(int(shape[4]) for shape in shapes)
+    growth = max(max(shape[5], shape[6]) for shape in shapes)
+    table = needs(target, costs)
+    factor = min(NEED_GROWTH - 1, int(growth) + (growth > int(growth)))
+    bound = int(table[min(shifts, NEED_SHIFTS - 1), factor]) + halvings * costs.halve
+    if target == "auke":
+        chains = [chain_length(value, depth) for total in wanted for value in _evaluations(total)]
+        bound = max(bound, (shifts + max(chains, default=0)) * costs.plain)
+    return max(bound, len(wanted) * costs.plain)
+
+
+def _evaluations(total: Sum) -> tuple[int, ...]:
+    """The sum's values where x and y are 1 or -1, in its own units; only with both 1 does a shift leave a number as it is.
+
+    Otherwise it may be a negation, and so signs are free: every addition has its four signs at the same price, so what a
+    free negation can save is that of a number that is only halved, and the absolute value stands for it.
+    """
+    values = (
+        (x, y, sum(weight * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), weight in total))
+        for x in (1, -1)
+        for y in (1, -1)
+    )
+    return tuple(value if x == y == 1 else abs(value) for x, y, value in values)
+
+
+@lru_cache(maxsize=1024)
+def chain_length(number: int, depth: int) -> int:
+    """The fewest additions, subtractions, negations and halvings that make `number / 2**depth` of 1, or fewer.
+
+    0 without a compiler.
+    """
+    while depth and number % 2 == 0 and number:
+        number, depth = number // 2, depth - 1
+    if not number or (number, depth) == (1, 0):
+        return 0
+    total = Sum((((0, 0), number),))
+    searcher = Searcher(Question("auke", depth, (total,), shiftless=True))
+    for length in range(1, LONGEST_CHAIN):
+        try:
+            answer = searcher.ask(length, CHAIN_WORK)
+        except RuntimeError:
+            return 0
+        if answer.status is not Status.EXHAUSTED:
+            return length
+    return LONGEST_CHAIN
