@@ -49,12 +49,17 @@ def lower_bound(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INS
 
 
 def _evaluations(total: Sum) -> tuple[int, ...]:
-    """The sum's values where x and y are 1 or -1, in its own units."""
-    return tuple(
-        sum(weight * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), weight in total)
+    """The sum's values where x and y are 1 or -1, in its own units; only with both 1 does a shift leave a number as it is.
+
+    Otherwise it may be a negation, and so signs are free: every addition has its four signs at the same price, so what a
+    free negation can save is that of a number that is only halved, and the absolute value stands for it.
+    """
+    values = (
+        (x, y, sum(weight * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), weight in total))
         for x in (1, -1)
         for y in (1, -1)
     )
+    return tuple(value if x == y == 1 else abs(value) for x, y, value in values)
 
 
 @lru_cache(maxsize=1024)

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from kilotune.codegen.scamp.naive import naive_plan
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, Status
 
 FACTORS: tuple[Cell, ...] = ((1, 0), (0, 1), (1, 1), (1, -1), (2, 0), (0, 2), (3, 0), (0, 3))
 """Distances d of the factors 1 + x**d and 1 - x**d that are tried, in this order."""
+
+MOST_CORRECTION = 16
 
 
 class _Values:
@@ -23,6 +26,9 @@ class _Values:
     def __init__(self, depth: int, target: str) -> None:
         self._image, self._target = Sum.image(depth), target
         self._values: dict[Sum, None] = {}
+
+    def __contains__(self, value: object) -> bool:
+        return value == self._image or value in self._values
 
     def add(self, value: Sum) -> Sum:
         if value != self._image and value:
@@ -81,21 +87,45 @@ class _Values:
 def starting_plans(sums: Sequence[Sum], depth: int, target: str, costs: Costs) -> Iterator[Plan]:
     """Programs that compute the sums (units of `2**-depth`; none zero, none the image), in some order of promise."""
     seen: set[frozenset[Sum]] = set()
-    for factored, halved_first, upright in (
-        (True, True, False),
-        (True, False, False),
-        (False, True, False),
-        (False, True, True),
-        (False, False, False),
+    corrections = tuple(_correction(total) for total in sums)
+    without = (0,) * len(sums)
+    for factored, halved_first, upright, correction in (
+        (True, True, False, corrections),
+        (True, False, False, corrections),
+        (True, True, False, without),
+        (False, True, False, without),
+        (False, True, True, without),
+        (False, False, False, without),
     ):
         values = _Values(depth, target)
-        if all(_build(values, total, depth, factored, halved_first, upright) for total in sums):
+        if all(
+            _build(values, total, depth, factored, halved_first, upright, centre)
+            for total, centre in zip(sums, correction, strict=True)
+        ):
             found = frozenset(values.values)
             if found not in seen:
                 seen.add(found)
                 plan = derived(values.values, sums, depth, target, costs)
                 if plan is not None:
                     yield plan
+    yield naive_plan(sums, depth, target)
+
+
+def _correction(total: Sum) -> int:
+    """The weight that the centre should lose for the rest to be the best product; 0 where nothing is gained."""
+    every = math.gcd(*(weight for _, weight in total))
+    return every * min(range(-MOST_CORRECTION, MOST_CORRECTION + 1), key=lambda c: (_effort(total, c * every), abs(c)))
+
+
+def _effort(total: Sum, centre: int) -> int:
+    """A rough count of the instructions of a product, and of the centre's correction."""
+    rest = Sum.of(total.terms + (((0, 0), -centre),))
+    if not rest:
+        return 1 << 30
+    core, factors = factorised(rest)
+    parts = separated(core) or (core,)
+    cells = sum(2 * len(part.terms) - 2 + sum(abs(w).bit_count() - 1 for _, w in part) for part in parts)
+    return cells + sum(1 + abs(cell[0]) + abs(cell[1]) for cell, _ in factors) + (abs(centre).bit_length() if centre else 0)
 
 
 def derived(values: Sequence[Sum], sums: Sequence[Sum], depth: int, target: str, costs: Costs) -> Plan | None:
@@ -109,8 +139,21 @@ def derived(values: Sequence[Sum], sums: Sequence[Sum], depth: int, target: str,
     return Plan(target, depth, answer.plan.steps, tuple(number[value] for value in sums))
 
 
-def _build(values: _Values, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool) -> bool:
+def _build(
+    values: _Values, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool, centre: int
+) -> bool:
     image = Sum.image(depth)
+    if centre:
+        rest = Sum.of(total.terms + (((0, 0), -centre),))
+        if not halved_first or not _build(values, rest, depth, factored, halved_first, upright, 0):
+            return False
+        unit = next(value for value in (Sum((((0, 0), 1 << k),)) for k in range(depth + 1)) if value in values)
+        scale = unit.weight((0, 0))
+        if centre % scale:
+            return False
+        correction = values.times(unit, abs(centre) // scale)
+        values.add(rest + correction if centre > 0 else rest - correction)
+        return True
     halvings = depth
     while halvings and all(weight % (1 << (depth - halvings + 1)) == 0 for _, weight in total):
         halvings -= 1

@@ -11,30 +11,33 @@ number of registers, in which each instruction gives one value. (The leftovers o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, Step
-from kilotune.codegen.scamp.registers import fits
+from kilotune.codegen.scamp.registers import fits, needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
 from kilotune.spaces.reverse_split.improvement import Walk, plan_cost
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, Costs, Question, Searcher, Status
 
-PROOF_WORK_OF_A_STEP = 1_000_000
+PROOF_WORK_OF_A_STEP = 250_000
 MOST_PROVABLE_TARGETS = 8
 """Of more targets programs.c only searches the hard ones' neighbourhoods: it may overlook a program."""
 
-FIRST_PROOF_WORK = 4_000_000
-"""So far improvement and proof take turns; after it the proof has every fourth one, and three of four where the
-improvement has not got on for `PATIENCE` steps."""
+SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
+"""Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and
+every second one where the improvement has not got on for `PATIENCE` steps."""
 
-PATIENCE = 30
-WALKS_OF_A_START = 2
-STEPS_OF_A_START = 4
-"""Before the better ones are preferred."""
+PATIENCE = 60
+WORTH_A_WALK = 2.5
+"""A start that is longer than the shortest by this factor is left alone."""
+
+STEPS_OF_A_START = 2
+"""Before the better walks are preferred."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ class _Search:
     seed: int
     best: Plan | None = None
     best_cost: int = 1 << 30
-    best_fits: bool = False
+    refused: tuple[int, Plan] | None = None
     walks: list[Walk] = field(default_factory=list)
 
     def run(self, starts: Sequence[Plan]) -> Iterator[Found]:
@@ -156,59 +159,61 @@ class _Search:
             prove = self._proof_turn(turn, proof, idle)
             before = self.best_cost
             if prove:
-                self._offer(proof.advance(self.best_cost + (0 if self.best_fits else 1)))
+                self._offer(proof.advance(self.best_cost))
             else:
                 next(improvement)
             idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
-            complete = self.best is not None and self.best_fits and self.best_cost <= proof.bound
-            yield Found(
-                self.best if self.best_fits else None, self.best_cost, min(proof.bound, self.best_cost), complete
-            )
+            complete = self.best is not None and self.best_cost <= proof.bound
+            yield Found(self.best, self.best_cost, min(proof.bound, self.best_cost), complete)
             if complete:
                 return
 
     def _proof_turn(self, turn: int, proof: _Proof, idle: int) -> bool:
         if not proof.open or proof.bound >= self.best_cost:
             return False
-        if proof.work < FIRST_PROOF_WORK:
-            return turn % 2 == 0
-        return turn % 4 != 0 if idle > PATIENCE else turn % 4 == 0
+        short = proof.bound <= SHORT[self.target] * self.costs.plain
+        return turn % 2 == 0 if short or idle > PATIENCE else turn % 8 == 7
 
-    def _offer(self, plan: Plan | None) -> None:
-        """Takes a plan that is cheaper, or as cheap and the first to fit the registers."""
+    def _offer(self, plan: Plan | None, settled: bool = True) -> None:
+        """Takes a plan that is cheaper and fits the registers. The order that makes it fit is only looked for in plans that
+        have settled: that search takes longer than the next improvement of a long program."""
         if plan is None:
             return
         cost = plan_cost(plan, self.costs)
-        if cost > self.best_cost or (cost == self.best_cost and self.best_fits):
+        if cost >= self.best_cost or (cost, plan) == self.refused:
             return
-        fitting = fits(plan, self.registers)
-        if cost < self.best_cost or fitting:
-            if self.best_fits and not fitting:
-                return
-            self.best, self.best_cost, self.best_fits = plan, cost, fitting
+        if needed_registers(plan) <= self.registers or (settled and fits(plan, self.registers)):
+            self.best, self.best_cost = plan, cost
+        elif settled:
+            self.refused = (cost, plan)
+
+    def _advance(self, walk: Walk) -> None:
+        before = walk.cost
+        plan = walk.advance()
+        self._offer(plan, settled=walk.cost == before)
 
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from all starts; then mostly the cheapest ones, and new walks where these have come to rest."""
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
         plans = [*known, *starting_plans(self.wanted, self.depth, self.target, self.costs)]
         for plan in plans:
-            self._offer(plan)
+            self._offer(plan, settled=False)
         if not plans:
             while True:
                 yield
         seeds = itertools.count(self.seed * 1_000_003)
-        for plan, _ in itertools.product(plans, range(WALKS_OF_A_START)):
+        shortest = min(len(plan.steps) for plan in plans)
+        plans = [plan for plan in plans if len(plan.steps) <= WORTH_A_WALK * shortest]
+        for plan in plans:
             walk = Walk(plan, self.wanted, self.costs, next(seeds))
             self.walks.append(walk)
             for _ in range(STEPS_OF_A_START):
-                self._offer(walk.advance())
+                self._advance(walk)
                 yield
         for turn in itertools.count():
             self.walks.sort(key=lambda walk: walk.cost)
             if turn % 50 == 49:  # a new walk in the place of the worst
                 self.walks[-1] = Walk(plans[turn // 50 % len(plans)], self.wanted, self.costs, next(seeds))
-            walk = (
-                self.walks[min(turn % 4, len(self.walks) - 1)] if turn % 8 else self.walks[turn // 8 % len(self.walks)]
-            )
-            self._offer(walk.advance())
+            walk = self.walks[min(turn % 4, len(self.walks) - 1)] if turn % 8 else self.walks[turn // 8 % len(self.walks)]
+            self._advance(walk)
             yield

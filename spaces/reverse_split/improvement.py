@@ -20,7 +20,7 @@ from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, St
 WORK_OF_A_QUESTION = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
 """Values looked at for one question; one of these limits, at random."""
 
-WORK_OF_A_STEP = 600_000
+WORK_OF_A_STEP = 300_000
 """Values looked at between two standings; a fraction of a second."""
 
 WORK_OF_SETTING_UP = 300
@@ -67,9 +67,9 @@ class Walk:
         self.cost = sum(made.cost for made in self._program)
 
     def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
-        """Questions until the program is cheaper or the work is done; then the program, which is never dearer."""
-        spent, before = 0, self.cost
-        while spent < work and self.cost == before:
+        """Questions until the work is done; then the program, which is never dearer."""
+        spent = 0
+        while spent < work:
             spent += self._turn()
         return self._plan()
 

@@ -47,8 +47,8 @@ class ProgramModel:
         """At most one candidate, shorter than what is known; see `search.space.CandidateModel`."""
         problem, deadline, least = self._space.problem, time.monotonic() + seconds, self._space.least
         if not any(total and total != Sum.image(problem.depth) for total in problem.wanted):
-            plan = _trivial(problem.target, problem.depth, problem.wanted)
-            return ModelAnswer((self._space.program_candidate(plan),), least)
+            trivial = _trivial(problem.target, problem.depth, problem.wanted)
+            return ModelAnswer((self._space.program_candidate(trivial),), least)
         best, found = self._best, list[Assignment]()
         if best is None:
             answer = run_procedure(self._space)
