@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kilotune.search.candidates import follow
-from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space
+from kilotune.search.space import Assignment, Decision, FlatSpace, Option, OrdersAnswers, Space
 
 Key = bytes | str
 """Canonical and hashable: equal keys, equal candidates."""
@@ -82,16 +82,18 @@ class FlatEncoding:
 
 
 class TreeEncoding:
-    """JSON of the answers, sorted by name; walking the space puts them back in the order in which they were asked."""
+    """JSON of the answers, sorted by name; the space, or walking it, puts them back in the order in which they were asked."""
 
     def __init__(self, space: Space) -> None:
         self._space = space
+        self._in_order = space.in_order if isinstance(space, OrdersAnswers) else None
 
     def key(self, candidate: Assignment) -> Key:
         return json.dumps(dict(candidate), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def candidate(self, key: Key) -> dict[str, Option]:
-        return follow(self._space, json.loads(key))
+        answers = json.loads(key)
+        return follow(self._space, answers) if self._in_order is None else self._in_order(answers)
 
     def text(self, key: Key) -> str:
         return key if isinstance(key, str) else key.decode()

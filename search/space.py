@@ -143,6 +143,14 @@ Procedure = Generator[list[Assignment], list[Trial], None]
 
 
 @runtime_checkable
+class OrdersAnswers(Protocol):
+    """Ability: some candidates take options that the states do not offer, so that no walk leads to them."""
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a complete assignment, which may be in any order, in the order in which they were asked."""
+
+
+@runtime_checkable
 class HasProcedure(Protocol):
     """Ability: the heuristic of the paper that the space comes from."""
 

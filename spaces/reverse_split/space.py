@@ -154,6 +154,11 @@ class ReverseSplitSpace:
             sums = after_split(sums, splits[-1])
         return plan_of_splits(wanted, depth, splits, shared)
 
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The method, the numbered answers, the relaxation: searches find candidates that no state offers."""
+        ranks = {METHOD: 0, RELAXATION: len(answers)}
+        return {name: answers[name] for name in sorted(answers, key=lambda n: ranks[n] if n in ranks else int(n))}
+
     def split_candidate(self, names: Sequence[str], relaxation: Relaxation = Relaxation.FULL) -> Assignment:
         """The candidate of splits by name."""
         return {METHOD: SPLITS, **{str(k): n for k, n in enumerate(names, start=1)}, RELAXATION: relaxation.value}

@@ -53,6 +53,15 @@ def test_a_run_writes_the_program_and_proves_it(place: Path) -> None:
     assert not list(place.glob("made/*.partial"))
 
 
+def test_a_stored_program_is_exported_as_it_was_found(place: Path) -> None:
+    write(place, kernels=[[[1, 1, 1]] * 4], registers=4)
+    assert tune("--input", "kernel.json", "--study", "kept", "--output", "first", "--quiet") == ExitStatus.FEASIBLE
+    with pytest.raises(SystemExit) as end:
+        main(["export", "kept", "--output", "again"])
+    assert not end.value.code
+    assert (place / "again" / "program.txt").read_text() == (place / "first" / "program.txt").read_text()
+
+
 @pytest.mark.parametrize(
     ("rows", "program"),
     [([[1]], []), ([[0, 0]], ["A = res()"]), ([[0, 0, 0]] * 3, ["A = res()"]), ([[-1]], ["B = neg(A)"])],
