@@ -159,9 +159,14 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 @click.argument("study")
 @click.option("--target", type=click.Choice(EXPORT_TARGETS), help="What the program is for  [default: c].")
 @click.option("--level", type=click.Choice(LEVELS), help="-O level on the device [default: the study's].")
-@click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder.")
+@click.option("--to", type=click.Choice(["optuna"]), help="All trials instead, as an Optuna journal file.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder; --to: a new file."
+)
 @storage_option
-def export_command(study: str, target: str | None, level: str | None, output: Path, storage: str | None) -> None:
+def export_command(
+    study: str, target: str | None, to: str | None, level: str | None, output: Path, storage: str | None
+) -> None:
     """Write the best program of STUDY as a folder that checks itself against recorded samples, or its placement.
 
     \b
@@ -176,6 +181,15 @@ def export_command(study: str, target: str | None, level: str | None, output: Pa
     from kilotune.experiments.problem import HasTargets
 
     problem, stored, _ = tuning.resume(_open(storage), study)
+    if to is not None:
+        from kilotune.experiments.optuna_export import export_optuna
+
+        if target or level:
+            raise click.UsageError("--target and --level are for programs, --to is for all trials.")
+        click.echo(
+            f"{output}: {export_optuna(stored, output)} trials; `optuna-dashboard {output}` shows them", err=True
+        )
+        return
     best = stored.result().best
     if best is None:
         raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")

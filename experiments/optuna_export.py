@@ -1,0 +1,73 @@
+"""A study as an Optuna study, for optuna-dashboard and other tools: a journal file, which takes trials by the thousand."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import FrozenTrial, TrialState
+
+from kilotune.search.space import FlatSpace, Option, Space, Trial
+from kilotune.search.study import Study
+
+TRIALS_AT_ONCE = 1000
+
+
+def export_optuna(study: Study, path: Path) -> int:
+    """Write all trials into the journal file `path`, which must not exist; how many there were. ValueError when it does."""
+    if path.exists():
+        raise ValueError(f"{path} exists already: choose a new file.")
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    space, trials = study.space, study.trials()
+    written = optuna.create_study(
+        study_name=study.name,
+        storage=JournalStorage(JournalFileBackend(str(partial))),
+        directions=[objective.direction.value for objective in space.objectives],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        written.set_metric_names([objective.metric for objective in space.objectives])
+    written.set_user_attr("kilotune", {"space": space.name, "strategy": study.strategy, "seed": study.seed})
+    choices = _choices(space, trials)
+    for start in range(0, len(trials), TRIALS_AT_ONCE):
+        written.add_trials([_frozen(space, trial, choices) for trial in trials[start : start + TRIALS_AT_ONCE]])
+    partial.replace(path)
+    return len(trials)
+
+
+def _choices(space: Space, trials: Sequence[Trial]) -> Mapping[str, BaseDistribution]:
+    """Options by decision. Where they depend on earlier answers, all that were ever chosen: Optuna knows no trees."""
+    if isinstance(space, FlatSpace):
+        return {d.name: CategoricalDistribution(d.options) for d in space.decisions}
+    chosen: dict[str, dict[Option, None]] = {}
+    for trial in trials:
+        for name, option in trial.assignment.items():
+            chosen.setdefault(name, {})[option] = None
+    return {name: CategoricalDistribution(tuple(options)) for name, options in chosen.items()}
+
+
+def _frozen(space: Space, trial: Trial, choices: Mapping[str, BaseDistribution]) -> FrozenTrial:
+    metrics = trial.measurement.metrics
+    values = [metrics.get(objective.metric, math.nan) for objective in space.objectives]
+    complete = trial.measurement.failure is None and not any(math.isnan(value) for value in values)
+    notes = dict(metrics) | ({} if trial.measurement.failure is None else {"failure": trial.measurement.failure})
+    return optuna.trial.create_trial(
+        state=TrialState.COMPLETE if complete else TrialState.FAIL,
+        values=values if complete else None,
+        params=dict(trial.assignment),
+        distributions={name: choices[name] for name in trial.assignment},
+        user_attrs={"number": trial.number, **{name: _finite(value) for name, value in notes.items()}},
+        system_attrs={"constraints": [_finite(c.violation(metrics)) for c in space.constraints]},
+    )
+
+
+def _finite(value: float | str) -> float | str | None:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
