@@ -174,7 +174,7 @@ def test_timing_tells_tables_apart() -> None:
     assert json.loads(one.table.as_json())["schema"] == 1
 
 
-@pytest.mark.parametrize(("factor", "narrow"), [(1.0, False), (1 / 256, True)])
+@pytest.mark.parametrize(("factor", "narrow"), [(1.0, False), (2.0**-18, True)])
 def test_sums_that_fit_16_bits_are_counted_as_such(factor: float, narrow: bool) -> None:
     """The estimate for batches agrees with what `emit.ranges` proves, for large weights and for small ones."""
     model, batch = classifier(16)
