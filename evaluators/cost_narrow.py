@@ -58,13 +58,13 @@ class NarrowSums:
         weights = self._weights[row]
         if weights is None:
             length = a.shape[-1] if isinstance(operation, ir.MatMul) else ir.count_elements(b.shape[1:4])
-            return length * self._magnitude(batch, a.variable) * self._magnitude(batch, b.variable)
+            return np.asarray(length * self._magnitude(batch, a.variable) * self._magnitude(batch, b.variable))
         total, of_a = weights
         constant, met = (a, b) if of_a else (b, a)
         column = Column.SHIFT_A if of_a else Column.SHIFT_B
         stored = batch.rows[:, row, column] - rows[:, row, column]
         scale = batch.scales[:, self._columns[constant.variable]] - stored
-        return total * np.exp2(scale.astype(np.float64)) * self._magnitude(batch, met.variable)
+        return np.asarray(total * np.exp2(scale.astype(np.float64)) * self._magnitude(batch, met.variable))
 
     def _magnitude(self, batch: FixedBatch, name: str) -> npt.NDArray[np.float64]:
         number = self._columns[name]
