@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.storage import LABEL_BITS
-from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
 from kilotune.evaluators.cost_features import (
     FREE,
     FUNCTIONS,
@@ -50,11 +49,11 @@ class Access:
 
 
 class Collector:
-    """Terms while they are counted."""
+    """Terms while they are counted. `rows` [candidates, operations, columns]: those of the batch as they are emitted."""
 
-    def __init__(self, batch: FixedBatch, labels: list[int]) -> None:
+    def __init__(self, batch: FixedBatch, rows: Int32Array, labels: list[int]) -> None:
         self._count = len(batch)
-        self._rows = preshifted_rows(batch)
+        self._rows = rows
         self._bits = batch.bits.astype(np.int64)
         self._bits[:, labels] = LABEL_BITS
         self._rounding = ROUNDINGS.index(batch.rounding.value)

@@ -8,11 +8,13 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import iterate
+from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.storage import make_storage
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_collector import Access, Collector, Mask, Operand
 from kilotune.evaluators.cost_features import Ints, Terms, kind_position, length_position, number, width_position
+from kilotune.evaluators.cost_narrow import NarrowSums
 
 
 class CostFeatures:
@@ -24,12 +26,15 @@ class CostFeatures:
         self._labels = [self._columns[name] for name in ir.label_variables(program)]
         self._parameters = parameters
         self._storage = make_storage(program, dict.fromkeys(self._columns, 16), dict.fromkeys(self._columns, 0))
+        self._narrow = NarrowSums(program, parameters)
         self._executed = tuple(_executed(program.body, 1))
         self._rounds = float(sum(_rounds(program.body, 1)))
 
     def terms(self, batch: FixedBatch) -> Terms:
         """All features of a batch."""
-        collector = Collector(batch, self._labels)
+        rows = preshifted_rows(batch)
+        self._narrow.apply(batch, rows)
+        collector = Collector(batch, rows, self._labels)
         collector.add(1.0, number("program"))
         collector.add(self._rounds, number("loop"))
         for row, (operation, times) in enumerate(self._executed):

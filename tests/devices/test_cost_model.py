@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.avr.run import run_artefact
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, FREE, NUMBERS
 from kilotune.evaluators.cost_model import CostModel, CostTable, Timing, parse_cost_table, shipped_cost_table
+from kilotune.evaluators.cost_narrow import NarrowSums
 from kilotune.evaluators.devices import DEVICES
 from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.devices.candidates import bundled
@@ -170,3 +172,15 @@ def test_timing_tells_tables_apart() -> None:
     assert len(repr(one)) < 80
     assert one.milliseconds(16_000) == 1.0
     assert json.loads(one.table.as_json())["schema"] == 1
+
+
+@pytest.mark.parametrize(("factor", "narrow"), [(1.0, False), (2.0**-18, True)])
+def test_sums_that_fit_16_bits_are_counted_as_such(factor: float, narrow: bool) -> None:
+    """The estimate for batches agrees with what `emit.ranges` proves, for large weights and for small ones."""
+    model, batch = classifier(16)
+    parameters = {name: values * factor for name, values in model.parameters.items()}
+    proved = narrow_sums(batch, parameters)
+    rows = batch.rows.copy()
+    NarrowSums(model.program, parameters).apply(batch, rows)
+    assert set(np.flatnonzero(rows[0, :, Column.ACC_BITS] != batch.rows[0, :, Column.ACC_BITS])) == set(proved)
+    assert bool(proved) == narrow
