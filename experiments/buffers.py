@@ -14,6 +14,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.experiments.model_problem import resolve_input
 from kilotune.spaces.memory.instance import Buffer, Instance
 
+DEFAULT_BITS = 16
 COLUMNS = ("id", "lower", "upper", "size")
 
 

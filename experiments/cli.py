@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SPACE_NAMES = tuple(offer.space for offer in offers())
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
+LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "hardware", "studies", "buffers")
+
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
 )
@@ -89,7 +91,8 @@ class TuneGroup(click.Group):
     "--input",
     "input_",
     metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: a CSV; reverse-split: JSON, or a filter.",
+    help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
+    "cm: ONNX, or a network.",
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
@@ -189,9 +192,7 @@ def export_command(study: str, target: str | None, level: str | None, output: Pa
 
 
 @cli.command("list")
-@click.argument(
-    "what", type=click.Choice(["spaces", "strategies", "models", "filters", "devices", "studies", "buffers"])
-)
+@click.argument("what", type=click.Choice(LISTED))
 @click.option("--input", "input_", metavar="PATH|NAME", help="buffers: the model folder, or a bundled model.")
 @click.option("--study", metavar="NAME", help="buffers: those of the study's best candidate.")
 @click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")
@@ -217,7 +218,7 @@ def _list_buffers(input_: str | None, study: str | None, bits: str | None, stora
     from kilotune.experiments.model_problem import ModelProblem
 
     if study is None:
-        listed = buffers.buffers_of_bundle(input_, int(bits or 16))
+        listed = buffers.buffers_of_bundle(input_, int(bits or buffers.DEFAULT_BITS))
     elif bits or input_:
         raise click.UsageError("--study takes the program and the widths of the study's best: no --input, no --bits.")
     else:
@@ -270,7 +271,7 @@ def _request(options: dict[str, Any]) -> TuneRequest:
     return TuneRequest(
         space=space,
         input=str(door.resolve_input(options["input_"])),
-        strategy=options["strategy"] or offer.best_strategy,
+        strategy=options["strategy"] or offer.strategy(given),
         seed=options["seed"],
         options=door.read_options(space, asked),
     )

@@ -16,6 +16,7 @@ STRATEGIES = {
     "exhaustive": "depth-first branch and bound; proves the optimum when it ends",
     "local": "iterated local search over single decisions",
     "refine": "the paper's procedure, then local search from its best",
+    "anneal": "the space's own compiled annealing, where it has one",
     "cp": "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
     "tpe": "Optuna's TPE; any other sampler as optuna:NAME",
     "count_tpe": "TPE over count tables, for evaluations that take less time than Optuna does",
@@ -31,6 +32,8 @@ def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
         "models": _models,
         "filters": _filters,
         "devices": _devices,
+        "networks": _networks,
+        "hardware": _hardware,
         "studies": lambda: _studies(open_store()),
     }
     return listings[what]()
@@ -114,6 +117,35 @@ def _devices() -> list[dict[str, Any]]:
         }
         for d in DEVICES
     ]
+
+
+def _networks() -> list[dict[str, Any]]:
+    from kilotune.experiments.cm_problem import SHAPES
+    from kilotune.experiments.models.onnx_networks import MADE
+
+    shapes = [{"name": name, "what": "by its shapes, no weights"} for name in SHAPES]
+    return shapes + [{"name": name, "what": "ONNX, seeded weights"} for name in MADE]
+
+
+def _hardware() -> list[dict[str, Any]]:
+    from kilotune.codegen.cm.hardware import load_hardware, shipped_hardware
+
+    listed = []
+    for name in shipped_hardware():
+        hardware = load_hardware(name)
+        inner = [link for link in hardware.links if hardware.gmem not in (link.source, link.target)]
+        crossbar = f"{hardware.crossbars_per_core} of {hardware.crossbar_rows}x{hardware.crossbar_columns}"
+        listed.append(
+            {
+                "name": name,
+                "cores": hardware.cores,
+                "links": len(inner),
+                "elements_per_tick": max(link.elements_per_tick for link in inner),
+                "crossbars": crossbar,
+                "sram_bytes": hardware.sram_bytes,
+            }
+        )
+    return listed
 
 
 def _studies(store: Store) -> list[dict[str, Any]]:

@@ -31,7 +31,16 @@ SHOWN = (
     ("device_ram_bytes", "RAM bytes with sample and stack"),
     ("peak_bytes", "peak bytes"),
     ("gap_percent", "% above the largest live sum"),
+    ("cost", "cost in bytes of peak"),
     ("bytes_migrated", "bytes migrated"),
+    ("ticks_per_image", "ticks per image"),
+    ("latency_ticks", "latency, ticks"),
+    ("cores", "cores"),
+    ("sram_bytes", "SRAM bytes"),
+    ("core_sram_bytes", "SRAM bytes of the fullest core"),
+    ("compute_ticks", "ticks of the busiest core"),
+    ("promised_ticks", "ticks of the busiest core or link"),
+    ("longest_route_links", "links of the longest route"),
     ("instructions", "instructions"),
     ("bus_transfers", "bus transfers"),
     ("registers", "registers"),
@@ -61,7 +70,8 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
             continue
         table.add_column(title, justify="right")
         columns.append({**metrics, **_test_metrics(test), **_measured(finalist)})
-    for metric, label in SHOWN:
+    banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
+    for metric, label in (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)):
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)

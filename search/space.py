@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -188,8 +188,18 @@ class ExactStep:
 class HasExactSearch(Protocol):
     """Ability: a branch and bound of the space's own (compiled), where plain Python would visit too few states."""
 
-    def exact_search(self) -> Iterator[ExactStep]:
-        """Steps of about a second or less. The search ends with a complete step, or gives up without one."""
+    def exact_search(self, seed: int, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
+        """Steps of about a second or less, and none much longer than `seconds_left()` says when it begins. The search ends
+        with a complete step, or gives up without one. What it proves does not depend on the seed."""
+
+
+@runtime_checkable
+class HasAnnealing(Protocol):
+    """Ability: simulated annealing of the space's own (compiled, on a cheap estimate of the first objective), where
+    measuring every change of a candidate would be too slow."""
+
+    def anneal(self, seed: int) -> Iterator[Assignment | None]:
+        """Steps of about a second or less: a candidate that is worth measuring, or None. It may end."""
 
 
 class CandidateModel(Protocol):

@@ -150,6 +150,7 @@ def _registry() -> dict[str, tuple[str, str]]:
         "refine": ("refine", "RefineSearch"),
         "tpe": ("tpe", "OptunaSearch"),
         "count_tpe": ("count_tpe", "CountSearch"),
+        "anneal": ("anneal", "AnnealSearch"),
         "cp": ("cp", "ModelSearch"),
         "random": ("random", "RandomSearch"),
     }

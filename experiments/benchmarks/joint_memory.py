@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,12 +28,14 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.benchmarks.low_rank import write_low_rank_bundle
 from kilotune.experiments.benchmarks.rnnpool import write_bundle
+from kilotune.experiments.buffers import as_instance
 from kilotune.experiments.model_problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Trial
 from kilotune.search.study import Study
+from kilotune.spaces.memory.procedure import block_allocation
 from kilotune.spaces.shiftry.placing import best_placement
 from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
 
@@ -44,23 +45,8 @@ Order = Callable[[Sequence[LiveBuffer]], list[LiveBuffer]]
 
 
 def paper_peak_bytes(listed: Sequence[LiveBuffer]) -> int:
-    """Shiftry Algorithms 15 and 16 without a limit, so without defragmentation (17).
-
-    Blocks are the size rounded up to a multiple of the most frequent size (the smallest of equally frequent ones), at
-    multiples of themselves.
-    """
-    counts = Counter(b.size for b in listed)
-    unit = max(counts, key=lambda size: (counts[size], -size))
-    placed: dict[str, tuple[LiveBuffer, int, int]] = {}
-    peak = 0
-    for buffer in sorted(listed, key=lambda b: (b.lower, b.upper)):
-        placed = {name: kept for name, kept in placed.items() if kept[0].upper > buffer.lower}
-        block, start = -(-buffer.size // unit) * unit, 0
-        while any(start < end and first < start + block for _, first, end in placed.values()):
-            start += block
-        placed[buffer.id] = (buffer, start, start + block)
-        peak = max(peak, start + block)
-    return peak
+    """Shiftry Algorithms 15 and 16 without a limit, so without defragmentation (17)."""
+    return block_allocation(as_instance("listed", listed)).peak_bytes
 
 
 def first_fit_peak_bytes(order: Sequence[LiveBuffer]) -> int:

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Offer:
     """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour.
-    `objectives` are the names that --objective takes, the default first."""
+    `instead`: the best strategy by an option that changes it. `objectives` are the names that --objective takes, the
+    default first."""
 
     space: str
     decides: str
     best_strategy: str
     objectives: tuple[str, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict)
+
+    def strategy(self, given: Mapping[str, Any]) -> str:
+        """What runs without --strategy when these options are given."""
+        return next((best for option, best in self.instead.items() if option in given), self.best_strategy)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,10 @@ FIXED_POINT = Family(
     "Fixed-point programs (seedot, shiftry)",
     (
         Offer(
-            "seedot", "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)", "exhaustive"
+            "seedot",
+            "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)",
+            "exhaustive",
+            TIMED,
         ),
         Offer("shiftry", "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)", "refine", TIMED),
     ),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from kilotune.experiments.families.cm import CM
 from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.fixed_point import FIXED_POINT
 from kilotune.experiments.families.memory import MEMORY
 from kilotune.experiments.families.reverse_split import REVERSE_SPLIT
 
-FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, REVERSE_SPLIT)
+FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, REVERSE_SPLIT, CM)
 
 
 def offers() -> tuple[Offer, ...]:

@@ -49,8 +49,8 @@ def line_chart_svg(title: str, across: str, up: str, lines: Sequence[Line], loga
         parts.append(f'<path d="M{LEFT:g} {y:.1f}H{WIDTH - RIGHT:g}" stroke="#ddd"/>')
         parts.append(f'<text x="{LEFT - 6:g}" y="{y + 4:.1f}" text-anchor="end">{most * tick / 4:.3g}</text>')
     for mark in _marks(min(xs), max(xs), logarithmic):
-        x, y = place(mark, 0.0).split(",")
-        parts.append(f'<text x="{x}" y="{float(y) + 18:g}" text-anchor="middle">{mark:g}</text>')
+        at, height = place(mark, 0.0).split(",")
+        parts.append(f'<text x="{at}" y="{float(height) + 18:g}" text-anchor="middle">{mark:g}</text>')
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         points = _stepped(line.points) if line.steps else list(line.points)

@@ -23,7 +23,7 @@ from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.avr.run import AvrTarget, run_artefact
-from kilotune.evaluators.simulated import Artefact, of_fixed_point
+from kilotune.evaluators.simulated import Artefact, of_emitted
 
 LOWEST = -8.0
 PAPER = {"math.h": 1.0, "fast float trick": 23.2 / 4.1, "SeeDot tables, 16 bits": 23.2}
@@ -68,7 +68,7 @@ def measure(inputs: int = 100, seed: int = 0, level: str = "Os") -> list[Outcome
         face = source.interface
         quantised = np.trunc(np.ldexp(arguments, face.input_scale)).astype(np.int64)
         kind = f"i{face.input_bits // 8}"
-        found = _run(of_fixed_point(source), quantised, target)
+        found = _run(of_emitted(source), quantised, target)
         real = np.ldexp(quantised.astype(np.float64), -face.input_scale)
         outcomes.append(_outcome(name, found, empty[kind], real, face.result_scale))
     return outcomes

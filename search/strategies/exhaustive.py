@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
@@ -30,6 +31,12 @@ class ExhaustiveSearch:
         self._ranking = Ranking.of(space)
         self._best: Rank = (math.inf,) * (1 + len(space.objectives))
         self._hopeless: list[State] = []
+        self._seed = seed
+        self._deadline_s = math.inf  # of the monotonic clock
+
+    def allow(self, seconds: float) -> None:
+        """Only the space's own search needs to know."""
+        self._deadline_s = time.monotonic() + seconds
 
     def steps(self) -> Steps:
         if isinstance(self._space, HasExactSearch):
@@ -37,7 +44,7 @@ class ExhaustiveSearch:
         return (yield from self._by_states())
 
     def _by_the_space(self, space: HasExactSearch) -> Steps:
-        for step in space.exact_search():
+        for step in space.exact_search(self._seed, lambda: self._deadline_s - time.monotonic()):
             self.bound = max(self.bound, step.bound)
             yield [] if step.candidate is None else [step.candidate]
             if step.complete:

@@ -2,27 +2,57 @@
 
 A residence is a stretch of a buffer's life at one address. A placement without migrations has one residence a buffer;
 with migrations, the residences of a buffer cover its live range without gap or overlap.
+
+The moves at a program point run one after another before its instruction, each a memmove: a buffer's own source and target
+may share bytes (the paper's ShiftVars), but no move may write where another buffer still has its bytes. What dies at the
+point is gone, what begins there has nothing yet. So some order of the moves must exist in which every target is free of the
+sources that are still to be read; two buffers that change places have none.
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
+from kilotune.spaces.memory.banks import MemoryMap
 from kilotune.spaces.memory.instance import Instance, Placement
 
 
 @dataclass(frozen=True)
 class Residence:
-    """Buffer `id` is at `offset` (bytes) in the half-open range [lower, upper) of program points."""
+    """Buffer `id` is at `offset` (bytes) of a bank in the half-open range [lower, upper) of program points."""
 
     id: str
     lower: int
     upper: int
     offset: int
+    bank: str = ""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One tuple of a migrateList: before `point`, the `size` bytes of `id` move from `source` to `target`."""
+
+    point: int
+    id: str
+    source: int
+    target: int
+    size: int
+    bank: str = ""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What a placement costs: peaks by bank, bytes moved, and the cost in bytes of peak."""
+
+    peak_bytes: Mapping[str, int]
+    bytes_migrated: int
+    cost: Fraction
 
 
 class PlacementError(AssertionError):
@@ -44,7 +74,7 @@ def check_placement(instance: Instance, placement: Placement, capacity_bytes: in
 
 
 def check_residences(instance: Instance, residences: Sequence[Residence], capacity_bytes: int | None = None) -> int:
-    """The same where buffers may move."""
+    """The same where buffers may move, in one bank."""
     buffers = {b.id: b for b in instance.buffers}
     by_buffer: dict[str, list[Residence]] = defaultdict(list)
     peak_bytes = 0
@@ -69,7 +99,95 @@ def check_residences(instance: Instance, residences: Sequence[Residence], capaci
         if at != b.upper:
             raise PlacementError(f"{b.id} has no single address at program point {at}.")
     _check_disjoint(instance, residences)
+    migrations_in_order(instance, residences)
     return peak_bytes
+
+
+def check_bill(
+    instance: Instance, memory: MemoryMap, residences: Sequence[Residence], within_capacities: bool = True
+) -> Bill:
+    """The cost of a placement in banks. PlacementError: a bank that may not hold a buffer, a buffer that changes its bank
+    or moves too often, and all that a placement in one bank may have wrong."""
+    buffers = {b.id: b for b in instance.buffers}
+    first = min((b.lower for b in instance.buffers), default=0)
+    last = max((b.upper for b in instance.buffers), default=1)
+    home: dict[str, str] = {}
+    count: dict[str, int] = defaultdict(int)
+    for r in residences:
+        if r.id not in buffers:
+            raise PlacementError(f"{r.id} is placed, and the instance has no such buffer.")
+        b = buffers[r.id]
+        if r.bank not in memory.by_name:
+            raise PlacementError(f"{r.id} lies in {r.bank!r}, and there is no such bank.")
+        if b.banks and r.bank not in b.banks:
+            raise PlacementError(f"{r.id} lies in {r.bank}, and it may only be in {' or '.join(b.banks)}.")
+        if memory.by_name[r.bank].read_only and not b.constant:
+            raise PlacementError(f"{r.id} lies in {r.bank}, which is read-only, and it is no constant.")
+        if home.setdefault(r.id, r.bank) != r.bank:
+            raise PlacementError(f"{r.id} lies in {home[r.id]} and in {r.bank}: a buffer keeps its bank.")
+        count[r.id] += 1
+    for b in instance.buffers:
+        if b.id not in home:
+            raise PlacementError(f"{b.id} has no single address at program point {b.lower}.")
+    peaks: dict[str, int] = {}
+    for bank in memory.banks:
+        inside = tuple(b for b in instance.buffers if home[b.id] == bank.name)
+        there = [r for r in residences if r.bank == bank.name]
+        if bank.read_only:  # what is there stays for the whole program
+            if any(count[b.id] > 1 for b in inside):
+                raise PlacementError(f"A buffer moves within {bank.name}, which is read-only.")
+            inside = tuple(replace(b, lower=first, upper=last) for b in inside)
+            for r in there:
+                if (r.lower, r.upper) != (buffers[r.id].lower, buffers[r.id].upper):
+                    raise PlacementError(f"{r.id} has no single address at program point {buffers[r.id].lower}.")
+            there = [replace(r, lower=first, upper=last) for r in there]
+        capacity = bank.capacity_bytes if within_capacities else None
+        peaks[bank.name] = check_residences(Instance(instance.name, inside), there, capacity)
+    moves = migrations_in_order(instance, residences)
+    if moves and memory.migration_price is None:
+        raise PlacementError(f"{moves[0].id} moves at program point {moves[0].point}, and nothing may move.")
+    for name in {m.id for m in moves}:
+        often = sum(m.id == name for m in moves)
+        if memory.most_moves is not None and often > memory.most_moves:
+            raise PlacementError(f"{name} moves {often} times, and {memory.most_moves} times are allowed.")
+    moved = sum(m.size for m in moves)
+    cost = (memory.migration_price or Fraction(0)) * moved
+    cost += sum(peaks[bank.name] for bank in memory.banks if bank.peak_counts)
+    cost += sum(memory.by_name[home[b.id]].price * b.size for b in instance.buffers)
+    return Bill(peaks, moved, cost)
+
+
+def migrations_in_order(instance: Instance, residences: Sequence[Residence]) -> list[Migration]:
+    """All moves of a placement, by program point and in an order that can be executed. PlacementError: there is none."""
+    size = {b.id: b.size for b in instance.buffers}
+    by_buffer: dict[str, list[Residence]] = defaultdict(list)
+    for r in residences:
+        by_buffer[r.id].append(r)
+    at_point: dict[int, list[Migration]] = defaultdict(list)
+    for name, own in by_buffer.items():
+        own.sort(key=lambda r: r.lower)
+        for before, after in itertools.pairwise(own):
+            if size[name] and before.offset != after.offset:
+                move = Migration(after.lower, name, before.offset, after.offset, size[name], after.bank)
+                at_point[after.lower].append(move)
+    ordered: list[Migration] = []
+    for point in sorted(at_point):
+        waiting = at_point[point]
+        while waiting:
+            ready = next((m for m in waiting if not any(o is not m and _writes_over(m, o) for o in waiting)), None)
+            if ready is None:
+                names = ", ".join(m.id for m in waiting[:8])
+                raise PlacementError(f"No order of memmoves executes the moves of {names} at program point {point}.")
+            waiting.remove(ready)
+            ordered.append(ready)
+    return ordered
+
+
+def _writes_over(move: Migration, other: Migration) -> bool:
+    """Whether the move's target covers bytes that the other has not moved yet."""
+    return (
+        move.bank == other.bank and move.target < other.source + other.size and other.source < move.target + move.size
+    )
 
 
 def _check_disjoint(instance: Instance, residences: Sequence[Residence]) -> None:

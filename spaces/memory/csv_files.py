@@ -1,4 +1,8 @@
-"""MiniMalloc's CSV: `id,lower,upper,size[,alignment][,offset]`, a buffer a line, live in the half-open [lower, upper)."""
+"""MiniMalloc's CSV: `id,lower,upper,size[,alignment][,offset]`, a buffer a line, live in the half-open [lower, upper).
+
+Of our own: `banks`, the names of the banks that may hold the buffer, spaces between them (nothing: any), and `constant`
+(1 or true: it is only read, so it may stay in a read-only bank).
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.spaces.memory.checker import Residence
+from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Buffer, Instance
 
 REQUIRED = ("id", "lower", "upper", "size")
 ALIASES: Mapping[str, str] = {"start": "lower", "begin": "lower", "end": "upper", "buffer_id": "id", "buffer": "id"}
 """Other names that files of the field give the columns."""
+
+TRUTH: Mapping[str, bool] = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 LARGEST = 1 << 40
 """Sizes and program points above this are mistakes (a terabyte); below it the compiled search cannot overflow."""
@@ -40,6 +46,7 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
     _, header = next(lines, (1, []))
     columns = _columns(path, header)
     identifier, alignment = columns["id"], columns.get("alignment")
+    banks, constant = columns.get("banks"), columns.get("constant")
     lower_at, upper_at, size_at = (columns[name] for name in REQUIRED[1:])
     width = len(header)
     seen: dict[str, int] = {}
@@ -69,23 +76,44 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
             raise _error(
                 path, line, lower_at, f"buffer {name!r}", f"program points up to {LARGEST}", f"{lower}, {upper}"
             )
-        buffers.append(Buffer(name, lower, upper, size, aligned))
+        if banks is None and constant is None:
+            buffers.append(Buffer(name, lower, upper, size, aligned))
+            continue
+        said = "" if constant is None else row[constant].strip().lower()
+        if said not in TRUTH:
+            raise _error(path, line, constant or 0, f"buffer {name!r}", "constant of 0 or 1", repr(row[constant or 0]))
+        allowed = () if banks is None else tuple(row[banks].split())
+        buffers.append(Buffer(name, lower, upper, size, aligned, allowed, TRUTH[said]))
     return tuple(buffers)
 
 
 def write_residences(path: Path, instance: Instance, residences: Sequence[Residence]) -> None:
-    """The instance with an `offset` column, a row a residence (`lower` and `upper` are the residence's own).
+    """The instance with an `offset` column, a row a residence (`lower` and `upper` are the residence's own); with a `bank`
+    column where there are banks.
 
     The file is written beside and renamed: nobody sees half of it.
     """
     buffers = {b.id: b for b in instance.buffers}
     place = {b.id: i for i, b in enumerate(instance.buffers)}
+    banked = any(r.bank for r in residences)
+    rows: list[tuple[object, ...]] = [(*REQUIRED, "alignment", "offset", *(["bank"] if banked else []))]
+    for r in sorted(residences, key=lambda r: (place[r.id], r.lower)):
+        b = buffers[r.id]
+        rows.append((r.id, r.lower, r.upper, b.size, b.alignment, r.offset, *([r.bank] if banked else [])))
+    _write(path, rows)
+
+
+def write_migrations(path: Path, migrations: Sequence[Migration]) -> None:
+    """A row a memmove, in an order in which they can run: `point,id,bank,source,target,size`, before the point's
+    instruction, offsets and size in bytes."""
+    rows = [(m.point, m.id, m.bank, m.source, m.target, m.size) for m in migrations]
+    _write(path, [("point", "id", "bank", "source", "target", "size"), *rows])
+
+
+def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*REQUIRED, "alignment", "offset"])
-        for r in sorted(residences, key=lambda r: (place[r.id], r.lower)):
-            writer.writerow([r.id, r.lower, r.upper, buffers[r.id].size, buffers[r.id].alignment, r.offset])
+        csv.writer(stream, lineterminator="\n").writerows(rows)
     partial.replace(path)
 
 

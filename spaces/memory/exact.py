@@ -21,14 +21,16 @@ degrees do in constraint solvers, Boussemart et al. 2004).
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
-from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.ejecting import Ejection
+from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection, load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
 
 FIRST_WORK_LIMIT = 1_000_000
@@ -53,9 +55,15 @@ LEARNED_ORDERS = (("W", 0.2), ("T", 1.0), ("W", 100.0))
 
 TURNS = len(STATIC_ORDERS) + len(LEARNED_ORDERS)
 
+LARGE = 500
+"""Buffers of a component from which on local search comes between the questions: few of these are answered."""
+
+EJECTIONS_PER_QUESTION = 12
+
 MOST_PAIRS = 40_000_000
 """Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
 
+LONGEST_S = 1e8
 MOST_BUFFERS = (1 << 20) - 1
 """Ranks have 20 bits in placing.c."""
 
@@ -94,8 +102,11 @@ class Standing:
     nodes: int
 
 
-def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> Answer:
-    """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive."""
+def fits_within(
+    buffers: BufferArrays, rank: Order, capacity: int, work_limit: int, seconds: float = math.inf
+) -> Answer:
+    """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive. After `seconds` the
+    compiled one stops; the plain one only knows its work limit."""
     kernel = load_kernel()
     if kernel is None:
         from kilotune.spaces.memory.plain_search import fits_within_plain
@@ -112,6 +123,7 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: i
         *(column.ctypes.data for column in columns),
         capacity,
         work_limit,
+        int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS,
         offsets.ctypes.data,
         blame.ctypes.data,
         report.ctypes.data,
@@ -122,17 +134,22 @@ def fits_within(buffers: BufferArrays, rank: Order, capacity: int, work_limit: i
 
 
 def minimise_peak(
-    buffers: BufferArrays, bound_bytes: int, goal_bytes: int | None = None, seed: int = 0
+    buffers: BufferArrays,
+    bound_bytes: int,
+    goal_bytes: int | None = None,
+    seed: int = 0,
+    seconds_left: Callable[[], float] = lambda: math.inf,
+    first_work_limit: int | None = None,
 ) -> Iterator[Standing]:
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
     `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
-    the bound above it. The seed says which order is tried first. Each step takes well below a second at first; later
-    ones grow with the limit on work.
+    the bound above it. The seed says which order is tried first. A step takes as long as its limit on work
+    (`first_work_limit` at first), or until `seconds_left()` of the moment when it began have passed.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
-    parts = [_Part.of(buffers, members, offsets, seed) for members in buffers.occupied_components()]
+    parts = [_Part.of(buffers, m, offsets, seed, first_work_limit) for m in buffers.occupied_components()]
     nodes = 0
     while True:
         peak = max((part.peak for part in parts), default=0)
@@ -144,7 +161,7 @@ def minimise_peak(
         worst = max(parts, key=lambda part: part.peak)
         if not worst.searchable:
             return
-        nodes += worst.step(max(bound, goal))
+        nodes += worst.step(max(bound, goal), seconds_left())
         offsets = offsets.copy()
         offsets[worst.members] = worst.offsets
 
@@ -159,13 +176,23 @@ class _Part:
     bound: int
     blame: npt.NDArray[np.float64]  # by turn and section: the share of failures there, summed over questions
     work_limit: float
+    seed: int
     turn: int = 0
     caution: int = 1
+    ejections: int = 0
+    ejection: Ejection | None = None
 
     @classmethod
-    def of(cls, buffers: BufferArrays, members: npt.NDArray[np.intp], offsets: IntArray, seed: int) -> _Part:
+    def of(
+        cls,
+        buffers: BufferArrays,
+        members: npt.NDArray[np.intp],
+        offsets: IntArray,
+        seed: int,
+        first_work_limit: int | None,
+    ) -> _Part:
         part = buffers.subset(members)
-        limit = max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
+        limit = first_work_limit or max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
         return cls(
             members,
             part,
@@ -173,6 +200,7 @@ class _Part:
             int(part.section_bytes.max()),
             np.zeros((TURNS, len(part.section_bytes))),
             limit,
+            seed,
             turn=seed % TURNS,
         )
 
@@ -184,8 +212,16 @@ class _Part:
     def searchable(self) -> bool:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
 
-    def step(self, goal: int) -> int:
-        """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure."""
+    def step(self, goal: int, seconds: float) -> int:
+        """One question: for the goal, or (static orders in some rounds) a part of the way there, shorter after a failure.
+        In a large component, most steps are local search instead."""
+        if len(self.buffers) >= LARGE and load_ejection() is not None:
+            self.ejections += 1
+            if self.ejections % (EJECTIONS_PER_QUESTION + 1):
+                self.ejection = self.ejection or Ejection(self.buffers, self.seed)
+                lowered = self.ejection.improve(self.offsets, max(self.bound, goal), seconds)
+                self.offsets = self.offsets if lowered is None else lowered
+                return 0
         rounds, turn = divmod(self.turn, TURNS)
         target = max(self.bound, goal)
         nearer = (
@@ -193,7 +229,7 @@ class _Part:
         )
         if nearer:
             target = max(target, self.peak - max((self.peak - target) >> self.caution, 1))
-        answer = fits_within(self.buffers, self._rank(turn), target, int(self.work_limit))
+        answer = fits_within(self.buffers, self._rank(turn), target, int(self.work_limit), seconds)
         if not nearer:
             self.blame[turn] += answer.blame / max(int(answer.blame.sum()), 1)
         self.turn += 1

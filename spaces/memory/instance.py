@@ -12,13 +12,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Buffer:
-    """One rectangle: time across, address up. Sizes and alignments are in bytes."""
+    """One rectangle: time across, address up. Sizes and alignments are in bytes.
+
+    Where there are several banks: `banks` names those that may hold it (empty: any); a constant is only read, so it may
+    stay in a read-only bank.
+    """
 
     id: str
     lower: int
     upper: int
     size: int
     alignment: int = 1
+    banks: tuple[str, ...] = ()
+    constant: bool = False
 
     def overlaps(self, other: Buffer) -> bool:
         """Whether both are live at some point."""

@@ -6,9 +6,18 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+enum { NODES_PER_LOOK = 256 }; /* at the clock */
 enum { RANK_BITS = 20 }; /* a key is offset << RANK_BITS | rank: one comparison orders by both */
 enum { FITS = 0, FAILS = 1, STOPPED = 2, NO_MEMORY = 3 };
+
+static int64_t nanoseconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 static int64_t align_up(int64_t address, int64_t alignment)
 {
@@ -72,6 +81,7 @@ typedef struct {
     size_t trail_length, trail_room;
     int64_t *blame; /* of a section: how often something did not fit there */
     int64_t nodes, work, work_limit, least_excess;
+    int64_t deadline; /* nanoseconds of the monotonic clock */
 } Search;
 
 static int set(Search *s, int64_t *at, int64_t value)
@@ -254,6 +264,10 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
     s->nodes++;
     s->work += m;
     if (s->work > s->work_limit) return STOPPED;
+    if (s->nodes % NODES_PER_LOOK == 0 && nanoseconds_now() > s->deadline) {
+        s->work_limit = 0;
+        return STOPPED;
+    }
     int64_t least_top = INT64_MAX, least_open_top = INT64_MAX;
     for (int32_t k = 0; k < m; k++) {
         int32_t b = list[k];
@@ -315,14 +329,15 @@ done:
 
 /* Is there a placement of `n` connected buffers within `capacity`? `rank` is a permutation: who is tried first.
  * FITS fills `offset`; FAILS sets report[1] to a peak that every placement reaches. report[0]: nodes visited.
- * Work is counted in buffers looked at: a node costs as many as wait in it. */
+ * Work is counted in buffers looked at: a node costs as many as wait in it. The clock stops it after `nanoseconds`. */
 int kilotune_search(int32_t n, int32_t sections, const int32_t *lo, const int32_t *hi, const int64_t *size,
                     const int64_t *alignment, const int32_t *rank, int64_t capacity, int64_t work_limit,
-                    int64_t *offset, int64_t *blame, int64_t *report)
+                    int64_t nanoseconds, int64_t *offset, int64_t *blame, int64_t *report)
 {
     Search s = {.n = n, .sections = sections, .lo = lo, .hi = hi, .rank = rank, .size = size, .alignment = alignment,
                 .capacity = capacity, .offset = offset, .blame = blame, .work_limit = work_limit, .least_excess = INT64_MAX,
-                .trail_room = 4096};
+                .trail_room = 4096, .deadline = INT64_MAX};
+    if (nanoseconds < INT64_MAX / 2) s.deadline = nanoseconds_now() + nanoseconds;
     int result = NO_MEMORY;
     int32_t *list = malloc(sizeof *list * (size_t)n);
     s.floor = calloc((size_t)n, sizeof *s.floor);

@@ -9,20 +9,11 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 
-from kilotune.spaces.memory.checker import Residence
+from kilotune.spaces.memory.banks import Bank, MemoryMap
+from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Buffer, Instance
-
-
-@dataclass(frozen=True)
-class Migration:
-    """One tuple of a migrateList: before `point`, the `size` bytes of `id` move from `source` to `target`."""
-
-    point: int
-    id: str
-    source: int
-    target: int
-    size: int
 
 
 @dataclass(frozen=True)
@@ -50,42 +41,69 @@ _Block = tuple[int, int, int]
 def block_allocation(instance: Instance, memory_limit_bytes: int | None = None) -> BlockAllocation:
     """Algorithm 16, VarToMemoryLocation. Without a limit nothing is ever migrated. DoesNotFitError: the limit is below
     the live sum of some instruction (or, with alignments, below what compaction reaches)."""
+    memory = MemoryMap((Bank("", memory_limit_bytes),), migration_price=Fraction(0))
+    return allocation_in_banks(instance, memory)
+
+
+def allocation_in_banks(instance: Instance, memory: MemoryMap) -> BlockAllocation:
+    """Algorithm 16 over several banks: each buffer goes to the first bank that has a block for it within its capacity; when
+    none has, and moves are allowed, to the first one where defragmentation makes room. With one bank it is the paper's."""
     buffers = instance.buffers
     order = sorted(range(len(buffers)), key=lambda i: (buffers[i].lower, buffers[i].upper))
     unit = most_frequent_size(instance)
-    live: list[_Block] = []
-    usage = 0
+    live: list[list[_Block]] = [[] for _ in memory.banks]
+    home: dict[int, int] = {}
     since: dict[int, tuple[int, int]] = {}  # buffer -> its offset, and the point since when it is there
     residences: list[Residence] = []
     migrations: list[Migration] = []
     for i in order:
         buffer = buffers[i]
-        live = [block for block in live if buffers[block[2]].upper > buffer.lower]  # FreeDead
-        block = _first_free(live, i, buffer, block_size(buffer.size, unit))
-        insort(live, block)
-        since[i] = (block[0], buffer.lower)
-        usage = max(usage, block[1])
-        if memory_limit_bytes is not None and usage > memory_limit_bytes:
-            live = _defragment(buffers, live, i)
-            usage = max((end for _, end, _ in live), default=0)
-            if usage > memory_limit_bytes:
-                raise DoesNotFitError(
-                    f"Shiftry's allocator cannot fit {instance.name} in {memory_limit_bytes} bytes: at program point "
-                    f"{buffer.lower} the live buffers take {usage} bytes even when compacted."
-                )
-            for start, _, j in live:
-                source, point = since[j]
-                if source == start:
-                    continue
-                if j != i:
-                    migrations.append(Migration(buffer.lower, buffers[j].id, source, start, buffers[j].size))
-                    if point < buffer.lower:
-                        residences.append(Residence(buffers[j].id, point, buffer.lower, source))
-                since[j] = (start, buffer.lower)
-    residences += [Residence(buffers[i].id, point, buffers[i].upper, at) for i, (at, point) in since.items()]
+        allowed = memory.allowed(buffer) if len(memory.banks) > 1 else (0,)
+        for k in allowed:
+            if not memory.banks[k].read_only:
+                live[k] = [block for block in live[k] if buffers[block[2]].upper > buffer.lower]  # FreeDead
+        blocks = {k: _first_free(live[k], i, buffer, block_size(buffer.size, unit)) for k in allowed}
+        roomy = [k for k in allowed if memory.banks[k].holds(blocks[k][1])]
+        if roomy:
+            k = home[i] = roomy[0]
+            insort(live[k], blocks[k])
+            since[i] = blocks[k][0], buffer.lower
+            continue
+        usage = 0
+        for k in allowed if memory.migration_price is not None else ():
+            compact = _defragment(buffers, sorted([*live[k], blocks[k]]), i)
+            usage = max((end for _, end, _ in compact), default=0)
+            if memory.banks[k].holds(usage) and not memory.banks[k].read_only:
+                live[k], home[i] = compact, k
+                break
+        else:
+            raise _does_not_fit(instance, memory, buffer, usage)
+        since[i] = (blocks[k][0], buffer.lower)
+        for start, _, j in live[k]:
+            source, point = since[j]
+            if source == start:
+                continue
+            if j != i:
+                bank = memory.banks[k].name
+                migrations.append(Migration(buffer.lower, buffers[j].id, source, start, buffers[j].size, bank))
+                if point < buffer.lower:
+                    residences.append(Residence(buffers[j].id, point, buffer.lower, source, bank))
+            since[j] = (start, buffer.lower)
+    for i, (at, point) in since.items():
+        residences.append(Residence(buffers[i].id, point, buffers[i].upper, at, memory.banks[home[i]].name))
     size = {b.id: b.size for b in buffers}
     peak_bytes = max((r.offset + size[r.id] for r in residences), default=0)
     return BlockAllocation(tuple(residences), tuple(migrations), peak_bytes)
+
+
+def _does_not_fit(instance: Instance, memory: MemoryMap, buffer: Buffer, usage: int) -> DoesNotFitError:
+    at = f"at program point {buffer.lower}"
+    if len(memory.banks) == 1 and usage:
+        return DoesNotFitError(
+            f"Shiftry's allocator cannot fit {instance.name} in {memory.banks[0].capacity_bytes} bytes: {at} the live "
+            f"buffers take {usage} bytes even when compacted."
+        )
+    return DoesNotFitError(f"Shiftry's allocator cannot fit {instance.name}: {at} no bank has a block for {buffer.id}.")
 
 
 def most_frequent_size(instance: Instance) -> int:

@@ -9,7 +9,8 @@ to, and every placement goes through the checker.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,11 +30,11 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum, require_capacity
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_residences
+from kilotune.spaces.memory.checker import Migration, PlacementError, Residence, check_residences
 from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.orders import FEATURES, Fit, place_in_order, weighted_order
-from kilotune.spaces.memory.procedure import DoesNotFitError, Migration, block_allocation
+from kilotune.spaces.memory.procedure import DoesNotFitError, block_allocation
 
 ALLOCATOR = "allocator"
 CANONICAL, SHIFTRY = "canonical", "shiftry"
@@ -134,10 +135,10 @@ class MemorySpace:
 
         return PlacementModel(self, trials)
 
-    def exact_search(self) -> Iterator[ExactStep]:
+    def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
         """Branch and bound; see `spaces.memory.exact`."""
         best = None
-        for standing in minimise_peak(self.arrays, self.least_peak_bytes, self.capacity_bytes):
+        for standing in minimise_peak(self.arrays, self.least_peak_bytes, self.capacity_bytes, seed, seconds_left):
             better = best is None or standing.peak_bytes < best
             best = standing.peak_bytes if better else best
             candidate = self.candidate(standing.offsets) if better else None

@@ -24,6 +24,9 @@ from kilotune.spaces.reverse_split.splits import (
 MOST_DEPTH = 96
 """Of splitting.c."""
 
+LARGEST_WEIGHT = 1 << 24
+"""Of splitting.c, with room for doublings."""
+
 _RULES = ("first", "last", "factor")
 _HEADER, _NUMBERS = 3, 7
 
@@ -71,11 +74,11 @@ class SplitReport:
 def search_splits(
     sums: Sums, depth: int, limits: SplitLimits, weights: OrderWeights, halvings: int = 0, seed: int = 0
 ) -> SplitReport | None:
-    """Plans, best first; None without a C compiler. `halvings`: how many every program needs. MemoryError."""
+    """Plans, best first; None without a C compiler, or for weights that do not fit its integers. `halvings`: how many every program needs. MemoryError."""
     kernel = load_kernel()
-    if kernel is None:
-        return None
     start = start_sums(sums)
+    if kernel is None or any(abs(w) > LARGEST_WEIGHT for total in start for _, w in total):
+        return None
     west, south, east, north = _box(start)
     height = north - south + 1
     terms = [((x - west) * height + y - south, w) for total in start for (x, y), w in total]

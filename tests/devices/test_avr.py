@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ from kilotune.evaluators.avr.machine import Machine
 from kilotune.evaluators.avr.run import AvrTarget, run_artefact, run_checked
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.fixed_point.reference import run_reference
-from kilotune.evaluators.simulated import DeviceError, Run
-from tests.devices.candidates import BUNDLES, bundled
+from kilotune.evaluators.simulated import DeviceError, Run, of_emitted, quantised
+from tests.devices.candidates import BUNDLES, Candidate, bundled
 from tests.devices.hand_written import NO_SAMPLE, hand_written
 from tests.devices.toolchains import needs_avr
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
@@ -123,6 +124,18 @@ def test_runs_repeat_and_samples_do_not_disturb_each_other() -> None:
     whole = run(candidate.features, candidate.expected)
     again = run(candidate.features[::-1], candidate.expected[::-1])
     np.testing.assert_array_equal(whole.cycles, again.cycles[::-1])
+
+
+def test_processors_run_side_by_side() -> None:
+    """Threads with a processor each get what one after the other gets."""
+    candidates = [bundled(name, samples=10) for name in ("protonn-cancer", "mlp-diabetes", "protonn-digits")] * 2
+
+    def cycles(candidate: Candidate) -> list[int]:
+        inputs = quantised(candidate.source, candidate.features)
+        return run_artefact(of_emitted(candidate.source), inputs)[1].cycles.tolist()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(cycles, candidates)) == [cycles(candidate) for candidate in candidates]
 
 
 @given(data=st.data(), model=random_models())

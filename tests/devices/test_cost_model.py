@@ -123,7 +123,7 @@ def test_more_shifts_take_longer_where_the_model_says_so() -> None:
     product = next(
         i for i, o in enumerate(ir.operations(model.program.body)) if isinstance(o, ir.MatMul) and not o.sparse
     )
-    rows[0, product, 2] += 3
+    rows[0, product, 3] += 3  # SHIFT_B, of the input; parameters are stored shifted
     shifted = dataclasses.replace(batch, rows=rows)
     predicted, measured = [], []
     for one in (batch, shifted):

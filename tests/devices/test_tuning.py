@@ -102,7 +102,7 @@ def test_latency_is_an_objective(tmp_path: Path) -> None:
         (("--space", "shiftry", "--limit", "latency=20ms"), "need --device"),
         (("--space", "seedot", "--limit", "cycles=1000"), "need --device"),
         (("--space", "shiftry", "--objective", "latency"), "need --device"),
-        (("--space", "memory", "--device", "uno", "--objective", "latency"), "not for the space memory"),
+        (("--space", "memory", "--device", "uno", "--objective", "latency"), "for the space memory there is no choice"),
         (("--space", "shiftry", "--device", "uno", "--limit", "latency=20KiB"), "expected flash=SIZE"),
         (("--space", "shiftry", "--device", "due"), "There is no device 'due'"),
     ],
@@ -155,3 +155,18 @@ def test_predicted_time_is_a_metric_of_every_candidate(space: str) -> None:
 
     metrics = problem.space.evaluate([first()])[0].metrics
     assert metrics["latency_ms"] == pytest.approx(metrics["cycles"] / 16_000)
+
+
+def test_doctor_names_packages_and_what_they_give(tmp_path: Path) -> None:
+    said = tune(tmp_path, "doctor", PATH=str(tmp_path)).stdout
+    assert "missing (apt install gcc-avr avr-libc), with it programs for AVR boards (uno, mega) are built" in said
+    assert "missing (apt install qemu-system-arm)" in said
+    assert "missing (apt install gcc-arm-none-eabi libnewlib-arm-none-eabi)" in said
+    assert "without them cycles are the cost model's" in said
+
+
+def test_devices_are_listed(tmp_path: Path) -> None:
+    listed = json.loads(tune(tmp_path, "list", "devices", "--json").stdout)
+    assert [row["name"] for row in listed] == ["uno", "mega", "mkr1000", "nano33"]
+    assert listed[0]["processor"] == "atmega328p"
+    assert [row["cost_table"] for row in listed] == ["avr", "avr", "cortex-m0plus", "cortex-m4"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -309,3 +309,17 @@ def test_a_candidate_that_fails_is_a_trial_and_the_search_goes_on() -> None:
         assert {t.assignment["d0"] for t in failed} == {11}
         assert failed[0].measurement.failure == "The evaluation raised RuntimeError: boom"
         assert study.front.feasible
+
+
+def test_anneal_hands_on_what_the_space_finds_and_refuses_a_space_that_does_not_anneal() -> None:
+    @dataclass(frozen=True)
+    class Annealing(FlatProblem):
+        def anneal(self, seed: int) -> Iterator[Assignment | None]:
+            yield None
+            yield {d.name: d.options[seed] for d in self.decisions}
+
+    study, result = search(Annealing(4, 3, 1), "anneal", seed=1)
+    assert [t.assignment["d3"] for t in study.trials()] == [Annealing(4, 3, 1).decisions[3].options[1]]
+    assert result.outcome is Outcome.FINISHED
+    with pytest.raises(ValueError, match="needs a space that anneals by itself"):
+        make_strategy("anneal", FlatProblem(2, 2, 1), 0)

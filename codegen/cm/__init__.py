@@ -1,0 +1,1 @@
+"""Lowering onto computational-memory accelerators: partitions, dependences, state machines, the timed pipeline."""

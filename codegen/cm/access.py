@@ -1,0 +1,134 @@
+"""Which pixels of an array a reader's iterations touch, and the staircases that follow: fast enumeration in NumPy.
+
+Rows and columns of a window are independent, so the last pixel that an iteration reads, in the writer's order, is its
+last row and its last column; one array of each replaces the polyhedral computation of `codegen.cm.polyhedral`, which
+tests hold equal to this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.pipeline import IntArray
+from kilotune.codegen.onnx.graph import Window
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """Pixels [top, bottom) x [left, right), iterated row by row; `by_columns`: column by column (an image from GMEM)."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+    by_columns: bool = False
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self.bottom - self.top
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.right - self.left
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Iterations from a pixel to the one below it, and to the one on its right."""
+        return (1, self.height) if self.by_columns else (self.width, 1)
+
+    @property
+    def size(self) -> int:
+        """Pixels."""
+        return self.height * self.width
+
+    def rank(self, row: int, column: int) -> int:
+        """The iteration that a pixel of the rectangle is."""
+        down, right = self.steps
+        return (row - self.top) * down + (column - self.left) * right
+
+    def pixel(self, iteration: int) -> tuple[int, int]:
+        """The inverse of `rank`."""
+        if self.by_columns:
+            column, row = divmod(iteration, self.height)
+        else:
+            row, column = divmod(iteration, self.width)
+        return self.top + row, self.left + column
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a reader's iterations (its output pixels) read one writer's rectangle of an array.
+
+    windows: the accesses of one iteration, united: a convolution and the residual addition after it may both read an
+    array. What lies outside the writer's rectangle is padding, or another writer's.
+    """
+
+    windows: tuple[Window, ...]
+    reader: Rectangle
+    writer: Rectangle
+
+
+@lru_cache(maxsize=512)  # half a megabyte each at 224 x 224
+def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+    """`needed`, `released` [reader iterations] and `sent` [writer iterations] of an `Edge`; read-only arrays."""
+    needed = np.zeros(reading.reader.size, dtype=np.int32)
+    last_use = np.full(reading.writer.size, -1, dtype=np.int32)
+    for window in reading.windows:
+        rows = _last_read(window, 0, reading)
+        columns = _last_read(window, 1, reading)
+        down, right = reading.writer.steps
+        ranks = rows[:, None] * down + columns[None, :] * right + 1
+        ranks[rows < 0, :] = 0
+        ranks[:, columns < 0] = 0
+        needed = np.maximum(needed, ranks.reshape(-1))
+        users_y, users_x = _last_user(window, 0, reading), _last_user(window, 1, reading)
+        uses = users_y[:, None] * reading.reader.width + users_x[None, :]
+        uses[users_y < 0, :] = -1
+        uses[:, users_x < 0] = -1
+        last_use = np.maximum(last_use, (uses.T if reading.writer.by_columns else uses).reshape(-1))
+    needed = np.maximum.accumulate(needed).astype(np.int32)
+    frontier = np.maximum.accumulate(last_use)
+    ends = np.bincount(
+        frontier + 1, minlength=reading.reader.size + 1
+    )  # how many writes each iteration is the last to hold
+    released = np.cumsum(ends)[1:].astype(np.int32)
+    sent = last_use >= 0
+    for array in (needed, released, sent):
+        array.setflags(write=False)
+    return needed, released, sent
+
+
+def allowed(needed: IntArray, writer_iterations: int) -> IntArray:
+    """The relation S as counts [writer_iterations + 1]: reader iterations that may run after n writer iterations."""
+    return np.searchsorted(needed, np.arange(writer_iterations + 1), side="right").astype(np.int32)
+
+
+def _taps(window: Window, axis: int, reading: Reading) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Positions [outputs, kernel] of an axis, relative to the writer's rectangle, and whether they are inside it."""
+    reader, writer = reading.reader, reading.writer
+    outputs = np.arange(reader.top, reader.bottom) if axis == 0 else np.arange(reader.left, reader.right)
+    start, stop = (writer.top, writer.bottom) if axis == 0 else (writer.left, writer.right)
+    first = outputs * window.stride[axis] - window.pads[axis]
+    taps = first[:, None] + np.arange(window.kernel[axis])[None, :] * window.dilation[axis]
+    return (taps - start).astype(np.int32), (taps >= start) & (taps < stop)
+
+
+def _last_read(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:
+    taps, inside = _taps(window, axis, reading)
+    last: NDArray[np.int32] = np.where(inside, taps, -1).max(axis=1).astype(np.int32)
+    return last
+
+
+def _last_user(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:
+    taps, inside = _taps(window, axis, reading)
+    writer = reading.writer
+    users = np.full(writer.height if axis == 0 else writer.width, -1, dtype=np.int32)
+    outputs = np.broadcast_to(np.arange(len(taps))[:, None], taps.shape)
+    np.maximum.at(users, taps[inside], outputs[inside])
+    return users

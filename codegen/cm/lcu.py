@@ -1,0 +1,199 @@
+"""State machines of local control units (Section 3.3): readable Python made from the isl AST of S, and its interpreter.
+
+For every array that a core reads there are three functions, in coordinates of pixels:
+
+- `initial()`: the last iteration that may run before any write, or None;
+- `written(h, w)`: the last iteration that may run once pixel (h, w) is written, or None when that allows nothing new;
+- `keeps(oh, ow)`: the first pixel still needed once iteration (oh, ow) has run, or None: what credits are sent back for.
+
+`iterations()` is the core's own loop nest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from kilotune.codegen.cm.access import Reading, Rectangle
+from kilotune.codegen.cm.polyhedral import Dependences, dependences, load_isl, pixel_names
+
+Pixel = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class StateMachine:
+    """The functions for one array; `source` is their text."""
+
+    source: str
+    initial: Callable[[], Pixel | None]
+    written: Callable[[int, int], Pixel | None]
+    keeps: Callable[[int, int], Pixel | None]
+
+
+@lru_cache(maxsize=4096)
+def state_machine(reading: Reading) -> StateMachine:
+    """Generate and compile; one machine serves all edges that read alike. ImportError without islpy."""
+    source = source_of(dependences(reading), reading.writer)
+    names: dict[str, Any] = {}
+    exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
+    return StateMachine(source, names["initial"], names["written"], names["keeps"])
+
+
+@lru_cache(maxsize=4096)
+def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]:
+    """The text of `iterations()`, from the isl AST of a rectangle's row-major schedule, and the function."""
+    isl = load_isl()
+    r = rectangle
+    domain = f"{{ R[oh, ow] -> [oh, ow] : {r.top} <= oh < {r.bottom} and {r.left} <= ow < {r.right} }}"
+    build = isl.AstBuild.from_context(isl.Set("{ : }"))
+    build = build.set_iterators(_identifiers(isl, "oh", "ow"))
+    node = build.node_from_schedule_map(isl.UnionMap(domain))
+    source = "def iterations():\n" + "\n".join(_statements(isl, node, 1)) + "\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, "<lcu>", "exec"), {}, names)
+    return source, names["iterations"]
+
+
+def source_of(found: Dependences, writer: Rectangle) -> str:
+    """The three functions of one array."""
+    isl = load_isl()
+    first = "None"
+    if not found.initial.is_empty():
+        point = found.initial.lexmax().sample_point()
+        first = ", ".join(str(point.get_coordinate_val(isl.dim_type.set, i)) for i in range(2))
+    lines = ["def initial():", f"    return {first}", ""]
+    lines += ["def written(h, w):", *_cases(isl, found.S, found.writer, pixel_names(writer))]
+    lines += ["", "def keeps(oh, ow):", *_cases(isl, found.keeps, found.reader, ("oh", "ow"), writer.by_columns)]
+    return "\n".join(lines) + "\n"
+
+
+def _cases(isl: Any, relation: Any, domain: Any, names: tuple[str, str], swapped: bool = False) -> list[str]:
+    """`if CONDITION: return ROW, COLUMN` for every piece of a single-valued relation; the pieces are disjoint.
+
+    swapped: the relation's range is (column, row).
+    """
+    pieces: list[tuple[Any, Any]] = []
+    if not relation.is_empty():
+        pieces_of = isl.PwMultiAff.from_map(relation.coalesce()).coalesce()
+        pieces_of.foreach_piece(lambda piece, value: pieces.append((piece, value)))
+    lines = []
+    named = _named(isl, domain, names)
+    for piece, value in pieces:
+        inside = _named(isl, piece, names)
+        condition = python_of(isl, isl.AstBuild.from_context(named).expr_from_set(inside.gist(named)))
+        build = isl.AstBuild.from_context(inside)
+        answers = []
+        for axis in (1, 0) if swapped else (0, 1):
+            affine = isl.PwAff.from_aff(value.get_aff(axis))
+            for i, name in enumerate(names):
+                affine = affine.set_dim_id(isl.dim_type.in_, i, isl.Id(name))
+            answers.append(python_of(isl, build.expr_from_pw_aff(affine)))
+        test = [] if condition in ("1", "True") else [f"    if {condition}:"]
+        lines += [*test, f"{'    ' if not test else '        '}return {', '.join(answers)}"]
+    return [*lines, "    return None"]
+
+
+def _named(isl: Any, found: Any, names: tuple[str, str]) -> Any:
+    for i, name in enumerate(names):
+        found = found.set_dim_name(isl.dim_type.set, i, name)
+    return found
+
+
+def _identifiers(isl: Any, *names: str) -> Any:
+    found = isl.IdList.alloc(isl.DEFAULT_CONTEXT, len(names))
+    for name in names:
+        found = found.add(isl.Id(name))
+    return found
+
+
+def _statements(isl: Any, node: Any, depth: int) -> list[str]:
+    """Python of an AST node: loops around one `yield` of the iteration."""
+    indent = "    " * depth
+    kind = node.get_type()
+    kinds = isl.ast_node_type
+    if kind == kinds.for_:
+        name = python_of(isl, node.for_get_iterator())
+        start = python_of(isl, node.for_get_init())
+        if node.for_is_degenerate():
+            return [f"{indent}{name} = {start}", *_statements(isl, node.for_get_body(), depth)]
+        condition = node.for_get_cond()
+        bound = python_of(isl, condition.op_get_arg(1))
+        stop = f"{bound} + 1" if condition.op_get_type() == isl.ast_expr_op_type.le else bound
+        if stop.replace(" + 1", "").isdigit():
+            stop = str(int(stop.removesuffix(" + 1")) + stop.endswith(" + 1"))
+        step = python_of(isl, node.for_get_inc())
+        span = f"{start}, {stop}" + ("" if step == "1" else f", {step}")
+        return [f"{indent}for {name} in range({span}):", *_statements(isl, node.for_get_body(), depth + 1)]
+    if kind == kinds.user:
+        call = node.user_get_expr()
+        arguments = [python_of(isl, call.op_get_arg(i)) for i in range(1, call.op_get_n_arg())]
+        return [f"{indent}yield {', '.join(arguments)}"]
+    if kind == kinds.block:
+        children = node.block_get_children()
+        parts = [_statements(isl, children.get_at(i), depth) for i in range(children.n_ast_node())]
+        return [line for part in parts for line in part]
+    raise TypeError(f"no Python for the AST node {kind}")
+
+
+def python_of(isl: Any, expression: Any) -> str:
+    """Python of an isl AST expression, fully bracketed where it must be."""
+    kinds = isl.ast_expr_type
+    kind = expression.get_type()
+    if kind == kinds.int:
+        return str(expression.get_val())
+    if kind == kinds.id:
+        return str(expression.get_id().get_name())
+    operators = isl.ast_expr_op_type
+    operator = expression.op_get_type()
+    count = expression.op_get_n_arg()
+    arguments = [python_of(isl, expression.op_get_arg(i)) for i in range(count)]
+    binary = {
+        operators.and_: "and",
+        operators.and_then: "and",
+        operators.or_: "or",
+        operators.or_else: "or",
+        operators.add: "+",
+        operators.sub: "-",
+        operators.mul: "*",
+        operators.div: "//",  # exact
+        operators.fdiv_q: "//",  # towards minus infinity
+        operators.pdiv_q: "//",  # of a dividend that is not negative
+        operators.pdiv_r: "%",
+        operators.zdiv_r: "%",  # only compared with zero
+        operators.eq: "==",
+        operators.le: "<=",
+        operators.lt: "<",
+        operators.ge: ">=",
+        operators.gt: ">",
+    }
+    if operator in binary:
+        operands = [
+            f"({a})" if _brackets(isl, expression.op_get_arg(i), operator) else a for i, a in enumerate(arguments)
+        ]
+        return f" {binary[operator]} ".join(operands)
+    if operator == operators.minus:
+        return f"-({arguments[0]})"
+    if operator in (operators.max, operators.min):
+        return f"{'max' if operator == operators.max else 'min'}({', '.join(arguments)})"
+    if operator in (operators.cond, operators.select):
+        return f"({arguments[1]} if {arguments[0]} else {arguments[2]})"
+    raise TypeError(f"no Python for the AST operator {operator}")
+
+
+def _brackets(isl: Any, argument: Any, outer: Any) -> bool:
+    """Whether an operand needs brackets: an operation under anything but the same `and`, `or` or sum."""
+    if argument.get_type() != isl.ast_expr_type.op:
+        return False
+    operators = isl.ast_expr_op_type
+    inner = argument.op_get_type()
+    logical = (operators.and_, operators.and_then, operators.or_, operators.or_else)
+    compared = (operators.eq, operators.le, operators.lt, operators.ge, operators.gt)
+    if outer in (operators.and_, operators.and_then):
+        return inner in logical[2:]
+    if outer in logical:
+        return inner not in (*logical[2:], *compared)
+    if outer in compared:
+        return False
+    return not (outer == operators.add and inner in (operators.add, operators.mul))

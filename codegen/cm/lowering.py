@@ -1,0 +1,328 @@
+"""Lowering: from partitions and a plan to stages, edges with exact counts, and what every stage computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.access import Reading, Rectangle, counts
+from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, input_channels, spans
+from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
+from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
+from kilotune.codegen.onnx.graph import Conv, Node, Window, window_of
+
+AXES = ("rows", "columns")
+POINT = Window()
+
+
+class Split(Protocol):
+    """How a layer is replicated: `count` replicas, each with a block of output rows or columns."""
+
+    @property
+    def count(self) -> int:
+        """Replicas."""
+
+    @property
+    def axis(self) -> str:
+        """`rows` or `columns`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Elements `source` of an edge's packets are channels `target` of an operand."""
+
+    edge: int
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Operand:
+    """Where a node's operand comes from: a tensor of the same stage (`local`), or loads from edges."""
+
+    channels: int
+    local: str | None
+    loads: tuple[Load, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class StageProgram:
+    """What a stage computes at each pixel of `rectangle`.
+
+    channels: [first, last) of its partition's channels. block: of a convolution. head: what the window reads.
+    partials: the edges whose packets are added to the crossbar's result; the last row block's only. operands: of the
+    partition's pointwise nodes, node by node. exports: tensors that one output packet holds, one after the other;
+    empty for a row block that sends its partial sums.
+    """
+
+    partition: Partition
+    rectangle: Rectangle
+    channels: tuple[int, int]
+    block: ColumnBlock | None
+    row_block: int
+    head: Operand | None
+    first_input: int
+    partials: tuple[int, ...]
+    operands: tuple[tuple[Operand, ...], ...]
+    exports: tuple[str, ...]
+
+    @property
+    def finishes(self) -> bool:
+        """Whether it goes on to the partition's results, not just to a partial sum."""
+        return self.block is None or self.row_block == self.block.row_blocks - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A pipeline, the program of every stage, and behind every edge its accesses and the elements of the writer's
+    packet that it carries. by_columns: how GMEM sends the image."""
+
+    network: PartitionGraph
+    pipeline: Pipeline
+    programs: tuple[StageProgram, ...]
+    readings: tuple[Reading, ...]
+    elements: tuple[NDArray[np.int64], ...]
+    by_columns: bool = False
+
+
+def lower(
+    network: PartitionGraph,
+    crossbar: Crossbar,
+    replicas: Mapping[str, Split] | None = None,
+    by_columns: bool = False,
+) -> Lowered:
+    """Lower with `replicas` by partition name; a partition left out is there once. by_columns: GMEM sends columns.
+
+    ValueError for an unknown partition, axis, or more replicas than output rows or columns.
+    """
+    known = {p.name for p in network.partitions}
+    unknown = sorted(set(replicas or {}) - known)
+    if unknown:
+        raise ValueError(f"there is no layer {unknown[0]!r}; there are {', '.join(sorted(known))}")
+    assembly = _Assembly(network, crossbar, by_columns)
+    for partition in network.partitions:
+        split = (replicas or {}).get(partition.name)
+        count, axis = (1, "rows") if split is None else (split.count, split.axis)
+        assembly.add(partition, rectangles(partition, count, axis))
+    return assembly.lowered()
+
+
+def rectangles(partition: Partition, count: int, axis: str) -> list[Rectangle]:
+    """The output pixels of each replica: blocks of rows or columns, as equal as they can be."""
+    extent = partition.height if axis == "rows" else partition.width
+    if axis not in AXES or not 1 <= count <= extent:
+        raise ValueError(f"{partition.name!r}: {count} replicas of {axis} do not fit {extent}")
+    if axis == "rows":
+        return [Rectangle(low, high, 0, partition.width) for low, high in spans(extent, count)]
+    return [Rectangle(0, partition.height, low, high) for low, high in spans(extent, count)]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A stage that writes channels [first, last) of a partition's exports at the pixels of a rectangle."""
+
+    stage: int
+    rectangle: Rectangle
+    first: int
+    last: int
+
+
+@dataclass(eq=False)
+class _Wire:
+    """An edge in the making: united windows and elements of the writer's packet."""
+
+    writer: int
+    reader: int
+    rectangles: tuple[Rectangle, Rectangle]
+    windows: list[Window] = field(default_factory=list)
+    elements: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True, eq=False)
+class _Request:
+    wire: int
+    elements: NDArray[np.int64]
+    target: NDArray[np.int64]
+
+
+class _Assembly:
+    def __init__(self, network: PartitionGraph, crossbar: Crossbar, by_columns: bool) -> None:
+        self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
+        graph = network.graph
+        channels, high, wide = graph.shapes[graph.input]
+        image = _Part(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
+        self._parts: dict[int, list[_Part]] = {INPUT: [image]}
+        self._exports: dict[int, tuple[str, ...]] = {INPUT: (graph.input,)}
+        self._stages: list[Stage] = []
+        self._programs: list[StageProgram] = []
+        self._edges: list[Edge] = []
+        self._readings: list[Reading] = []
+        self._elements: list[NDArray[np.int64]] = []
+        self._wires: dict[int, _Wire] = {}
+
+    def add(self, partition: Partition, replicas: Sequence[Rectangle]) -> None:
+        head = partition.head
+        blocks: Sequence[ColumnBlock | None] = column_blocks(head, self._crossbar) if isinstance(head, Conv) else [None]
+        self._exports[partition.number] = partition.exports
+        parts = []
+        for replica, rectangle in enumerate(replicas):
+            for column, block in enumerate(blocks):
+                channels = (block.first, block.last) if block else (0, partition.channels)
+                rows = block.row_blocks if block else 1
+                name = partition.name + (f".{replica}" if len(replicas) > 1 else "")
+                partials: list[int] = []
+                for row in range(rows):
+                    title = name + (f"/{row},{column}" if rows * len(blocks) > 1 else "")
+                    place = (replica, row, column)
+                    self._stage(partition, rectangle, channels, block, title, place, partials)
+                    partials.append(len(self._stages) - 1)
+                parts.append(_Part(len(self._stages) - 1, rectangle, *channels))
+        self._parts[partition.number] = parts
+
+    def lowered(self) -> Lowered:
+        graph = self._network.graph
+        outputs = {
+            part.stage
+            for segment in self._network.segments[graph.output]
+            for part in self._parts[self._network.partition_of[segment.tensor]]
+        }
+        channels, high, wide = graph.shapes[graph.input]
+        stages, edges = tuple(self._stages), tuple(self._edges)
+        pipeline = Pipeline(graph.name, stages, edges, high * wide, channels, tuple(sorted(outputs)))
+        programs, readings, elements = tuple(self._programs), tuple(self._readings), tuple(self._elements)
+        return Lowered(self._network, pipeline, programs, readings, elements, self._by_columns)
+
+    def _stage(
+        self,
+        partition: Partition,
+        rectangle: Rectangle,
+        channels: tuple[int, int],
+        block: ColumnBlock | None,
+        title: str,
+        place: tuple[int, int, int],
+        blocks_before: Sequence[int],
+    ) -> None:
+        reader, width = len(self._stages), channels[1] - channels[0]
+        self._wires = {}
+        last = block is None or place[1] == block.row_blocks - 1
+        head, first_input, size = self._head(partition, rectangle, block, place[1], reader)
+        sums = [] if not last else [self._partial(stage, reader, rectangle, width) for stage in blocks_before]
+        operands = [self._operands(partition, node, rectangle, channels, reader) for node in partition.nodes if last]
+        numbers = self._close()
+        taps = 0 if block or partition.head is None else _taps(partition.head) * size
+        operations = taps + (width * max(1, len(sums) + len(operands)) if last or block else 0)
+        rows = block.row_bounds[place[1] + 1] - block.row_bounds[place[1]] if block else 0
+        exports = partition.exports if last else ()
+        output = width * len(exports) if last else width
+        matrix = (rows, width) if block else (0, 0)
+        self._stages.append(Stage(title, partition.name, rectangle.size, *matrix, operations, output, *place))
+        self._programs.append(
+            StageProgram(
+                partition,
+                rectangle,
+                channels,
+                block,
+                place[1],
+                None if head is None else self._operand(head, size, numbers),
+                first_input,
+                tuple(numbers[wire] for wire in sums),
+                tuple(
+                    tuple(o if isinstance(o, Operand) else self._operand(o, width, numbers) for o in node)
+                    for node in operands
+                ),
+                exports,
+            )
+        )
+
+    def _head(
+        self, partition: Partition, rectangle: Rectangle, block: ColumnBlock | None, row: int, reader: int
+    ) -> tuple[list[_Request] | None, int, int]:
+        """Requests of the window, the first input channel and how many."""
+        node = partition.head
+        if node is None:
+            return None, 0, 0
+        window = window_of(node)
+        assert window is not None
+        inputs = self._network.graph.shapes[node.inputs[0]][0]
+        low, high = input_channels(node, block, row) if isinstance(node, Conv) and block is not None else (0, inputs)
+        return self._request(node.inputs[0], low, high, window, rectangle, reader), low, high - low
+
+    def _operands(
+        self, partition: Partition, node: Node, rectangle: Rectangle, channels: tuple[int, int], reader: int
+    ) -> list[Operand | list[_Request]]:
+        found: list[Operand | list[_Request]] = []
+        for name in node.inputs:
+            source = self._network.segments[name]
+            if self._network.partition_of[source[0].tensor] == partition.number:
+                found.append(Operand(channels[1] - channels[0], source[0].tensor))
+            else:
+                found.append(self._request(name, *channels, POINT, rectangle, reader))
+        return found
+
+    def _partial(self, stage: int, reader: int, rectangle: Rectangle, width: int) -> int:
+        wire = self._wire(stage, reader, (rectangle, rectangle))
+        self._wires[wire].windows.append(POINT)
+        self._wires[wire].elements.update(range(width))
+        return wire
+
+    def _request(
+        self, tensor: str, low: int, high: int, window: Window, rectangle: Rectangle, reader: int
+    ) -> list[_Request]:
+        """Channels [low, high) of a tensor at the window's pixels: who writes them, and where in the packets."""
+        found = []
+        for segment in self._network.segments[tensor]:
+            start, stop = max(low, segment.first), min(high, segment.first + len(segment.channels))
+            if start >= stop:
+                continue
+            channels = segment.channels[start - segment.first : stop - segment.first]
+            target = np.arange(start - low, stop - low)
+            owner = self._network.partition_of[segment.tensor]
+            export = self._exports[owner].index(segment.tensor)
+            for part in self._parts[owner]:
+                mine = (channels >= part.first) & (channels < part.last)
+                reading = Reading((window,), rectangle, part.rectangle)
+                if not mine.any() or not counts(reading)[2].any():
+                    continue
+                wire = self._wire(part.stage, reader, (rectangle, part.rectangle))
+                elements = channels[mine] - part.first + export * (part.last - part.first)
+                if window not in self._wires[wire].windows:
+                    self._wires[wire].windows.append(window)
+                self._wires[wire].elements.update(elements.tolist())
+                found.append(_Request(wire, elements, target[mine]))
+        return found
+
+    def _wire(self, writer: int, reader: int, pair: tuple[Rectangle, Rectangle]) -> int:
+        """The reader's wire from a writer; wires are keyed by writer."""
+        if writer not in self._wires:
+            self._wires[writer] = _Wire(writer, reader, pair)
+        return writer
+
+    def _close(self) -> dict[int, int]:
+        """Make the wires edges; their numbers by writer."""
+        numbers = {}
+        for writer in sorted(self._wires):
+            wire = self._wires[writer]
+            reading = Reading(tuple(wire.windows), *wire.rectangles)
+            needed, released, sent = counts(reading)
+            numbers[writer] = len(self._edges)
+            every = None if bool(sent.all()) else sent
+            self._edges.append(Edge(writer, wire.reader, needed, released, len(wire.elements), 0, every))
+            self._readings.append(reading)
+            self._elements.append(np.asarray(sorted(wire.elements)))
+        return numbers
+
+    def _operand(self, requests: list[_Request], channels: int, numbers: Mapping[int, int]) -> Operand:
+        loads = []
+        for request in requests:
+            packet = self._elements[numbers[request.wire]]
+            loads.append(Load(numbers[request.wire], np.searchsorted(packet, request.elements), request.target))
+        return Operand(channels, None, tuple(loads))
+
+
+def _taps(node: Node) -> int:
+    window = window_of(node)
+    return 1 if window is None else window.kernel[0] * window.kernel[1]

@@ -1,0 +1,89 @@
+"""The relations of the paper's Appendix A, computed by isl: accesses, K, L and S, and the release of what was read.
+
+L takes the reader's whole iteration domain where the paper takes the domain of K: iterations that read padding only
+are ordered behind those before them, and those before any real read may run at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kilotune.codegen.cm.access import Reading, Rectangle
+from kilotune.codegen.onnx.graph import Window
+
+
+@dataclass(frozen=True, eq=False)
+class Dependences:
+    """isl objects; W is the writer's iteration space, R the reader's, O the array. A writer that goes column by column has
+    iterations W[w, h]: isl's order is lexicographic.
+
+    write: W[h, w] -> O[c, h, w]. read: R[oh, ow] -> O[c, h, w]. K: R -> W, read-after-write. L: R -> W, the last write
+    that an iteration and all before it need; undefined for those that need none. S: W -> R, the last iteration that
+    may run after a write; undefined where a write allows nothing new. initial: the R that may run before any write.
+    keeps: R -> W, the first write still needed after an iteration; undefined when none is.
+    """
+
+    writer: Any
+    reader: Any
+    write: Any
+    read: Any
+    K: Any
+    L: Any
+    S: Any
+    initial: Any
+    keeps: Any
+
+
+def dependences(reading: Reading, channels: int = 1) -> Dependences:
+    """All relations between a writer and a reader of an array with `channels` channels.
+
+    ImportError, a sentence, without islpy.
+    """
+    isl = load_isl()
+    order = ", ".join(pixel_names(reading.writer))
+    writer = isl.Set(f"{{ W[{order}] : {_inside(reading.writer, 'h', 'w')} }}")
+    reader = isl.Set(f"{{ R[oh, ow] : {_inside(reading.reader, 'oh', 'ow')} }}")
+    write = isl.Map(f"{{ W[{order}] -> O[c, h, w] : 0 <= c < {channels} and {_inside(reading.writer, 'h', 'w')} }}")
+    read = isl.Map(read_relation(reading.windows, channels)).intersect_domain(reader).intersect_range(write.range())
+    raw = read.apply_range(write.reverse())
+    not_later = reader.lex_ge_set(reader)
+    last = not_later.apply_range(raw).lexmax()
+    state = last.reverse().lexmax()
+    last_use = raw.reverse().lexmax()
+    keeps = reader.lex_lt_set(reader).apply_range(last_use.reverse()).lexmin()
+    initial = reader.subtract(last.domain())
+    return Dependences(writer, reader, write, read, raw, last, state, initial, keeps)
+
+
+def read_relation(windows: tuple[Window, ...], channels: int) -> str:
+    """The read accesses in isl's notation (the paper's Listing 2, with stride, padding and dilation)."""
+    parts = []
+    for window in windows:
+        (rows, columns), (down, right) = window.kernel, window.stride
+        (step_y, step_x), (top, left) = window.dilation, window.pads[:2]
+        parts.append(
+            f"R[oh, ow] -> O[c, h, w] : 0 <= c < {channels} and exists kh, kw : "
+            f"0 <= kh < {rows} and 0 <= kw < {columns} and "
+            f"h = {down} oh - {top} + {step_y} kh and w = {right} ow - {left} + {step_x} kw"
+        )
+    return "{ " + "; ".join(parts) + " }"
+
+
+def pixel_names(writer: Rectangle) -> tuple[str, str]:
+    """Row h and column w in the order of a writer's iterations."""
+    return ("w", "h") if writer.by_columns else ("h", "w")
+
+
+def load_isl() -> Any:
+    """The package islpy. ImportError with a sentence when it is missing."""
+    try:
+        import islpy
+    except ImportError:
+        raise ImportError("state machines need the package islpy: pip install 'kilotune[cm]'") from None
+    return islpy
+
+
+def _inside(rectangle: Rectangle, row: str, column: str) -> str:
+    r = rectangle
+    return f"{r.top} <= {row} < {r.bottom} and {r.left} <= {column} < {r.right}"

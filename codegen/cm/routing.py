@@ -1,0 +1,135 @@
+"""Routes between the nodes of an accelerator: shortest ones in several shapes, and short detours around them.
+
+Only two tables are kept, the lowest- and the highest-numbered next node of all shortest paths; a route follows the one or
+the other, and its shape says when it changes. On a mesh shapes 0 and 1 are the two with one bend.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.hardware import Hardware
+
+SHAPES = 8
+"""0: lowest, 1: highest, 2 and 3: in turn, 4 and 5: one for the first half and the other for the second, 6 and 7: a detour
+by the lowest or the highest neighbour that is no nearer."""
+
+UNREACHABLE = 1 << 20
+
+LinkArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class RouteTables:
+    """distance: links between nodes, [nodes, nodes]. step: link numbers by table (lowest, highest), [2, nodes, nodes].
+    detour: the first link of a detour by shape - 6, -1 without one; detour_table: which table it follows then."""
+
+    distance: LinkArray
+    step: LinkArray
+    detour: LinkArray
+    detour_table: LinkArray
+    source: LinkArray
+    target: LinkArray
+
+    def route(self, start: int, goal: int, shape: int) -> tuple[int, ...]:
+        """Link numbers. ValueError when there is no path. A detour that does not exist is the route of shape 0 or 1."""
+        if self.distance[start, goal] >= UNREACHABLE:
+            raise ValueError(f"There is no path from node {start} to node {goal}.")
+        links: list[int] = []
+        node, length = start, int(self.distance[start, goal])
+        table = None
+        if shape >= 6:
+            first = int(self.detour[shape - 6, start, goal])
+            if first >= 0:
+                links.append(first)
+                node = int(self.target[first])
+                table = int(self.detour_table[shape - 6, start, goal])
+            else:
+                shape -= 6
+        for k in range(length + 2):
+            if node == goal:
+                break
+            links.append(int(self.step[table if table is not None else table_of(shape, k, length), node, goal]))
+            node = int(self.target[links[-1]])
+        return tuple(links)
+
+    def alternatives(self, start: int, goal: int) -> tuple[tuple[int, ...], ...]:
+        """The different routes, by shape."""
+        return tuple(dict.fromkeys(self.route(start, goal, shape) for shape in range(SHAPES)))
+
+
+def table_of(shape: int, step: int, length: int) -> int:
+    """Which table a route of `length` links follows at a step: 0 lowest, 1 highest."""
+    if shape < 2:
+        return shape
+    if shape < 4:
+        return (step + shape) % 2
+    return int((step >= length // 2) == (shape == 4))
+
+
+@cache
+def route_tables(hardware: Hardware) -> RouteTables:
+    """Breadth first from every node, against the links. GMEM ends routes, and is never on the way."""
+    nodes, gmem = hardware.cores + 1, hardware.gmem
+    source = np.array([link.source for link in hardware.links], dtype=np.int32)
+    target = np.array([link.target for link in hardware.links], dtype=np.int32)
+    incoming: list[list[int]] = [[] for _ in range(nodes)]
+    outgoing: list[list[int]] = [[] for _ in range(nodes)]
+    for number in sorted(range(len(source)), key=lambda n: int(target[n])):
+        incoming[target[number]].append(int(source[number]))
+        outgoing[source[number]].append(number)
+    distance = np.full((nodes, nodes), UNREACHABLE, dtype=np.int32)
+    for goal in range(nodes):
+        column = [UNREACHABLE] * nodes
+        column[goal] = 0
+        queue = deque([goal])
+        while queue:
+            node = queue.popleft()
+            if node == gmem and goal != gmem:
+                continue
+            for before in incoming[node]:
+                if column[before] == UNREACHABLE:
+                    column[before] = column[node] + 1
+                    queue.append(before)
+        distance[:, goal] = column
+    step = np.full((2, nodes, nodes), -1, dtype=np.int32)
+    for node in range(nodes):
+        for table, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
+            for number in order:  # the last one that fits stays
+                after = int(target[number])
+                nearer = distance[after] + 1 == distance[node]
+                nearer &= (np.arange(nodes) == after) | (after != gmem)
+                step[table, node, nearer] = number
+    return RouteTables(distance, step, *_detours(outgoing, distance, step, target, gmem), source, target)
+
+
+def _detours(
+    outgoing: list[list[int]], distance: LinkArray, step: LinkArray, target: LinkArray, gmem: int
+) -> tuple[LinkArray, LinkArray]:
+    """By the lowest and the highest neighbour that is not on a shortest path and from which one does not lead back."""
+    nodes = len(distance)
+    first = np.full((2, nodes, nodes), -1, dtype=np.int32)
+    follow = np.zeros((2, nodes, nodes), dtype=np.int32)
+    everywhere = np.arange(nodes)
+    for node in range(nodes):
+        if node == gmem:
+            continue
+        for shape, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
+            for number in order:
+                after = int(target[number])
+                if after == gmem:
+                    continue
+                longer = (distance[after] >= distance[node]) & (distance[after] <= distance[node] + 1)
+                longer &= everywhere != node
+                for table in (1, 0):
+                    # Two steps on: with at most one link lost, the node itself could only come back at once.
+                    back = target[step[table, after]] == node
+                    fits = longer & ~back & (distance[after] < UNREACHABLE)
+                    first[shape, node, fits] = number
+                    follow[shape, node, fits] = table
+    return first, follow

@@ -1,0 +1,69 @@
+"""What flows over the links: one stream an edge, one an output stage; iterations that nobody reads are left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.pipeline import GMEM, IntArray, Pipeline
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Packets, one a writer iteration that is sent, from a writer to a reader; either may be GMEM.
+
+    sends: bool [writer iterations]. needed, released: int32 [reader iterations], as of `Edge` but counted in packets;
+    empty when the reader is GMEM. elements: of a packet. edge: its number in the pipeline; None for an output.
+    """
+
+    writer: int
+    reader: int
+    sends: NDArray[np.bool_]
+    needed: IntArray
+    released: IntArray
+    elements: int
+    edge: int | None
+
+    @cached_property
+    def packets(self) -> int:
+        """Per image."""
+        return int(self.sends.sum())
+
+    @property
+    def image_elements(self) -> int:
+        """What a link on its route carries for it per image."""
+        return self.packets * self.elements
+
+    @cached_property
+    def minimum_capacity(self) -> int:
+        """Packets of room without which the reader cannot run; with it, it may still wait for others that wait for it."""
+        if not len(self.needed):
+            return 0
+        before = np.concatenate(([0], self.released[:-1]))
+        return max(1, int((self.needed - before).max()))
+
+
+def streams_of(pipeline: Pipeline) -> tuple[Stream, ...]:
+    """The edges' streams in their order, then the outputs'."""
+    streams = []
+    for number, edge in enumerate(pipeline.edges):
+        iterations = pipeline.writer_iterations(edge)
+        sends = np.ones(iterations, dtype=bool) if edge.sent is None else edge.sent
+        counts = np.concatenate(([0], np.cumsum(sends))).astype(np.int32)
+        needed, released = counts[edge.needed], counts[edge.released]
+        streams.append(Stream(edge.writer, edge.reader, sends, needed, released, edge.elements, number))
+    nothing = np.zeros(0, dtype=np.int32)
+    for output in pipeline.outputs:
+        stage = pipeline.stages[output]
+        sends = np.ones(stage.iterations, dtype=bool)
+        streams.append(Stream(output, GMEM, sends, nothing, nothing, stage.output_elements, None))
+    return tuple(streams)
+
+
+def stream_name(pipeline: Pipeline, stream: Stream) -> str:
+    """For people: writer -> reader."""
+    ends = ("GMEM" if end == GMEM else pipeline.stages[end].name for end in (stream.writer, stream.reader))
+    return " -> ".join(ends)

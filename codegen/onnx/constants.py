@@ -1,0 +1,90 @@
+"""Constants of an ONNX graph: initialisers in every encoding, and the operators that only reshape or fill constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def decode(tensor: Any, folder: str) -> Array:
+    """The elements of a TensorProto: raw_data, the typed fields, or a file beside the model (`folder`).
+
+    float16 and bfloat16 become float32. ValueError "expected X, found Y" for truncated data, strings and complex numbers.
+    """
+    from onnx import TensorProto, numpy_helper
+
+    kind = TensorProto.DataType.Name(tensor.data_type)
+    if kind in ("STRING", "COMPLEX64", "COMPLEX128", "UNDEFINED"):
+        raise ValueError(f"expected real numbers, found {kind.lower()}")
+    try:
+        array = np.asarray(numpy_helper.to_array(tensor, base_dir=folder))
+        array = array.astype(np.float32) if array.dtype.kind not in "fiub" or array.dtype == np.float16 else array
+    except Exception as error:  # onnx raises whatever its own checks and NumPy raise
+        size = "x".join(str(d) for d in tensor.dims) or "one"
+        raise ValueError(
+            f"expected {size} elements of type {kind.lower()}, found data of another size ({error})"
+        ) from None
+    return array
+
+
+def _axes(attributes: Mapping[str, Any], operands: Sequence[Array]) -> tuple[int, ...]:
+    given = operands[1].tolist() if len(operands) > 1 else attributes.get("axes", ())
+    return tuple(int(axis) for axis in given)
+
+
+def _constant(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
+        if name in attributes:
+            return np.asarray(attributes[name])
+    raise ValueError("expected a numeric value, found none")
+
+
+def _filled(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    value = np.asarray(attributes.get("value", np.zeros(1, np.float32))).reshape(-1)[0]
+    return np.broadcast_to(
+        value, [int(d) for d in operands[0]]
+    )  # a view: filled weights of a large network cost nothing
+
+
+def _unsqueeze(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    return np.expand_dims(operands[0], _axes(attributes, operands))
+
+
+def _squeeze(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    return np.squeeze(operands[0], _axes(attributes, operands) or None)
+
+
+def _transpose(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    return np.transpose(operands[0], attributes.get("perm"))
+
+
+def _reshape(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    target = [operands[0].shape[i] if d == 0 else int(d) for i, d in enumerate(operands[1])]
+    return operands[0].reshape(target)
+
+
+def _cast(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    from onnx import helper
+
+    return operands[0].astype(helper.tensor_dtype_to_np_dtype(attributes["to"]))
+
+
+FOLDED: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array]], Array]] = MappingProxyType(
+    {
+        "Constant": _constant,
+        "ConstantOfShape": _filled,
+        "Identity": lambda _, operands: operands[0],
+        "Unsqueeze": _unsqueeze,
+        "Squeeze": _squeeze,
+        "Transpose": _transpose,
+        "Reshape": _reshape,
+        "Cast": _cast,
+    }
+)
+"""Operators computed at import when all their inputs are constants."""

@@ -1,0 +1,50 @@
+"""Per-channel factors and offsets (batch normalisation, constant Mul and Add) taken into the convolution before them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kilotune.codegen.onnx.graph import Affine, Conv, Graph, Node
+
+
+def fold(graph: Graph) -> Graph:
+    """The same network with fewer nodes.
+
+    An Affine whose operand is written by a Conv or an Affine, and read by nothing else, is merged into that node, which
+    then writes the Affine's output. Nodes that the output does not need are left out.
+    """
+    folded: dict[str, str] = {}
+    readers = graph.readers()
+    kept: dict[str, Node] = {}
+    for node in graph.nodes:
+        source = kept.get(node.inputs[0])
+        alone = len(readers[node.inputs[0]]) == 1 and node.inputs[0] != graph.output
+        if isinstance(node, Affine) and isinstance(source, Conv | Affine) and alone:
+            del kept[source.output]
+            kept[node.output] = _merged(source, node)
+            folded = {old: node.output if new == source.output else new for old, new in folded.items()}
+            folded[source.output] = node.output
+        else:
+            kept[node.output] = node
+    nodes = _needed(graph.output, list(kept.values()))
+    names = {graph.input, *(n.output for n in nodes)}
+    shapes = {name: shape for name, shape in graph.shapes.items() if name in names}
+    return dataclasses.replace(graph, nodes=nodes, shapes=shapes, folded=folded)
+
+
+def _merged(source: Conv | Affine, affine: Affine) -> Node:
+    scale, offset = affine.scale, affine.offset
+    if isinstance(source, Conv):
+        weight = (source.weight * scale[:, None, None, None]).astype(source.weight.dtype)
+        bias = source.bias * scale + offset
+        return dataclasses.replace(source, weight=weight, bias=bias, output=affine.output)
+    return Affine(source.inputs, affine.output, source.scale * scale, source.offset * scale + offset)
+
+
+def _needed(output: str, nodes: list[Node]) -> tuple[Node, ...]:
+    wanted, found = {output}, list[Node]()
+    for node in reversed(nodes):
+        if node.output in wanted:
+            wanted.update(node.inputs)
+            found.append(node)
+    return tuple(reversed(found))

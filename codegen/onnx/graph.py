@@ -1,0 +1,190 @@
+"""Convolutional networks as a small graph: plain data, one image, tensors of shape (channels, height, width).
+
+Names of tensors are those of the ONNX file, so that every message and every comparison can point into it. Vectors are
+(channels, 1, 1) and sequences (channels, 1, length). A fully connected layer is a convolution whose kernel covers its
+whole input. Weights are floats in a graph as imported and integers in a quantised one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What an output pixel (oh, ow) reads: rows oh * stride - top + k * dilation for k < kernel, columns alike.
+
+    Pairs are (vertical, horizontal); pads are (top, left, bottom, right), and negative rows or those past the end are
+    padding. ceil_mode and auto_pad are already in `pads`.
+    """
+
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of the output; not positive when the window does not fit."""
+        top, left, bottom, right = self.pads
+        high = height + top + bottom - self.dilation[0] * (self.kernel[0] - 1) - 1
+        wide = width + left + right - self.dilation[1] * (self.kernel[1] - 1) - 1
+        return high // self.stride[0] + 1, wide // self.stride[1] + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator: names of the tensors it reads and the one it writes."""
+
+    inputs: tuple[str, ...]
+    output: str
+
+
+@dataclass(frozen=True, eq=False)
+class Conv(Node):
+    """weight [outputs, channels / groups, kernel rows, kernel columns], bias [outputs]."""
+
+    weight: NDArray[Any]
+    bias: NDArray[Any]
+    window: Window
+    groups: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class MaxPool(Node):
+    """Padding never wins."""
+
+    window: Window
+
+
+@dataclass(frozen=True, eq=False)
+class AveragePool(Node):
+    """Sum of the window over divisors[oh, ow]; floor of it in a quantised graph."""
+
+    window: Window
+    divisors: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pad(Node):
+    """A border of one value; the window has a 1 x 1 kernel."""
+
+    window: Window
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class ArgMax(Node):
+    """The first channel of the largest value, as one channel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Relu(Node):
+    """max(x, 0)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clip(Node):
+    """min(max(x, low), high)."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(Node):
+    """x * scale + offset, both [channels]: batch normalisation that no convolution took."""
+
+    scale: NDArray[Any]
+    offset: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Node):
+    """The sum of two or more tensors of one shape; in a quantised graph each is first shifted right (floor)."""
+
+    shifts: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Shift(Node):
+    """Of a quantised graph: floor(x / 2**right), then between low and high."""
+
+    right: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class Concat(Node):
+    """Channels of the inputs one after the other: a view, nothing is computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Permute(Node):
+    """Output channel c is input channel order[c]: a view (channel shuffle)."""
+
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HostOperator:
+    """What is left for the host after the last tensor: Softmax or LogSoftmax along an axis of the ONNX shape."""
+
+    operator: str
+    axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Nodes in topological order.
+
+    shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
+    row-major flattening of the tensor). folded: ONNX values that a later node took over, e.g. a convolution's output
+    whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a
+    tensor has in the file, batch included.
+    """
+
+    name: str
+    input: str
+    output: str
+    nodes: tuple[Node, ...]
+    shapes: Mapping[str, Shape]
+    output_shape: tuple[int, ...]
+    host: tuple[HostOperator, ...] = ()
+    folded: Mapping[str, str] | None = None
+    ranks: Mapping[str, int] | None = None
+
+    def producer(self, tensor: str) -> Node | None:
+        """The node that writes a tensor; None for the input."""
+        return next((node for node in self.nodes if node.output == tensor), None)
+
+    def readers(self) -> dict[str, list[Node]]:
+        """The nodes that read each tensor."""
+        found: dict[str, list[Node]] = {name: [] for name in self.shapes}
+        for node in self.nodes:
+            for name in node.inputs:
+                found[name].append(node)
+        return found
+
+
+WindowNode = Conv | MaxPool | AveragePool | Pad
+VIEWS = (Concat, Permute)
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether an output element depends only on the elements of the same channel and pixel."""
+    return isinstance(node, Relu | Clip | Affine | Add | Shift)
+
+
+def window_of(node: Node) -> Window | None:
+    """The window of a node that starts a partition of its own; None for pointwise nodes and views."""
+    if isinstance(node, WindowNode):
+        return node.window
+    return Window() if isinstance(node, ArgMax) else None

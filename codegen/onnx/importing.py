@@ -1,0 +1,248 @@
+"""From an ONNX file to a `Graph`: reading, constants, shapes, and one clear message for what cannot be mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.constants import FOLDED, Array, decode
+from kilotune.codegen.onnx.folding import fold
+from kilotune.codegen.onnx.graph import Graph, HostOperator, Node, Shape
+
+EXTRA = "pip install 'kilotune[cm]'"
+MAIN_DOMAINS = ("", "ai.onnx")
+
+
+@dataclass(frozen=True)
+class Value:
+    """An ONNX value: the tensor that holds it and its ONNX shape (batch first).
+
+    flattened: the value is the row-major flattening of the tensor. grouped: the value is the tensor with its channels
+    as (groups, channels / groups), or the other way round after `transposed`: the steps of a channel shuffle.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    flattened: bool = False
+    grouped: int = 0
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """An ONNX node: what converters read."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    opset: int
+
+    @property
+    def output(self) -> str:
+        """The first output; others (a dropout's mask) are never read."""
+        return self.outputs[0]
+
+
+@dataclass
+class Imported:
+    """What has been imported so far."""
+
+    batch: int
+    constants: dict[str, Array]
+    values: dict[str, Value]
+    shapes: dict[str, Shape]
+    nodes: list[Node] = field(default_factory=list)
+    host: list[HostOperator] = field(default_factory=list)
+
+    def value(self, name: str) -> Value:
+        """The operand computed from the image. ValueError for a constant and for the inside of a channel shuffle."""
+        found = self.any_value(name)
+        if found.grouped:
+            raise ValueError("expected Transpose and Reshape of a channel shuffle, found another use of its groups")
+        return found
+
+    def any_value(self, name: str) -> Value:
+        """The same, also inside a channel shuffle. ValueError for a constant."""
+        if name not in self.values:
+            raise ValueError(f"expected an operand computed from the image, found the constant {name!r}")
+        return self.values[name]
+
+    def constant(self, name: str, what: str) -> Array:
+        """A constant operand. ValueError when it is computed from the image."""
+        if name not in self.constants:
+            raise ValueError(f"expected constant {what}, found {name!r}, which depends on the image")
+        return self.constants[name]
+
+    def emit(self, node: Node, shape: Shape, onnx_shape: Sequence[int], flattened: bool = False) -> None:
+        """Add a node; its output has `shape` here and `onnx_shape` in the file."""
+        self.nodes.append(node)
+        self.shapes[node.output] = shape
+        self.values[node.output] = Value(node.output, tuple(onnx_shape), flattened)
+
+
+def load_model(path: Path) -> Any:
+    """The ModelProto in a file. InputError for a file that is none, is cut short, or lacks its external data."""
+    try:
+        import onnx
+    except ImportError:
+        raise InputError(str(path), expected=f"the package onnx ({EXTRA})", found="none installed") from None
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except OSError as error:
+        raise InputError(str(path), expected="an ONNX file", found=f"one that cannot be read ({error})") from None
+    except Exception:  # protobuf's own error types differ between its implementations
+        raise InputError(str(path), expected="an ONNX file", found="bytes that are none, or are cut short") from None
+    if not model.graph.output or not model.opset_import:
+        raise InputError(str(path), expected="an ONNX file with a graph", found="none, or one that is cut short")
+    return model
+
+
+def import_file(path: Path, input_shape: Sequence[int] | None = None) -> Graph:
+    """The network of an ONNX file. InputError, one sentence, for everything that cannot be used."""
+    return import_model(load_model(path), str(path), input_shape)
+
+
+def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None) -> Graph:
+    """The network of a ModelProto; `path` is for messages and for external data.
+
+    input_shape: (channels, height, width) instead of the file's. Batch normalisation and constant factors are folded
+    into the convolution before them where nothing else reads it.
+    """
+    protos = list(model.graph.node)
+    imported = _start(model, path, input_shape)
+    opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
+    for number, proto in enumerate(protos):
+        place = f"node {number}" + (f" {proto.name!r}" if proto.name else "")
+        place += f" ({proto.op_type} that writes {proto.output[0]!r})" if proto.output else f" ({proto.op_type})"
+        try:
+            if not proto.output:
+                raise ValueError("expected an output, found none")
+            _convert(imported, _call(proto, opset, path), proto.domain)
+        except ValueError as error:
+            raise _at(path, place, error) from None
+    return _finish(model, path, imported)
+
+
+def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported:
+    folder = str(Path(path).parent)
+    constants: dict[str, Array] = {}
+    for tensor in model.graph.initializer:
+        try:
+            constants[tensor.name] = decode(tensor, folder)
+        except ValueError as error:
+            raise _at(path, f"initialiser {tensor.name!r}", error) from None
+    images = [value for value in model.graph.input if value.name not in constants]
+    if len(images) != 1:
+        names = ", ".join(repr(value.name) for value in images) or "none"
+        raise InputError(path, subject="graph inputs", expected="one image", found=names)
+    image = images[0]
+    shape = _image_shape(path, image, input_shape)
+    canonical = canonical_shape(shape)
+    values = {image.name: Value(image.name, shape)}
+    return Imported(shape[0], constants, values, {image.name: canonical})
+
+
+def _image_shape(path: str, image: Any, given: Sequence[int] | None) -> tuple[int, ...]:
+    sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in image.type.tensor_type.shape.dim]
+    place = f"input {image.name!r}"
+    if given is not None:
+        if len(given) + 1 != len(sizes) or min(given) < 1:
+            raise InputError(path, place=place, expected=f"{len(sizes) - 1} sizes of an image", found=str(list(given)))
+        return (1, *(int(d) for d in given))
+    if not 2 <= len(sizes) <= 4:
+        expected = "a batch of images (batch, channels, height, width), of sequences or of vectors"
+        raise InputError(path, place=place, expected=expected, found=f"{len(sizes)} dimensions")
+    if isinstance(sizes[0], str):
+        sizes[0] = 1  # a free batch size: images come one after the other anyway
+    dynamic = [d for d in sizes if isinstance(d, str) or d < 1]
+    if dynamic:
+        shown = "x".join(str(d) for d in sizes)
+        raise InputError(path, place=place, expected="fixed channels, height and width", found=f"dynamic shape {shown}")
+    return tuple(int(d) for d in sizes)
+
+
+def canonical_shape(shape: Sequence[int]) -> Shape:
+    """(channels, height, width) of an ONNX shape with 2 to 4 dimensions. ValueError for others."""
+    if len(shape) == 2:
+        return int(shape[1]), 1, 1
+    if len(shape) == 3:
+        return int(shape[1]), 1, int(shape[2])
+    if len(shape) == 4:
+        return int(shape[1]), int(shape[2]), int(shape[3])
+    raise ValueError(f"expected a batch with up to two spatial dimensions, found shape {list(shape)}")
+
+
+def _call(proto: Any, opset: int, path: str) -> Call:
+    from onnx import helper
+
+    attributes: dict[str, Any] = {}
+    for attribute in proto.attribute:
+        value = helper.get_attribute_value(attribute)
+        is_tensor = type(value).__name__ == "TensorProto"
+        attributes[attribute.name] = decode(value, str(Path(path).parent)) if is_tensor else value
+    return Call(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, opset)
+
+
+def _convert(imported: Imported, call: Call, domain: str) -> None:
+    from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
+
+    if domain in MAIN_DOMAINS and call.operator in FOLDED and all(n in imported.constants for n in call.inputs):
+        operands = [imported.constants[name] for name in call.inputs]
+        imported.constants[call.output] = FOLDED[call.operator](call.attributes, operands)
+        return
+    if domain not in MAIN_DOMAINS or call.operator not in CONVERTERS:
+        name = call.operator if domain in MAIN_DOMAINS else f"{domain}.{call.operator}"
+        raise ValueError(f"expected a supported operator ({', '.join(SUPPORTED)}), found {name}")
+    unknown = [n for n in call.inputs if n and n not in imported.constants and n not in imported.values]
+    if unknown:
+        raise ValueError(f"expected inputs that were written before, found {unknown[0]!r}")
+    if imported.host and call.operator not in ("Identity", "Dropout", "Squeeze", "Reshape", "Flatten"):
+        raise ValueError(f"expected {imported.host[0].operator} at the end, found {call.operator} after it")
+    try:
+        CONVERTERS[call.operator](imported, call)
+    except (IndexError, KeyError, TypeError) as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({detail})") from None
+
+
+def _finish(model: Any, path: str, imported: Imported) -> Graph:
+    outputs = [value.name for value in model.graph.output]
+    if len(outputs) != 1:
+        raise InputError(path, subject="graph outputs", expected="one", found=", ".join(outputs))
+    if outputs[0] not in imported.values:
+        raise InputError(path, subject=f"output {outputs[0]!r}", expected="one computed from the image", found="none")
+    value = imported.values[outputs[0]]
+    images = [value.name for value in model.graph.input if value.name not in imported.constants]
+    graph = Graph(
+        model.graph.name or Path(path).stem,
+        images[0],
+        value.tensor,
+        tuple(imported.nodes),
+        dict(imported.shapes),
+        value.shape[1:],
+        tuple(imported.host),
+        ranks={name: len(v.shape) for name, v in imported.values.items() if v.tensor == name},
+    )
+    return fold(graph)
+
+
+def _at(path: str, place: str, error: ValueError) -> InputError:
+    """The InputError of a converter's "expected X, found Y"."""
+    text = str(error)
+    if not text.startswith("expected ") or ", found " not in text:
+        return InputError(path, place=place, expected="attributes and shapes that fit", found=text)
+    expected, _, found = text.removeprefix("expected ").partition(", found ")
+    return InputError(path, place=place, expected=expected, found=found)
+
+
+def as_float(array: Array) -> Array:
+    """Weights as float32 or, when they are anything else, float64. ValueError for NaN and infinity."""
+    if not np.isfinite(array).all():
+        raise ValueError("expected finite weights, found NaN or infinity")
+    return array if array.dtype == np.float32 else np.asarray(array, dtype=np.float64)

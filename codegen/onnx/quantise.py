@@ -1,0 +1,208 @@
+"""Integer networks: weights, activations and requantising shifts, small enough that float32 computes the same integers.
+
+Every tensor t has an exponent e: the real value is about t * 2**e. Activations lie in [-(2**(b-1) - 1), 2**(b-1) - 1]
+for b bits. A convolution sums products exactly, adds its bias, and a `Shift` brings the sum to the exponent of its
+output: floor(sum / 2**s), saturated. Exponents are powers of two of one tensor as a whole, from the largest magnitude
+in calibration images. Averages are floor(sum / count); the operands of an Add are shifted right to the coarsest exponent.
+
+Every partial sum stays below 2**24 in magnitude, whatever the image and the order of summation, so that float32
+arithmetic is exact: a layer whose weights could exceed it gets fewer weight bits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.onnx.graph import (
+    Add,
+    Affine,
+    ArgMax,
+    AveragePool,
+    Clip,
+    Concat,
+    Conv,
+    Graph,
+    Node,
+    Pad,
+    Shape,
+    Shift,
+)
+from kilotune.codegen.onnx.reference import evaluate
+
+Array = NDArray[Any]
+
+EXACT_LIMIT = 2**24
+"""Integers of smaller magnitude are exact in float32, and so are their sums in any order."""
+
+
+@dataclass(frozen=True)
+class QuantisedGraph:
+    """An integer network. exponents: by tensor; weight_bits: what each convolution's weights really need."""
+
+    graph: Graph
+    exponents: Mapping[str, int]
+    weight_bits: Mapping[str, int]
+    activation_limit: int
+
+    def image(self, image: Array) -> NDArray[np.int64]:
+        """A real image as the network's integers: rounded to nearest, saturated."""
+        scaled = np.rint(np.asarray(image, np.float64) * 2.0 ** -self.exponents[self.graph.input])
+        return np.clip(scaled, -self.activation_limit, self.activation_limit).astype(np.int64)
+
+
+def raw_name(tensor: str) -> str:
+    """The exact sum before the shift that makes `tensor`."""
+    return tensor + "/sum"
+
+
+def with_random_weights(graph: Graph, seed: int) -> Graph:
+    """The same network with seeded normal weights of variance 1 / fan-in, and small biases."""
+    generator = np.random.default_rng(seed)
+
+    def drawn(node: Node) -> Node:
+        if isinstance(node, Conv):
+            spread = 1 / math.sqrt(node.weight[0].size)
+            weight = generator.standard_normal(node.weight.shape, dtype=np.float32) * np.float32(spread)
+            return dataclasses.replace(node, weight=weight, bias=generator.normal(0, 0.1, node.bias.shape))
+        if isinstance(node, Affine):
+            scale = generator.uniform(0.5, 1.5, node.scale.shape)
+            return dataclasses.replace(node, scale=scale, offset=generator.normal(0, 0.1, node.offset.shape))
+        return node
+
+    return dataclasses.replace(graph, nodes=tuple(drawn(node) for node in graph.nodes))
+
+
+def random_images(shape: Shape, count: int, seed: int) -> list[Array]:
+    """Seeded normal images, for calibration and for trials."""
+    return list(np.random.default_rng(seed).normal(0, 1, (count, *shape)))
+
+
+def quantise(graph: Graph, images: Sequence[Array], activation_bits: int = 8, weight_bits: int = 8) -> QuantisedGraph:
+    """The integer network. ValueError when a layer cannot be held below 2**24 with any weights but zero."""
+    maxima = dict.fromkeys(graph.shapes, 0.0)
+    for image in images:
+        for name, tensor in evaluate(graph, image).items():
+            maxima[name] = max(maxima[name], float(np.abs(tensor).max(initial=0)))
+    state = _State(graph, maxima, _limit(activation_bits), _limit(weight_bits))
+    state.exponents[graph.input] = _fit(maxima[graph.input], state.limit)
+    for node in graph.nodes:
+        state.add(node)
+    integer = dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
+    return QuantisedGraph(integer, state.exponents, state.bits, state.limit)
+
+
+@dataclass
+class _State:
+    graph: Graph
+    maxima: Mapping[str, float]
+    limit: int
+    weight_limit: int
+    nodes: list[Node] = field(default_factory=list)
+    exponents: dict[str, int] = field(default_factory=dict)
+    bits: dict[str, int] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = dict(self.graph.shapes)
+
+    def add(self, node: Node) -> None:
+        exponent = self.exponents[node.inputs[0]]
+        if isinstance(node, Conv):
+            self._convolution(node, exponent)
+        elif isinstance(node, Affine):
+            self._affine(node, exponent)
+        elif isinstance(node, Add):
+            coarsest = max(self.exponents[name] for name in node.inputs)
+            shifts = tuple(min(coarsest - self.exponents[name], 62) for name in node.inputs)
+            self._requantised(dataclasses.replace(node, shifts=shifts), coarsest)
+        elif isinstance(node, Concat):
+            coarsest = max(self.exponents[name] for name in node.inputs)
+            inputs = tuple(self._aligned(name, coarsest) for name in node.inputs)
+            self._kept(dataclasses.replace(node, inputs=inputs), coarsest)
+        else:
+            if isinstance(node, AveragePool) and int(np.prod(node.window.kernel)) * self.limit >= EXACT_LIMIT // 4:
+                raise ValueError(f"{node.output!r}: an average over {node.window.kernel} is too large to be exact")
+            self._kept(self._scaled(node, exponent), 0 if isinstance(node, ArgMax) else exponent)
+
+    def _scaled(self, node: Node, exponent: int) -> Node:
+        if isinstance(node, Clip):
+            low, high = (b if math.isinf(b) else float(round(b * 2.0**-exponent)) for b in (node.low, node.high))
+            return dataclasses.replace(node, low=low, high=high)
+        if isinstance(node, Pad):
+            value = min(max(round(node.value * 2.0**-exponent), -self.limit), self.limit)
+            return dataclasses.replace(node, value=value)
+        return node
+
+    def _convolution(self, node: Conv, exponent: int) -> None:
+        peak = _peak(node.weight)
+        scale = _fit(peak, self.weight_limit)
+        while True:
+            weight = np.rint(node.weight * 2.0**-scale).astype(np.int16)
+            bias = np.rint(node.bias * 2.0 ** -(scale + exponent))
+            sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1, dtype=np.int64) * self.limit + np.abs(bias)
+            if sums.max(initial=0) < EXACT_LIMIT:
+                break
+            if peak and not weight.any():
+                raise ValueError(f"{node.output!r}: no weights keep its sums below 2**24: bias {_peak(node.bias):g}")
+            scale += 1
+        self.bits[node.output] = int(np.abs(weight).max(initial=0)).bit_length() + 1
+        self._requantised(dataclasses.replace(node, weight=weight, bias=bias.astype(np.int64)), scale + exponent)
+
+    def _affine(self, node: Affine, exponent: int) -> None:
+        scale = _fit(_peak(node.scale), self.weight_limit)
+        while (_peak(node.offset) * 2.0 ** -(scale + exponent) + self.limit * self.weight_limit) >= EXACT_LIMIT:
+            scale += 1
+        factors = np.rint(node.scale * 2.0**-scale).astype(np.int64)
+        offset = np.rint(node.offset * 2.0 ** -(scale + exponent)).astype(np.int64)
+        self._requantised(dataclasses.replace(node, scale=factors, offset=offset), scale + exponent)
+
+    def _requantised(self, node: Node, exponent: int) -> None:
+        """The node's exact sums have `exponent`: a shift brings them to that of its output."""
+        target = max(_fit(self.maxima[node.output], self.limit), exponent)
+        raw = raw_name(node.output)
+        self.nodes.append(dataclasses.replace(node, output=raw))
+        self.nodes.append(Shift((raw,), node.output, min(target - exponent, 62), -self.limit, self.limit))
+        self.shapes[raw] = self.shapes[node.output]
+        self.exponents[raw], self.exponents[node.output] = exponent, target
+
+    def _kept(self, node: Node, exponent: int) -> None:
+        self.nodes.append(node)
+        self.exponents[node.output] = exponent
+
+    def _aligned(self, name: str, exponent: int) -> str:
+        distance = min(exponent - self.exponents[name], 62)
+        if distance == 0:
+            return name
+        aligned = f"{name}>>{distance}"
+        if aligned not in self.shapes:
+            self.nodes.append(Shift((name,), aligned, distance, -self.limit, self.limit))
+            self.shapes[aligned] = self.shapes[name]
+            self.exponents[aligned] = exponent
+        return aligned
+
+
+def _peak(array: Array) -> float:
+    return float(max(array.max(initial=0), -array.min(initial=0)))
+
+
+def _limit(bits: int) -> int:
+    if not 2 <= bits <= 12:
+        raise ValueError(f"expected 2 to 12 bits, found {bits}")
+    return int(2 ** (bits - 1) - 1)
+
+
+def _fit(maximum: float, limit: int) -> int:
+    """The smallest exponent e with maximum <= limit * 2**e; 0 when all is 0."""
+    if maximum == 0:
+        return 0
+    exponent = math.ceil(math.log2(maximum / limit))
+    while maximum > limit * 2.0**exponent:
+        exponent += 1
+    return exponent

@@ -1,0 +1,127 @@
+"""Whole-tensor evaluation of a graph: the plain definition of what every node computes, in floats or in integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.onnx.graph import (
+    Add,
+    Affine,
+    ArgMax,
+    AveragePool,
+    Clip,
+    Concat,
+    Conv,
+    Graph,
+    MaxPool,
+    Node,
+    Pad,
+    Permute,
+    Relu,
+    Shift,
+    Window,
+)
+
+Array = NDArray[Any]
+
+
+def evaluate(graph: Graph, image: Array, integer: bool = False) -> dict[str, Array]:
+    """Every tensor of the graph for one image (channels, height, width); int64 or float64."""
+    kind = np.int64 if integer else np.float64
+    tensors: dict[str, Array] = {graph.input: np.asarray(image, dtype=kind).reshape(graph.shapes[graph.input])}
+    for node in graph.nodes:
+        result = compute(node, [tensors[name] for name in node.inputs])
+        assert result.shape == graph.shapes[node.output], node
+        tensors[node.output] = result
+    return tensors
+
+
+def output_of(graph: Graph, tensors: Mapping[str, Array]) -> Array:
+    """The network's output in its ONNX shape, without the batch."""
+    return tensors[graph.output].reshape(graph.output_shape)
+
+
+def compute(node: Node, operands: list[Array]) -> Array:
+    """One node on whole tensors."""
+    first = operands[0]
+    if isinstance(node, Conv):
+        return _convolve(node, first)
+    if isinstance(node, MaxPool):
+        lowest = np.iinfo(np.int64).min if first.dtype.kind == "i" else -np.inf
+        return np.asarray(patches(first, node.window, lowest).max(axis=(1, 2)))
+    if isinstance(node, AveragePool):
+        total = patches(first, node.window, 0).sum(axis=(1, 2))
+        return np.asarray(total // node.divisors if first.dtype.kind == "i" else total / node.divisors)
+    if isinstance(node, Pad):
+        return patches(first, node.window, node.value)[:, 0, 0]
+    if isinstance(node, ArgMax):
+        return np.asarray(first.argmax(axis=0)[None]).astype(first.dtype)
+    if isinstance(node, Concat):
+        return np.concatenate(operands)
+    if isinstance(node, Permute):
+        return np.asarray(first[list(node.order)])
+    return pointwise(node, operands)
+
+
+def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice(None)) -> Array:
+    """A pointwise node on operands whose first axis are the node's `channels`."""
+    first = operands[0]
+    if isinstance(node, Relu):
+        return np.maximum(first, 0)
+    if isinstance(node, Clip):
+        return np.asarray(np.clip(first, _like(node.low, first), _like(node.high, first)))
+    if isinstance(node, Affine):
+        tail = (slice(None), *(None,) * (first.ndim - 1))
+        return np.asarray(first * node.scale[channels][tail] + node.offset[channels][tail])
+    if isinstance(node, Add):
+        shifted = [x >> s for x, s in zip(operands, node.shifts, strict=True)] if node.shifts else operands
+        return np.asarray(sum(shifted[1:], shifted[0]))
+    if isinstance(node, Shift):
+        return np.asarray(np.clip(first >> node.right, node.low, node.high))
+    raise TypeError(f"{type(node).__name__} is not pointwise")
+
+
+def _like(bound: float, array: Array) -> Any:
+    if array.dtype.kind == "f":
+        return bound
+    limits = np.iinfo(np.int64)
+    return (
+        np.int64(max(min(bound, float(2**62)), float(-(2**62))))
+        if np.isfinite(bound)
+        else (limits.min if bound < 0 else limits.max)
+    )
+
+
+def patches(tensor: Array, window: Window, fill: float) -> Array:
+    """What every output pixel reads: (channels, kernel rows, kernel columns, output rows, output columns)."""
+    channels, high, wide = tensor.shape
+    top, left, bottom, right = window.pads
+    padded = np.full((channels, high + top + bottom, wide + left + right), fill, dtype=tensor.dtype)
+    padded[:, top : top + high, left : left + wide] = tensor
+    rows, columns = window.output_size(high, wide)
+    (stride_y, stride_x), (step_y, step_x) = window.stride, window.dilation
+    size = padded.strides
+    shape = (channels, *window.kernel, rows, columns)
+    strides = (size[0], size[1] * step_y, size[2] * step_x, size[1] * stride_y, size[2] * stride_x)
+    return np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)
+
+
+def _convolve(node: Conv, tensor: Array) -> Array:
+    """Products in float64, which holds the integers of a quantised graph exactly (below 2**53)."""
+    integer = tensor.dtype.kind == "i"
+    gathered = patches(tensor.astype(np.float64), node.window, 0.0)
+    outputs, inner = node.weight.shape[0], node.weight.shape[1]
+    rows, columns = gathered.shape[3:]
+    parts = []
+    for group in range(node.groups):
+        matrix = node.weight[group * outputs // node.groups : (group + 1) * outputs // node.groups]
+        operand = gathered[group * inner : (group + 1) * inner].reshape(-1, rows * columns)
+        parts.append(matrix.reshape(len(matrix), -1).astype(np.float64) @ operand)
+    result = np.concatenate(parts).reshape(outputs, rows, columns)
+    if integer:
+        result = result.astype(np.int64)
+    return np.asarray(result + node.bias[:, None, None])

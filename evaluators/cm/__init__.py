@@ -1,0 +1,1 @@
+"""Evaluators of mapped pipelines: bound, timing, and integer-exact execution."""

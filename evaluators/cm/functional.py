@@ -1,0 +1,279 @@
+"""Fidelity C: integer-exact execution of a lowered network, image after image, driven by its state machines.
+
+Two ways to run. `run` lets every core start as soon as its control unit and the room in its readers' buffers allow
+(the earliest schedule of a machine without link contention). `replay` starts iterations at given ticks, those of the
+timing evaluator; a control unit that would not have allowed one is an error. Both read from finite circular buffers
+whose cells are poisoned until written.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.lcu import loop_nest, state_machine
+from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.evaluators.cm.cells import Buffer, DataHazardError
+from kilotune.evaluators.cm.stage_execution import IntVector, Noise, StageExecutor
+
+ARRIVAL, END, GIVEN_START, WAKE = range(4)
+"""Events: a packet is there, an iteration is over, one is to start, something may have become possible."""
+
+TickArray = NDArray[np.int64]
+
+
+class StallError(Exception):
+    """No core can go on: which waits for what, as a sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """outputs: by image, in the network's ONNX shape without batch. starts: by stage, ticks [images * iterations].
+
+    finish_ticks: by image, when its last result is written. fullest: by edge, the most packets that took room at once.
+    """
+
+    outputs: tuple[NDArray[np.int64], ...]
+    starts: tuple[TickArray, ...]
+    finish_ticks: TickArray
+    fullest: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the schedule depends on. All by stage or by edge, in the pipeline's order.
+
+    ticks: of an iteration; 1 by default. delays: further ticks from an iteration's end until its packet is there; 0 by
+    default, -1 where it is there in the iteration's last tick already. capacities: packets of a buffer; 0 (the default)
+    is unbounded. pace_ticks: in which GMEM sends an image; 0: it is there at once.
+    """
+
+    ticks: tuple[int, ...] | None = None
+    delays: tuple[int, ...] | None = None
+    capacities: tuple[int, ...] | None = None
+    pace_ticks: int = 0
+
+
+def run(
+    lowered: Lowered, images: Sequence[NDArray[np.int64]], machine: Machine = Machine(), noise: Noise | None = None
+) -> Execution:
+    """As soon as possible. StallError when finite buffers stop everything; DataHazardError when they lose data."""
+    return _World(lowered, images, machine, noise).run(None)
+
+
+def replay(
+    lowered: Lowered,
+    images: Sequence[NDArray[np.int64]],
+    starts: Sequence[TickArray],
+    machine: Machine = Machine(),
+    noise: Noise | None = None,
+) -> Execution:
+    """In the order of `starts` (by stage: ticks of all iterations, image after image).
+
+    DataHazardError for an iteration whose data are not there, are gone, or that its control unit does not allow yet.
+    """
+    return _World(lowered, images, machine, noise).run(starts)
+
+
+class _World:
+    def __init__(
+        self, lowered: Lowered, images: Sequence[NDArray[np.int64]], machine: Machine, noise: Noise | None
+    ) -> None:
+        pipeline = lowered.pipeline
+        self.lowered, self.pipeline = lowered, pipeline
+        self.count = len(images)
+        graph = lowered.network.graph
+        channels = graph.shapes[graph.input][0]
+        shaped = [np.asarray(image, np.int64).reshape(graph.shapes[graph.input]) for image in images]
+        if lowered.by_columns:
+            shaped = [image.transpose(0, 2, 1) for image in shaped]
+        self.pixels = [image.reshape(channels, -1).T for image in shaped]
+        self.ticks = machine.ticks or (1,) * len(pipeline.stages)
+        self.delays = machine.delays or (0,) * len(pipeline.edges)
+        self.pace_ticks = machine.pace_ticks
+        capacities = machine.capacities or (0,) * len(pipeline.edges)
+        self.buffers = [
+            Buffer(edge, reading, state_machine(reading), capacity, self.count)
+            for edge, reading, capacity in zip(pipeline.edges, lowered.readings, capacities, strict=True)
+        ]
+        every = dict(enumerate(self.buffers))
+        self.stages = [
+            StageExecutor(stage.name, program, every, noise)
+            for stage, program in zip(pipeline.stages, lowered.programs, strict=True)
+        ]
+        self.into: list[list[int]] = [[] for _ in pipeline.stages]
+        self.out_of: list[list[int]] = [[] for _ in pipeline.stages]
+        for number, edge in enumerate(pipeline.edges):
+            self.into[edge.reader].append(number)
+            if edge.writer != GMEM:
+                self.out_of[edge.writer].append(number)
+        self.from_gmem = [n for n, edge in enumerate(pipeline.edges) if edge.writer == GMEM]
+        self.sent_pixels = dict.fromkeys(self.from_gmem, 0)
+        self.orders = [[r.rank(*p) for p in loop_nest(r)[1]()] for r in (p.rectangle for p in lowered.programs)]
+        self.next = [0] * len(pipeline.stages)
+        self.free_at = [0] * len(pipeline.stages)
+        self.starts = [np.zeros(self.count * stage.iterations, dtype=np.int64) for stage in pipeline.stages]
+        self.results = {
+            stage: np.zeros(
+                (self.count, pipeline.stages[stage].iterations, pipeline.stages[stage].output_elements), np.int64
+            )
+            for stage in pipeline.outputs
+        }
+        self.finish = np.zeros(self.count, dtype=np.int64)
+        self.events: list[tuple[int, int, int, int, IntVector | None]] = []
+        self.wakes: set[int] = {0}
+
+    def run(self, starts: Sequence[TickArray] | None) -> Execution:
+        heapq.heappush(self.events, (0, WAKE, 0, 0, None))
+        if starts is not None:
+            for stage, ticks in enumerate(starts):
+                for tick in np.unique(ticks[: self.count * self.pipeline.stages[stage].iterations]):
+                    heapq.heappush(self.events, (int(tick), GIVEN_START, stage, 0, None))
+        while self.events:
+            tick = self.events[0][0]
+            touched = self._happen(tick)
+            touched |= self._gmem(tick)
+            if starts is None:
+                for stage in sorted(touched):
+                    if self.free_at[stage] <= tick and self._may_start(stage):
+                        self._start(stage, tick)
+            else:
+                for stage in sorted(touched):
+                    if self.next[stage] < len(starts[stage]) and starts[stage][self.next[stage]] == tick:
+                        self._forced(stage, tick)
+        self._complete()
+        outputs = tuple(self._output(image) for image in range(self.count))
+        fullest = tuple(buffer.fullest for buffer in self.buffers)
+        return Execution(outputs, tuple(self.starts), self.finish, fullest)
+
+    def _happen(self, tick: int) -> set[int]:
+        """Arrivals and ends of iterations; the stages that these may set going."""
+        touched: set[int] = set()
+        while self.events and self.events[0][0] == tick:
+            _, kind, subject, iteration, packet = heapq.heappop(self.events)
+            if kind == ARRIVAL and packet is not None:
+                self.buffers[subject].write(iteration, packet)
+                touched.add(self.pipeline.edges[subject].reader)
+            elif kind == END:
+                for number in self.into[subject]:
+                    self.buffers[number].finish(iteration)
+                    writer = self.pipeline.edges[number].writer
+                    touched |= {writer} if writer != GMEM else set()
+                touched.add(subject)
+            elif kind == GIVEN_START:
+                touched.add(subject)
+            else:
+                touched |= set(range(len(self.stages)))
+        return touched
+
+    def _gmem(self, tick: int) -> set[int]:
+        touched = set()
+        pixels = self.pipeline.input_iterations
+        for number in self.from_gmem:
+            buffer = self.buffers[number]
+            position = self.sent_pixels[number]
+            while position < self.count * pixels:
+                due = position * self.pace_ticks // pixels
+                if due > tick:
+                    if due not in self.wakes:
+                        self.wakes.add(due)
+                        heapq.heappush(self.events, (due, WAKE, 0, 0, None))
+                    break
+                image, pixel = divmod(position, pixels)
+                if buffer.sent[pixel]:
+                    if not buffer.has_room():
+                        break
+                    buffer.issue()
+                    buffer.write(position, self.pixels[image][pixel][self.lowered.elements[number]])
+                    touched.add(self.pipeline.edges[number].reader)
+                position += 1
+            self.sent_pixels[number] = position
+        return touched
+
+    def _may_start(self, stage: int) -> bool:
+        number = self.next[stage]
+        if number == len(self.starts[stage]):
+            return False
+        if any(self.buffers[edge].limit <= number for edge in self.into[stage]):
+            return False
+        j = number % self.pipeline.stages[stage].iterations
+        return all(not self.buffers[e].sent[j] or self.buffers[e].has_room() for e in self.out_of[stage])
+
+    def _forced(self, stage: int, tick: int) -> None:
+        number, name = self.next[stage], self.pipeline.stages[stage].name
+        image, j = divmod(number, self.pipeline.stages[stage].iterations)
+        for edge in self.into[stage]:
+            limit = self.buffers[edge].limit
+            if limit <= number:
+                problem = f"started at tick {tick}, but the control unit allows {limit} iterations, not {number + 1}"
+                raise DataHazardError(name, image, j, 0, problem)
+        self._start(stage, tick)
+
+    def _start(self, stage: int, tick: int) -> None:
+        number = self.next[stage]
+        iterations = self.pipeline.stages[stage].iterations
+        image, j = divmod(number, iterations)
+        rank = self.orders[stage][j]
+        packet = self.stages[stage].run(image, rank)
+        self.next[stage] += 1
+        self.starts[stage][number] = tick
+        end = tick + self.ticks[stage]
+        self.free_at[stage] = end
+        heapq.heappush(self.events, (end, END, stage, number, None))
+        for edge in self.out_of[stage]:
+            buffer = self.buffers[edge]
+            if buffer.sent[j]:
+                buffer.issue()
+                arrival = end + self.delays[edge]
+                heapq.heappush(self.events, (arrival, ARRIVAL, edge, number, packet[self.lowered.elements[edge]]))
+        if stage in self.results:
+            self.results[stage][image, rank] = packet
+            self.finish[image] = max(self.finish[image], end)
+
+    def _complete(self) -> None:
+        for stage, done in enumerate(self.next):
+            if done < len(self.starts[stage]):
+                raise StallError(self._why(stage))
+
+    def _why(self, stage: int) -> str:
+        number = self.next[stage]
+        image, j = divmod(number, self.pipeline.stages[stage].iterations)
+        reasons = []
+        for edge in self.into[stage]:
+            if self.buffers[edge].limit <= number:
+                reasons.append(f"waits for {self._name(self.pipeline.edges[edge].writer)}")
+        for edge in self.out_of[stage]:
+            buffer = self.buffers[edge]
+            if buffer.sent[j] and not buffer.has_room():
+                reader = self.pipeline.stages[self.pipeline.edges[edge].reader].name
+                reasons.append(f"finds no room in {reader}'s buffer of {buffer.capacity} packets")
+        why = " and ".join(reasons) or "was not started"
+        return f"{self.pipeline.stages[stage].name} stopped at image {image}, iteration {j}: it {why}."
+
+    def _name(self, stage: int) -> str:
+        return "GMEM" if stage == GMEM else self.pipeline.stages[stage].name
+
+    def _output(self, image: int) -> NDArray[np.int64]:
+        network = self.lowered.network
+        graph = network.graph
+        result = np.zeros(graph.shapes[graph.output], dtype=np.int64)
+        for segment in network.segments[graph.output]:
+            owner = network.partition_of[segment.tensor]
+            for stage in self.pipeline.outputs:
+                program = self.lowered.programs[stage]
+                if program.partition.number != owner:
+                    continue
+                first, last = program.channels
+                mine = np.flatnonzero((segment.channels >= first) & (segment.channels < last))
+                offset = program.exports.index(segment.tensor) * (last - first) - first
+                r = program.rectangle
+                values = self.results[stage][image][:, segment.channels[mine] + offset].T
+                result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(
+                    -1, r.bottom - r.top, r.width
+                )
+        return result.reshape(graph.output_shape)

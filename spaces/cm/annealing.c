@@ -1,0 +1,261 @@
+/* Simulated annealing of placement and routing (Kirkpatrick, Gelatt, Vecchi 1983), with link loads kept up to date.
+ *
+ * A state is a core for every stage and a route shape for every stream. What is asked is whether all links can do their
+ * elements in `target` ticks an image: the energy is the sum of squares by which they exceed that, relative to it, with a little
+ * of the total traffic. When the answer is yes, the state is kept and the target goes down; at the least target that makes
+ * sense, what is left to lower is the traffic, which is memory and latency.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    int32_t cores, nodes, links, stages, streams, longest, strict;
+    const int32_t *distance, *step, *detour, *detour_table, *link_target, *width;
+    const int32_t *writer, *reader; /* by stream; -1 is GMEM, node `cores` */
+    const int64_t *amount;          /* by stream: elements per image */
+    const int32_t *touch_start, *touch; /* streams of a stage */
+    const int32_t *near_start, *near;   /* cores with a link to or from a node */
+} Network;
+
+typedef struct {
+    int32_t *core;  /* by stage */
+    int32_t *shape; /* by stream */
+    int64_t ticks;  /* of the busiest link; with `strict`, more than any when a stream is longer than a link */
+    int64_t kept;   /* how often a better state was found */
+} State;
+
+typedef struct {
+    const Network *n;
+    int32_t *core, *stage_at, *shape, *route, *length;
+    int64_t *load, *capacity;
+    double *scale, energy, traffic_weight, hop_weight;
+    int64_t target;
+    int32_t over, far; /* links over the target; links too many of streams between cores, when strict */
+    int32_t *changed, *old_route, *old_length, *stamp, changed_count, stamp_now;
+    uint64_t random;
+} Walk;
+
+static uint64_t next_random(Walk *w) {
+    uint64_t x = w->random;
+    x ^= x << 13; x ^= x >> 7; x ^= x << 17;
+    return w->random = x;
+}
+static int32_t below(Walk *w, int32_t n) { return (int32_t)((next_random(w) >> 32) * (uint64_t)n >> 32); }
+static double uniform(Walk *w) { return (double)(next_random(w) >> 11) * 0x1p-53; }
+
+static int32_t node_of(const Walk *w, int32_t stage) { return stage < 0 ? w->n->cores : w->core[stage]; }
+
+/* The same walk as RouteTables.route. */
+static int32_t find_route(const Network *n, int32_t start, int32_t goal, int32_t shape, int32_t *links) {
+    int32_t count = 0, node = start, length = n->distance[start * n->nodes + goal], fixed = -1;
+    if (shape >= 6) {
+        int32_t at = ((shape - 6) * n->nodes + start) * n->nodes + goal;
+        if (n->detour[at] >= 0) {
+            links[count++] = n->detour[at];
+            node = n->link_target[n->detour[at]];
+            fixed = n->detour_table[at];
+        } else {
+            shape -= 6;
+        }
+    }
+    for (int32_t k = 0; node != goal && k < length + 2; k++) {
+        int32_t table = fixed >= 0 ? fixed : shape < 2 ? shape : shape < 4 ? (k + shape) % 2 : (k >= length / 2) == (shape == 4);
+        links[count] = n->step[(table * n->nodes + node) * n->nodes + goal];
+        node = n->link_target[links[count++]];
+    }
+    return count;
+}
+
+static inline double price(const Walk *w, int32_t link, int64_t load) {
+    double use = (double)load * w->scale[link], excess = use - 1.0;
+    return (excess > 0 ? excess * excess : 0.0) + w->traffic_weight * use;
+}
+
+static void add(Walk *w, int32_t link, int64_t amount) {
+    int64_t before = w->load[link], after = before + amount;
+    w->energy += price(w, link, after) - price(w, link, before);
+    w->over += (after > w->capacity[link]) - (before > w->capacity[link]);
+    w->load[link] = after;
+}
+
+static void count_hops(Walk *w, int32_t stream, int32_t length, int32_t sign) {
+    if (w->n->strict && w->n->writer[stream] >= 0 && w->n->reader[stream] >= 0 && length > 1) {
+        w->far += sign * (length - 1);
+        w->energy += sign * w->hop_weight * (length - 1);
+    }
+}
+
+static void take_out(Walk *w, int32_t stream) {
+    const int32_t *route = w->route + (int64_t)stream * w->n->longest;
+    for (int32_t k = 0; k < w->length[stream]; k++) add(w, route[k], -w->n->amount[stream]);
+    count_hops(w, stream, w->length[stream], -1);
+}
+
+static void put_in(Walk *w, int32_t stream) {
+    const int32_t *route = w->route + (int64_t)stream * w->n->longest;
+    for (int32_t k = 0; k < w->length[stream]; k++) add(w, route[k], w->n->amount[stream]);
+    count_hops(w, stream, w->length[stream], 1);
+}
+
+/* Remember a stream's route and take it out of the links; once a move. */
+static void begin_change(Walk *w, int32_t stream) {
+    if (w->stamp[stream] == w->stamp_now) return;
+    w->stamp[stream] = w->stamp_now;
+    int64_t at = (int64_t)w->changed_count * w->n->longest;
+    memcpy(w->old_route + at, w->route + (int64_t)stream * w->n->longest, sizeof(int32_t) * (size_t)w->length[stream]);
+    w->old_length[w->changed_count] = w->length[stream];
+    w->changed[w->changed_count++] = stream;
+    take_out(w, stream);
+}
+
+static void reroute(Walk *w) {
+    for (int32_t i = 0; i < w->changed_count; i++) {
+        int32_t stream = w->changed[i];
+        int32_t start = node_of(w, w->n->writer[stream]), goal = node_of(w, w->n->reader[stream]);
+        w->length[stream] = find_route(w->n, start, goal, w->shape[stream], w->route + (int64_t)stream * w->n->longest);
+        put_in(w, stream);
+    }
+}
+
+static void restore(Walk *w, double energy) {
+    for (int32_t i = 0; i < w->changed_count; i++) take_out(w, w->changed[i]);
+    for (int32_t i = 0; i < w->changed_count; i++) {
+        int32_t stream = w->changed[i];
+        w->length[stream] = w->old_length[i];
+        memcpy(w->route + (int64_t)stream * w->n->longest, w->old_route + (int64_t)i * w->n->longest,
+               sizeof(int32_t) * (size_t)w->length[stream]);
+        put_in(w, stream);
+    }
+    w->energy = energy;
+}
+
+static void exchange(Walk *w, int32_t a, int32_t b) { /* what is on cores a and b */
+    int32_t s = w->stage_at[a], t = w->stage_at[b];
+    w->stage_at[a] = t;
+    w->stage_at[b] = s;
+    if (s >= 0) w->core[s] = b;
+    if (t >= 0) w->core[t] = a;
+}
+
+static int64_t busiest(const Walk *w) {
+    int64_t most = 0;
+    for (int32_t k = 0; k < w->n->links; k++) {
+        int64_t ticks = (w->load[k] + w->n->width[k] - 1) / w->n->width[k];
+        if (ticks > most) most = ticks;
+    }
+    return most;
+}
+
+static void aim(Walk *w, int64_t target) {
+    w->target = target;
+    w->energy = 0;
+    w->over = 0;
+    for (int32_t k = 0; k < w->n->links; k++) {
+        w->capacity[k] = target * w->n->width[k];
+        w->scale[k] = 1.0 / (double)w->capacity[k];
+        w->energy += price(w, k, w->load[k]);
+        w->over += w->load[k] > w->capacity[k];
+    }
+    w->energy += w->hop_weight * w->far;
+}
+
+static void keep(Walk *w, State *best) {
+    memcpy(best->core, w->core, sizeof(int32_t) * (size_t)w->n->stages);
+    memcpy(best->shape, w->shape, sizeof(int32_t) * (size_t)w->n->streams);
+    best->ticks = busiest(w);
+    best->kept++;
+}
+
+static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t least, double step, double hot, double cold) {
+    const Network *n = w->n;
+    int polishing = best->ticks <= least;
+    aim(w, polishing ? least : target);
+    double least_energy = polishing && w->over == 0 && w->far == 0 ? w->energy : INFINITY;
+    double cooling = pow(cold / hot, 1.0 / (double)(moves > 1 ? moves : 1)), temperature = hot;
+    for (int64_t move = 0; move < moves; move++, temperature *= cooling) {
+        if ((move & 8191) == 0) aim(w, w->target); /* rounding errors do not add up */
+        double before = w->energy;
+        w->changed_count = 0;
+        w->stamp_now++;
+        int32_t a = -1, b = -1, stream = -1, shape = 0;
+        if (below(w, 100) < 65) {
+            int32_t s = below(w, n->stages);
+            a = w->core[s];
+            int32_t count = n->touch_start[s + 1] - n->touch_start[s];
+            if (count && below(w, 100) < 80) { /* next to one that it talks with */
+                int32_t one = n->touch[n->touch_start[s] + below(w, count)];
+                int32_t other = n->writer[one] == s ? n->reader[one] : n->writer[one];
+                int32_t near = node_of(w, other);
+                int32_t cores = n->near_start[near + 1] - n->near_start[near];
+                if (cores) b = n->near[n->near_start[near] + below(w, cores)];
+            }
+            if (b < 0) b = below(w, n->cores);
+            if (a == b) continue;
+            int32_t t = w->stage_at[b];
+            for (int32_t k = n->touch_start[s]; k < n->touch_start[s + 1]; k++) begin_change(w, n->touch[k]);
+            if (t >= 0)
+                for (int32_t k = n->touch_start[t]; k < n->touch_start[t + 1]; k++) begin_change(w, n->touch[k]);
+            exchange(w, a, b);
+        } else {
+            stream = below(w, n->streams);
+            shape = w->shape[stream];
+            begin_change(w, stream);
+            w->shape[stream] = below(w, 8);
+        }
+        reroute(w);
+        double worse = w->energy - before;
+        if (worse > 0 && uniform(w) >= exp(-worse / temperature)) {
+            if (stream >= 0) w->shape[stream] = shape; else exchange(w, a, b);
+            restore(w, before);
+        } else if (polishing) {
+            if (w->over == 0 && w->far == 0 && w->energy < least_energy - 1e-9) {
+                keep(w, best);
+                least_energy = w->energy;
+            }
+        } else if (w->over == 0 && w->far == 0) {
+            keep(w, best);
+            if (best->ticks <= least) {
+                polishing = 1;
+                aim(w, least);
+                least_energy = w->energy;
+                continue;
+            }
+            int64_t lower = (int64_t)((1.0 - step) * (double)best->ticks);
+            aim(w, lower < least ? least : lower < best->ticks ? lower : best->ticks - 1);
+        }
+    }
+}
+
+/* Walk from `from`, for `moves` moves, towards links busy for `target` ticks. `best` changes when it gets there. 0: out of memory. */
+int kilotune_anneal(const Network *n, const State *from, State *best, int64_t moves, int64_t target, int64_t least,
+                    double step, double hot, double cold, double traffic_weight, uint64_t seed) {
+    Walk w = {.n = n, .random = seed * 0x9E3779B97F4A7C15u + 0x1234567, .traffic_weight = traffic_weight, .hop_weight = 0.3};
+    size_t stages = (size_t)n->stages + 1, streams = (size_t)n->streams + 1, links = (size_t)n->links + 1;
+    size_t longest = (size_t)n->longest;
+    w.core = malloc(sizeof(int32_t) * stages);
+    w.stage_at = malloc(sizeof(int32_t) * (size_t)n->nodes);
+    int32_t *ints = calloc(streams * (5 + 2 * longest), sizeof(int32_t));
+    w.load = calloc(links * 2, sizeof(int64_t));
+    w.scale = calloc(links, sizeof(double));
+    int enough = w.core && w.stage_at && ints && w.load && w.scale;
+    if (enough) {
+        w.capacity = w.load + links;
+        w.shape = ints; w.length = ints + streams; w.changed = ints + 2 * streams; w.old_length = ints + 3 * streams;
+        w.stamp = ints + 4 * streams; w.route = ints + 5 * streams; w.old_route = w.route + streams * longest;
+        memcpy(w.core, from->core, sizeof(int32_t) * (size_t)n->stages);
+        memcpy(w.shape, from->shape, sizeof(int32_t) * (size_t)n->streams);
+        for (int32_t c = 0; c < n->nodes; c++) w.stage_at[c] = -1;
+        for (int32_t s = 0; s < n->stages; s++) w.stage_at[w.core[s]] = s;
+        for (int32_t k = 0; k < 16; k++) next_random(&w);
+        aim(&w, target);
+        w.changed_count = 0;
+        for (int32_t e = 0; e < n->streams; e++) w.changed[w.changed_count++] = e;
+        reroute(&w);
+        if (w.far == 0 && busiest(&w) < best->ticks) keep(&w, best);
+        walk(&w, best, moves, target, least, step, hot, cold);
+    }
+    free(w.core); free(w.stage_at); free(ints); free(w.load); free(w.scale);
+    return enough;
+}

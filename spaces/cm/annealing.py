@@ -1,0 +1,141 @@
+"""Placement and routing by simulated annealing: the compiled walk, and what it is told about a pipeline."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.routing import RouteTables, route_tables
+from kilotune.codegen.cm.streams import Stream
+from kilotune.evaluators.compiled_library import load_library
+
+HOT, COLD = 0.05, 0.0005
+"""First and last temperature, in the unit of the energy: squares of shares of the target."""
+
+TRAFFIC_WEIGHT = 0.003
+
+
+@dataclass(frozen=True)
+class Placement:
+    """cores: by stage. shapes: of the routes, by stream. ticks: of the busiest link."""
+
+    cores: tuple[int, ...]
+    shapes: tuple[int, ...]
+    ticks: int
+
+
+class _Network(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("cores", "nodes", "links", "stages", "streams", "longest", "strict")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                *("distance", "step", "detour", "detour_table", "link_target", "width", "writer", "reader", "amount"),
+                *("touch_start", "touch", "near_start", "near"),
+            )
+        ),
+    ]
+
+
+class _State(ctypes.Structure):
+    _fields_ = [("core", ctypes.c_void_p), ("shape", ctypes.c_void_p), ("ticks", ctypes.c_int64), ("kept", ctypes.c_int64)]
+
+
+@cache
+def load_kernel() -> ctypes.CDLL | None:
+    """None when there is no working C compiler."""
+    loaded = load_library(Path(__file__).with_name("annealing.c"))
+    if loaded is None:
+        return None
+    function = loaded.library.kilotune_anneal
+    real, int64 = ctypes.c_double, ctypes.c_int64
+    states = [ctypes.POINTER(_State)] * 2
+    function.argtypes = [ctypes.POINTER(_Network), *states, *[int64] * 3, *[real] * 4, ctypes.c_uint64]
+    function.restype = ctypes.c_int
+    return loaded.library
+
+
+class Annealer:
+    """One pipeline's streams on one accelerator."""
+
+    def __init__(self, streams: Sequence[Stream], stages: int, hardware: Hardware, strict: bool = False) -> None:
+        tables: RouteTables = route_tables(hardware)
+        self._kept: list[NDArray[np.generic]] = []
+        self.stages, self.streams = stages, len(streams)
+        self.hardware, self.tables = hardware, tables
+        touching = [[n for n, s in enumerate(streams) if stage in (s.writer, s.reader)] for stage in range(stages)]
+        near = [
+            sorted(
+                {k.target for k in hardware.links if k.source == node and k.target != hardware.gmem}
+                | {k.source for k in hardware.links if k.target == node and k.source != hardware.gmem}
+            )
+            for node in range(hardware.cores + 1)
+        ]
+        reachable = tables.distance[tables.distance < 1 << 20]
+        self._network = _Network(
+            cores=hardware.cores,
+            nodes=hardware.cores + 1,
+            links=len(hardware.links),
+            stages=stages,
+            streams=len(streams),
+            longest=int(reachable.max()) + 3,
+            strict=strict,
+            distance=self._pointer(tables.distance),
+            step=self._pointer(tables.step),
+            detour=self._pointer(tables.detour),
+            detour_table=self._pointer(tables.detour_table),
+            link_target=self._pointer(tables.target),
+            width=self._pointer(np.array([k.elements_per_tick for k in hardware.links], dtype=np.int32)),
+            writer=self._pointer(np.array([s.writer for s in streams], dtype=np.int32)),
+            reader=self._pointer(np.array([s.reader for s in streams], dtype=np.int32)),
+            amount=self._pointer(np.array([s.image_elements for s in streams], dtype=np.int64)),
+            **self._grouped("touch", touching),
+            **self._grouped("near", near),
+        )
+
+    def run(
+        self,
+        start: Placement,
+        best_ticks: int,
+        moves: int,
+        target: int,
+        least: int,
+        seed: int,
+        step: float = 0.01,
+        hot: float = HOT,
+        cold: float = COLD,
+    ) -> Placement | None:
+        """A placement of fewer than `best_ticks`, or None; at `least`, one with as little traffic as can be found, which
+        may be of `best_ticks` as well. RuntimeError without a C compiler."""
+        kernel = load_kernel()
+        if kernel is None:
+            raise RuntimeError("Annealing needs a C compiler.")
+        arrays = [np.array(values, dtype=np.int32) for values in (start.cores, start.shapes)]
+        found = [array.copy() for array in arrays]
+        begin = _State(arrays[0].ctypes.data, arrays[1].ctypes.data, start.ticks)
+        best = _State(found[0].ctypes.data, found[1].ctypes.data, best_ticks)
+        status = kernel.kilotune_anneal(
+            ctypes.byref(self._network), ctypes.byref(begin), ctypes.byref(best), moves, max(target, 1), max(least, 1),
+            step, hot, cold, TRAFFIC_WEIGHT, seed % (1 << 63)
+        )  # fmt: skip
+        if not status:
+            raise MemoryError("The annealer ran out of memory.")
+        if not best.kept:
+            return None
+        return Placement(tuple(found[0].tolist()), tuple(found[1].tolist()), int(best.ticks))
+
+    def _pointer(self, array: NDArray[np.generic]) -> int:
+        self._kept.append(np.ascontiguousarray(array))
+        return int(self._kept[-1].ctypes.data)
+
+    def _grouped(self, name: str, lists: Sequence[Sequence[int]]) -> dict[str, int]:
+        begins = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int32)
+        flat = np.array([item for one in lists for item in one], dtype=np.int32)
+        return {f"{name}_start": self._pointer(begins), name: self._pointer(flat)}

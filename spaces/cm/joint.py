@@ -1,0 +1,233 @@
+"""Replication and placement searched together.
+
+Outside, a local search over replications: first the cheapest one for each speed of the cores, then more replicas for the
+layers around the busiest links, or fewer for others. Inside, compiled annealing of cores and routes for each, warm from
+the placement before, always asked for less than the best ticks known; one that the cores alone rule out is skipped.
+Replicating for the cores alone can make a design slower: streams multiply, and links are what is short then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kilotune.codegen.cm.mapping import node_of, sram_bytes
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.evaluators.cm.bound import link_loads
+from kilotune.search.space import Assignment
+from kilotune.spaces.cm.annealing import Annealer, Placement
+from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
+from kilotune.spaces.cm.replication import ONCE, Replication
+
+if TYPE_CHECKING:
+    from kilotune.spaces.cm.space import CmSpace
+
+FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
+HOTTEST_LINKS = 4
+LEVELS = 12
+EQUALLY_GOOD = 8
+BUFFERS = (128, 32)
+"""Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
+
+Replicas = dict[str, Replication]
+
+Part = tuple[str, int, int, int]
+"""Layer, replica, row block and column block."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """A replication with the best placement known for it. ticks: of the busiest core or link."""
+
+    replicas: Replicas
+    lowered: Lowered
+    placement: Placement
+
+    @property
+    def ticks(self) -> int:
+        return max(self.lowered.compute_ticks, self.placement.ticks)
+
+
+def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
+    """Candidates, each of fewer promised ticks than the one before; None in between. Ends soon after the space's bound."""
+    search = _Joint(space, seed)
+    best: Design | None = None
+    for moves in (FIRST_MOVES, LONG_MOVES):
+        for replicas in search.levels():
+            design = search.laid_out(replicas)
+            if best is not None and search.floor(design) >= best.ticks:
+                continue
+            design = search.improve(design, moves, None)
+            if best is None or search.is_better(design, best):
+                best = design
+                yield from search.candidates(best)
+            else:
+                yield None
+    if best is None:
+        return
+    here, in_vain = best, 0
+    while best.ticks > space.least_ticks:
+        again = search.rng.random() < 0.3
+        other = here if again else search.neighbour(here)
+        if other is None or search.floor(other) >= best.ticks:
+            here, in_vain = best, in_vain + 1
+            yield None
+            continue
+        design = search.improve(other, LONG_MOVES if again else FIRST_MOVES << min(in_vain // 12, 2), best.ticks)
+        if search.is_better(design, best):
+            here = best = design
+            in_vain = 0
+            yield from search.candidates(best)
+        else:
+            in_vain += 1
+            # Designs a little behind are worth a look around them too; after a while it is back to the best one.
+            if design.ticks <= here.ticks or design.ticks < best.ticks * (1 + 0.1 * search.rng.random()):
+                here = design
+            if in_vain % 24 == 0:
+                here = best
+            yield None
+    # Nothing promises less. Other placements as fast may settle sooner, or take less time, cores or memory.
+    for _ in range(EQUALLY_GOOD):
+        other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
+        if other.ticks == best.ticks and search.fits(other):
+            yield from search.candidates(other)
+        else:
+            yield None
+
+
+class _Joint:
+    def __init__(self, space: CmSpace, seed: int) -> None:
+        self.space, self.seed = space, seed
+        self.rng = np.random.default_rng(seed)
+        self._runs = 0
+
+    def levels(self) -> list[Replicas]:
+        """None at all, then the cheapest replication for each speed of the cores that fits, from the fastest on."""
+        costs = self.space.costs
+        ticks = {cost.ticks(r) for cost in costs for r in cost.shape.replications()}
+        found: dict[tuple[Replication, ...], None] = {(ONCE,) * len(costs): None}
+        for level in sorted(t for t in ticks if t >= self.space.least_ticks):
+            chosen = [cheapest_replication(cost, level) for cost in costs]
+            if all(chosen):
+                replicas = {c.shape.name: r for c, r in zip(costs, chosen, strict=True) if r}
+                if cores_needed(costs, replicas) <= self.space.hardware.cores:
+                    found.setdefault(tuple(replicas.values()))
+            if len(found) == LEVELS:
+                break
+        return [dict(zip((c.shape.name for c in costs), chosen, strict=True)) for chosen in found]
+
+    def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
+        """In snake order, with first routes; the placement's ticks are not known yet."""
+        lowered = self.space.lowered(replicas)
+        cores = snake_cores(self.space.hardware, len(lowered.pipeline.stages))
+        placement = Placement(cores, (0,) * len(lowered.streams), 1 << 60)
+        return Design(dict(replicas), lowered, placement)
+
+    def floor(self, design: Design) -> int:
+        """Ticks that no placement of the design beats."""
+        costs = self.space.costs
+        alone = max(math.ceil(cost.ticks(design.replicas[cost.shape.name])) for cost in costs)
+        return max(design.lowered.compute_ticks, alone, self.space.least_ticks)
+
+    def improve(self, design: Design, moves: int, known: int | None) -> Design:
+        """Anneal towards fewer ticks than `known`, or than it has."""
+        lowered = design.lowered
+        annealer = Annealer(lowered.streams, len(lowered.pipeline.stages), self.space.hardware, self.space.strict)
+        floor = self.floor(design)
+        self._runs += 1
+        here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
+        target = int(0.9 * here.ticks) if known is None else min(known, here.ticks) - 1
+        seed = (self.seed << 20) + self._runs
+        found = annealer.run(here, here.ticks, moves, max(target, floor), floor, seed)
+        return Design(design.replicas, lowered, found or here)
+
+    def neighbour(self, design: Design) -> Design | None:
+        """A layer more or less often there, or cut the other way; the stages that stay, stay where they are."""
+        space, rng = self.space, self.rng
+        hot = rng.random() < 0.6
+        names = self._hot_layers(design) if hot else [shape.name for shape in space.shapes]
+        name = names[int(rng.integers(len(names)))]
+        cost = next(c for c in space.costs if c.shape.name == name)
+        options = [r for r in cost.shape.replications() if r != design.replicas[name]]
+        if hot and rng.random() < 0.7:
+            options = [r for r in options if r.count > design.replicas[name].count][:4] or options
+        if not options:
+            return None
+        replicas = {**design.replicas, name: options[int(rng.integers(min(len(options), 6)))]}
+        while cores_needed(space.costs, replicas) > space.hardware.cores:
+            shrinkable = [c for c in space.costs if replicas[c.shape.name].count > 1 and c.shape.name != name]
+            if not shrinkable:
+                return None
+            one = shrinkable[int(rng.integers(len(shrinkable)))].shape
+            fewer = [r for r in one.replications() if r.count < replicas[one.name].count]
+            replicas[one.name] = fewer[-1]
+        return self._carried_over(design, replicas)
+
+    def _hot_layers(self, design: Design) -> list[str]:
+        """Those that send or receive over the busiest links, or the slowest ones where the cores are the bottleneck."""
+        lowered, hardware = design.lowered, self.space.hardware
+        if lowered.compute_ticks >= design.placement.ticks:
+            stages = zip(lowered.pipeline.stages, lowered.ticks, strict=True)
+            return sorted({s.layer for s, t in stages if s.iterations * t == lowered.compute_ticks})
+        routes = self._routes(design)
+        use = link_loads(lowered.streams, routes, hardware.links) / [k.elements_per_tick for k in hardware.links]
+        hottest = set(np.argsort(-use)[:HOTTEST_LINKS].tolist())
+        ends = {
+            end
+            for stream, route in zip(lowered.streams, routes, strict=True)
+            if hottest & set(route)
+            for end in (stream.writer, stream.reader)
+        }
+        return sorted({lowered.pipeline.stages[end].layer for end in ends - {GMEM}})
+
+    def _routes(self, design: Design) -> list[tuple[int, ...]]:
+        placement, hardware = design.placement, self.space.hardware
+        routes = []
+        for stream, shape in zip(design.lowered.streams, placement.shapes, strict=True):
+            start, goal = (node_of(hardware, placement.cores, end) for end in (stream.writer, stream.reader))
+            routes.append(self.space.tables.route(start, goal, shape))
+        return routes
+
+    def _carried_over(self, design: Design, replicas: Replicas) -> Design:
+        lowered, hardware = self.space.lowered(replicas), self.space.hardware
+        # A replica keeps its core by its number; a layer that was whole until now leaves its core to the first one.
+        before = dict(zip(_parts(design.lowered), design.placement.cores, strict=True))
+        kept = [before.get(part) for part in _parts(lowered)]
+        free = iter(self.rng.permutation([c for c in range(hardware.cores) if c not in set(kept)]).tolist())
+        cores = tuple(core if core is not None else next(free) for core in kept)
+        routed = dict(zip(_ends(design.lowered), design.placement.shapes, strict=True))
+        shapes = tuple(routed.get(ends, 0) for ends in _ends(lowered))
+        return Design(replicas, lowered, Placement(cores, shapes, 1 << 60))
+
+    def is_better(self, design: Design, best: Design) -> bool:
+        """Fewer ticks, and its least buffers fit into the cores."""
+        return design.ticks < best.ticks and self.fits(design)
+
+    def fits(self, design: Design) -> bool:
+        """Whether no core's buffers exceed its SRAM when they have no room to spare."""
+        space, lowered = self.space, design.lowered
+        candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, 0)
+        capacities = space.mapping(candidate).capacities
+        used = sram_bytes(lowered.streams, space.hardware, capacities, len(lowered.pipeline.stages))
+        return max(used) <= space.hardware.sram_bytes
+
+    def candidates(self, design: Design) -> Iterator[Assignment]:
+        """As the space's decisions say it, with some sizes of the buffers."""
+        for buffer in BUFFERS:
+            yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
+
+
+def _parts(lowered: Lowered) -> list[Part]:
+    """Which part of which layer every stage is."""
+    return [(s.layer, s.replica, s.row_block, s.column_block) for s in lowered.pipeline.stages]
+
+
+def _ends(lowered: Lowered) -> list[tuple[Part | None, Part | None]]:
+    """Between which parts every stream flows; None: GMEM."""
+    parts = [*_parts(lowered), None]  # GMEM, -1, is the last one
+    return [(parts[s.writer], parts[s.reader]) for s in lowered.streams]

@@ -1,0 +1,119 @@
+"""A network lowered for one replication, with what its mapping is judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.pipeline import GMEM, Pipeline
+from kilotune.codegen.cm.streams import Stream, stream_name, streams_of
+from kilotune.spaces.cm.replication import ONCE, LayerShape, Network, Replication
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """touching: numbers of the streams that a stage writes or reads, by stage. ticks: of an iteration, by stage."""
+
+    pipeline: Pipeline
+    streams: tuple[Stream, ...]
+    ticks: tuple[int, ...]
+    touching: tuple[tuple[int, ...], ...]
+    compute_ticks: int
+
+    @cached_property
+    def route_names(self) -> tuple[str, ...]:
+        """The decisions about the streams' routes."""
+        return tuple(f"route {k} {stream_name(self.pipeline, stream)}" for k, stream in enumerate(self.streams))
+
+    @classmethod
+    def of(cls, network: Network, replicas: Mapping[str, Replication], hardware: Hardware) -> Lowered:
+        """ValueError, a sentence, when a stage's matrix is larger than a core's crossbars."""
+        pipeline = network.pipeline(replicas)
+        for stage in pipeline.stages:
+            if stage.crossbar_rows > hardware.core_rows or stage.crossbar_columns > hardware.crossbar_columns:
+                raise ValueError(
+                    f"The matrix of {stage.name} has {stage.crossbar_rows} rows and {stage.crossbar_columns} columns; a "
+                    f"core of {hardware.name} holds {hardware.core_rows} and {hardware.crossbar_columns}."
+                )
+        streams = streams_of(pipeline)
+        ticks = tuple(hardware.iteration_ticks(stage.dpu_operations) for stage in pipeline.stages)
+        touching: list[list[int]] = [[] for _ in pipeline.stages]
+        for number, stream in enumerate(streams):
+            for end in {stream.writer, stream.reader} - {GMEM}:
+                touching[end].append(number)
+        compute = max(s.iterations * t for s, t in zip(pipeline.stages, ticks, strict=True))
+        return cls(pipeline, streams, ticks, tuple(map(tuple, touching)), compute)
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """What a layer asks of the accelerator when it is there once. flow_ticks: elements through one of its cores, in
+    ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
+    take one route), in ticks of the widest link."""
+
+    shape: LayerShape
+    iteration_ticks: int
+    flow_ticks: float
+
+    def ticks(self, replication: Replication) -> float:
+        """No placement runs it in fewer ticks per image: replicas share the elements at best evenly."""
+        return max(self.shape.iterations(replication) * self.iteration_ticks, self.flow_ticks / replication.count)
+
+
+def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardware) -> tuple[LayerCost, ...]:
+    """By layer, in the order of the shapes."""
+    width_in, width_out = ([0] * (hardware.cores + 1) for _ in range(2))
+    for link in hardware.links:
+        width_in[link.target] += link.elements_per_tick
+        width_out[link.source] += link.elements_per_tick
+    widest_in, widest_out = (max(width[: hardware.cores]) for width in (width_in, width_out))
+    widest_link = max(
+        link.elements_per_tick for link in hardware.links if hardware.gmem not in (link.source, link.target)
+    )
+    costs = []
+    for shape in shapes:
+        members = [s for s, stage in enumerate(once.pipeline.stages) if stage.layer == shape.name]
+        flow = 0.0
+        for s in members:
+            into = sum(once.streams[n].image_elements for n in once.touching[s] if once.streams[n].reader == s)
+            out = sum(once.streams[n].image_elements for n in once.touching[s] if once.streams[n].writer == s)
+            streams = [once.streams[n] for n in once.touching[s]]
+            inner = max((k.image_elements for k in streams if k.writer == s and k.reader in members), default=0)
+            flow = max(flow, into / widest_in, out / widest_out, inner / widest_link)
+        costs.append(LayerCost(shape, max(once.ticks[s] for s in members), flow))
+    return tuple(costs)
+
+
+def cheapest_replication(cost: LayerCost, ticks: float) -> Replication | None:
+    """The fewest replicas with which the layer may run in `ticks` an image; columns before rows."""
+    return next((r for r in cost.shape.replications() if cost.ticks(r) <= ticks), None)
+
+
+def least_ticks(costs: tuple[LayerCost, ...], cores: int, fixed: Mapping[str, Replication] | None = None) -> float:
+    """Ticks per image that no replication of the open layers beats within `cores` cores. inf: they do not fit at all."""
+    fixed = fixed or {}
+    taken = sum(cost.shape.cores * fixed[cost.shape.name].count for cost in costs if cost.shape.name in fixed)
+    floor = max((cost.ticks(fixed[cost.shape.name]) for cost in costs if cost.shape.name in fixed), default=0.0)
+    open_costs = [cost for cost in costs if cost.shape.name not in fixed]
+    levels = sorted({max(floor, cost.ticks(r)) for cost in open_costs for r in cost.shape.replications()} | {floor})
+
+    def fits(ticks: float) -> bool:
+        chosen = [(cost, cheapest_replication(cost, ticks)) for cost in open_costs]
+        needed = sum(cost.shape.cores * r.count if r else cores + 1 for cost, r in chosen)
+        return taken + needed <= cores
+
+    low, high = 0, len(levels)
+    while low < high:
+        middle = (low + high) // 2
+        if fits(levels[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return levels[low] if low < len(levels) else float("inf")
+
+
+def cores_needed(costs: tuple[LayerCost, ...], replicas: Mapping[str, Replication]) -> int:
+    """One a stage."""
+    return sum(cost.shape.cores * replicas.get(cost.shape.name, ONCE).count for cost in costs)

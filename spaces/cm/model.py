@@ -1,0 +1,218 @@
+"""Placement and routing with link loads as a CP-SAT model.
+
+Of one replication at a time; all cores and routes at once are too many for a solver, so it improves the best trial by
+large neighbourhood search (Shaw 1998): a few stages leave their cores, and the solver puts them, and the routes of
+everything that touches them or a busy link, where the busiest link has least to do. What is small enough is solved whole.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from kilotune.codegen.cm.mapping import node_of
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.evaluators.cm.bound import link_loads
+from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
+from kilotune.spaces.cm.replication import Replication
+
+if TYPE_CHECKING:
+    from kilotune.spaces.cm.space import CmSpace
+
+FREED_STAGES = 4
+MOST_CHOICES = 40_000
+SLICE_S = 3.0
+
+Route = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """cores: by stage. routes: by stream. ticks: of the busiest link."""
+
+    cores: tuple[int, ...]
+    routes: tuple[Route, ...]
+    ticks: int
+
+
+class MappingModel:
+    """Starts from the best trial; without any from snake order, replicated for the fastest cores that fit."""
+
+    def __init__(self, space: CmSpace, trials: Sequence[Trial]) -> None:
+        self._space = space
+        known = [t for t in trials if t.measurement.failure is None]
+        self._best = min(known, key=lambda t: t.measurement.metrics["promised_ticks"], default=None)
+        self._trials = len(trials)
+
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+        """At most one candidate; see `search.space.CandidateModel`. The bound is the space's."""
+        space, deadline = self._space, time.monotonic() + seconds
+        rng = np.random.default_rng((seed, self._trials))
+        replicas, placed = self._start(rng)
+        lowered = space.lowered(replicas)
+        begun = placed.ticks
+        floor = max(lowered.compute_ticks, space.least_ticks)
+        while placed.ticks > floor and (left := deadline - time.monotonic()) > 0:
+            placed = self._improved(lowered, placed, rng, min(left, SLICE_S))
+        if self._best is not None and placed.ticks >= begun:
+            return ModelAnswer((), float(space.least_ticks))
+        return ModelAnswer((self._candidate(replicas, lowered, placed),), float(space.least_ticks))
+
+    def _start(self, rng: np.random.Generator) -> tuple[dict[str, Replication], Placed]:
+        space = self._space
+        if self._best is not None:
+            assignment = self._best.assignment
+            mapping, replicas = space.mapping(assignment), space.replicas(assignment)
+            lowered = space.lowered(replicas)
+            if space.least_ticks <= lowered.compute_ticks or rng.random() < 0.8:
+                return replicas, self._placed(lowered, mapping.cores, mapping.routes)
+        replicas = self._replication(rng)
+        lowered = space.lowered(replicas)
+        cores = snake_cores(space.hardware, len(lowered.pipeline.stages))
+        routes = tuple(space.alternatives(*self._ends(lowered, cores, n))[0] for n in range(len(lowered.streams)))
+        return replicas, self._placed(lowered, cores, routes)
+
+    def _replication(self, rng: np.random.Generator) -> dict[str, Replication]:
+        """The cheapest one for the cores at one of the fastest speeds that fit."""
+        costs = self._space.costs
+        fitting: list[dict[str, Replication]] = []
+        for level in sorted({cost.ticks(r) for cost in costs for r in cost.shape.replications()}):
+            chosen = {c.shape.name: r for c in costs if (r := cheapest_replication(c, level)) is not None}
+            enough = len(chosen) == len(costs) and cores_needed(costs, chosen) <= self._space.hardware.cores
+            if enough and chosen not in fitting:
+                fitting.append(chosen)
+        return fitting[0 if self._best is None else int(rng.integers(min(3, len(fitting))))]
+
+    def _improved(self, lowered: Lowered, placed: Placed, rng: np.random.Generator, seconds: float) -> Placed:
+        space, hardware = self._space, self._space.hardware
+        stages = len(lowered.pipeline.stages)
+        loads = link_loads(lowered.streams, placed.routes, hardware.links)
+        ticks = loads / np.array([link.elements_per_tick for link in hardware.links])
+        busy = set(np.flatnonzero(ticks > 0.9 * placed.ticks).tolist())
+        hot = [n for n, route in enumerate(placed.routes) if busy & set(route)]
+        ends = sorted({e for n in hot for e in (lowered.streams[n].writer, lowered.streams[n].reader) if e != GMEM})
+        freed = range(stages)
+        if stages * hardware.cores**2 * 4 > MOST_CHOICES:
+            first = ends[int(rng.integers(len(ends)))] if ends else int(rng.integers(stages))
+            others = rng.permutation(stages)[: FREED_STAGES - 1].tolist()
+            freed = sorted({first, *others})  # type: ignore[assignment]
+        free_cores = set(range(hardware.cores)) - set(placed.cores) | {placed.cores[s] for s in freed}
+        question = _Question(space, lowered, placed, sorted(freed), sorted(free_cores), hot)
+        return question.answer(int(rng.integers(1 << 30)), seconds) or placed
+
+    def _placed(self, lowered: Lowered, cores: Sequence[int], routes: Iterable[Route]) -> Placed:
+        routes = tuple(routes)
+        return Placed(tuple(cores), routes, busiest(self._space, lowered, routes))
+
+    def _ends(self, lowered: Lowered, cores: Sequence[int], number: int) -> tuple[int, int]:
+        stream, hardware = lowered.streams[number], self._space.hardware
+        return node_of(hardware, cores, stream.writer), node_of(hardware, cores, stream.reader)
+
+    def _candidate(self, replicas: dict[str, Replication], lowered: Lowered, placed: Placed) -> Assignment:
+        answers = dict(self._space.candidate(replicas, placed.cores))
+        names = [name for name in answers if name.startswith("route ")]
+        for number, name in enumerate(names):
+            alternatives = self._space.alternatives(*self._ends(lowered, placed.cores, number))
+            answers[name] = alternatives.index(placed.routes[number])
+        return answers
+
+
+class _Question:
+    """Where do the freed stages go, on free cores, and how are the streams routed that touch them or are `hot`?"""
+
+    def __init__(
+        self,
+        space: CmSpace,
+        lowered: Lowered,
+        placed: Placed,
+        freed: Sequence[int],
+        free_cores: Sequence[int],
+        hot: Sequence[int],
+    ) -> None:
+        self._space, self._lowered, self._placed = space, lowered, placed
+        self._freed, self._free_cores = freed, free_cores
+        self._model = cp_model.CpModel()
+        self._on = {(s, c): self._model.new_bool_var("") for s in freed for c in free_cores}
+        touched = {n for s in freed for n in lowered.touching[s]}
+        self._moving = sorted(touched | set(hot))
+        self._taken: dict[int, list[tuple[tuple[int, int], Route, cp_model.IntVar]]] = {}
+
+    def answer(self, seed: int, seconds: float) -> Placed | None:
+        """A placement with a lower maximum, or None."""
+        model, links = self._model, self._space.hardware.links
+        for s in self._freed:
+            model.add_exactly_one(self._on[s, c] for c in self._free_cores)
+            model.add_hint(self._on[s, self._placed.cores[s]], True)
+        for c in self._free_cores:
+            model.add_at_most_one(self._on[s, c] for s in self._freed)
+        terms: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in links]
+        for number in self._moving:
+            self._add_stream(number, terms)
+        moving = set(self._moving)
+        still = [n for n in range(len(self._lowered.streams)) if n not in moving]
+        loads = link_loads(
+            [self._lowered.streams[n] for n in still], [self._placed.routes[n] for n in still], links
+        ).tolist()
+        ticks = model.new_int_var(self._space.least_ticks, self._placed.ticks, "")
+        for link, load, uses in zip(links, loads, terms, strict=True):
+            if load or uses:
+                moved = sum(amount * used for amount, used in uses)
+                model.add(moved + load <= ticks * link.elements_per_tick)
+        model.minimize(ticks)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed
+        solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return None
+        cores, routes = list(self._placed.cores), list(self._placed.routes)
+        for (stage, core), here in self._on.items():
+            if solver.value(here):
+                cores[stage] = core
+        for number, choices in self._taken.items():
+            routes[number] = next(route for _, route, used in choices if solver.value(used))
+        found = busiest(self._space, self._lowered, routes)
+        # Equal ones are taken as well: that is how the search crosses plateaus.
+        return Placed(tuple(cores), tuple(routes), found) if found <= self._placed.ticks else None
+
+    def _add_stream(self, number: int, terms: list[list[tuple[int, cp_model.IntVar]]]) -> None:
+        stream, model = self._lowered.streams[number], self._model
+        starts, goals = self._nodes(stream.writer), self._nodes(stream.reader)
+        choices = []
+        for start in starts:
+            for goal in goals:
+                if start == goal:
+                    continue
+                for route in self._space.alternatives(start, goal):
+                    if self._space.strict and len(route) > 1 and GMEM not in (stream.writer, stream.reader):
+                        continue
+                    used = model.new_bool_var("")
+                    choices.append(((start, goal), route, used))
+                    for link in route:
+                        terms[link].append((stream.image_elements, used))
+                    if route == self._placed.routes[number]:
+                        model.add_hint(used, True)
+        model.add_exactly_one(used for _, _, used in choices)
+        for end, stage, nodes in ((0, stream.writer, starts), (1, stream.reader, goals)):
+            if len(nodes) > 1:
+                for node in nodes:
+                    model.add(sum(used for pair, _, used in choices if pair[end] == node) == self._on[stage, node])
+        self._taken[number] = choices
+
+    def _nodes(self, stage: int) -> list[int]:
+        if stage in self._freed and stage != GMEM:
+            return list(self._free_cores)
+        return [node_of(self._space.hardware, self._placed.cores, stage)]
+
+
+def busiest(space: CmSpace, lowered: Lowered, routes: Sequence[Route]) -> int:
+    """Ticks per image of the busiest link."""
+    loads = link_loads(lowered.streams, routes, space.hardware.links).tolist()
+    return max(int(-(-load // link.elements_per_tick)) for load, link in zip(loads, space.hardware.links, strict=True))

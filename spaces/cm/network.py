@@ -1,0 +1,40 @@
+"""An imported network as the mapping space wants it: its layers are the partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kilotune.codegen.cm.blocks import Crossbar
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.lowering import Lowered, lower
+from kilotune.codegen.cm.partition import PartitionGraph
+from kilotune.codegen.cm.pipeline import Pipeline
+from kilotune.spaces.cm.replication import LayerShape, Replication
+
+
+class PartitionedNetwork:
+    """Lowered for the crossbars of one accelerator."""
+
+    def __init__(self, graph: PartitionGraph, hardware: Hardware) -> None:
+        self.graph = graph
+        self.crossbar = Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core)
+        self.by_columns = hardware.input_order == "column-major"
+
+    @property
+    def name(self) -> str:
+        """The graph's."""
+        return str(self.graph.graph.name)
+
+    def shapes(self) -> tuple[LayerShape, ...]:
+        """The partitions in topological order."""
+        stages = self.pipeline({}).stages
+        counts = {p.name: sum(stage.layer == p.name for stage in stages) for p in self.graph.partitions}
+        return tuple(LayerShape(p.name, p.height, p.width, counts[p.name]) for p in self.graph.partitions)
+
+    def pipeline(self, replicas: Mapping[str, Replication]) -> Pipeline:
+        """See `lowering.lower`."""
+        return self.lower(replicas).pipeline
+
+    def lower(self, replicas: Mapping[str, Replication]) -> Lowered:
+        """With the programs of the stages."""
+        return lower(self.graph, self.crossbar, replicas, self.by_columns)

@@ -1,0 +1,71 @@
+"""What the paper does: no replication, and a placement by an SMT solver with connected partitions on linked cores.
+
+Where there is none (a residual triangle never fits a mesh), the same question with routes of two links, then three and so on:
+the paper has no answer there. Baselines go first: snake order without replicas, and with the balanced ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.search.space import Assignment, Procedure
+from kilotune.spaces.cm.baselines import balanced_replicas, snake_cores
+from kilotune.spaces.cm.embedding import Answer, Embedding, solve_with_cp_sat, solve_without_quantifiers
+from kilotune.spaces.cm.lowered import Lowered
+
+if TYPE_CHECKING:
+    from kilotune.spaces.cm.space import CmSpace
+
+SECONDS = 15.0
+STEPS_A_QUESTION = 20_000_000
+MOST_LINKS = 6
+MOST_LITERALS = 400_000
+"""Larger formulas take minutes to write down; no solver has answered one in the time that is left then."""
+
+
+def paper_procedure(space: CmSpace) -> Procedure:
+    """Ends with the embedding; with snake order where no solver finds one in time."""
+    yield [snake_candidate(space, balanced=True), snake_candidate(space, balanced=False)]
+    once = space.lowered({})
+    deadline = time.monotonic() + SECONDS
+    for links in range(1, 2 if space.strict else MOST_LINKS + 1):
+        cores = _solve(embedding_of(once, space, links), deadline - time.monotonic()).cores
+        if cores is not None:
+            yield [space.candidate({}, cores)]
+            return
+    yield [snake_candidate(space, balanced=False)]
+
+
+def snake_candidate(space: CmSpace, balanced: bool) -> Assignment:
+    """Stages in their order along the rows of cores, on first routes."""
+    replicas = balanced_replicas(space) if balanced else {}
+    stages = len(space.lowered(replicas).pipeline.stages)
+    return space.candidate(replicas, snake_cores(space.hardware, stages))
+
+
+def embedding_of(lowered: Lowered, space: CmSpace, links: int) -> Embedding:
+    """Every edge between stages over at most so many links."""
+    pairs = {(s.writer, s.reader) for s in lowered.streams if GMEM not in (s.writer, s.reader)}
+    cores = space.hardware.cores
+    distance = space.tables.distance[:cores, :cores]
+    near = (distance <= links) & ~np.eye(cores, dtype=bool)
+    return Embedding(len(lowered.pipeline.stages), tuple(sorted(pairs)), near)
+
+
+def _solve(problem: Embedding, seconds: float) -> Answer:
+    """By Z3 as far as it is installed, else by CP-SAT: the answer is a placement either way. Partitions in the order of
+    the cores are tried first: where everything is linked with everything, that is all there is to it."""
+    in_order = tuple(range(problem.partitions))
+    if problem.holds(in_order):
+        return Answer(in_order)
+    literals = 2 * len(problem.edges) * int(problem.near.sum())
+    if literals > MOST_LITERALS or seconds <= 0:
+        return Answer()
+    try:
+        return solve_without_quantifiers(problem, seconds, STEPS_A_QUESTION)
+    except ImportError:
+        return solve_with_cp_sat(problem, seconds)

@@ -1,0 +1,161 @@
+"""The least cost over banks, moves and offsets: branch and bound over the bank of every buffer.
+
+What is left, once every buffer has a bank, falls apart into one search a bank (`spaces.memory.moves_search`). A choice
+of some banks is bounded by their prices and by the live sums in each of them; buffers without a choice go first, then large
+ones. Searches of a bank are kept by its buffers: neighbouring choices share most banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kilotune.search.space import Assignment, ExactStep
+from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
+from kilotune.spaces.memory.moves_search import BankProblem, BankStanding, MovesSearch
+from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
+
+if TYPE_CHECKING:
+    from kilotune.spaces.memory.priced_space import PricedSpace
+
+CHOICES_PER_LOOK = 256
+"""Choices of banks that are bounded before the engine may look at its clock."""
+
+UNREACHED = Fraction(1 << 60)
+
+
+class _Search:
+    def __init__(self, space: PricedSpace, seconds_left: Callable[[], float]) -> None:
+        self.seconds_left = seconds_left
+        self.space = space
+        self.instance, self.memory = space.instance, space.memory
+        self.buffers = self.instance.buffers
+        self.arrays = BufferArrays.of(self.instance)
+        self.allowed = [self.memory.allowed(b) for b in self.buffers]
+        self.order = sorted(
+            range(len(self.buffers)), key=lambda i: (len(self.allowed[i]) > 1, -self.buffers[i].size, i)
+        )
+        self.cost: Fraction | None = None
+        self.residences: tuple[Residence, ...] = ()
+        self.known: tuple[Residence, ...] = ()
+        self.banks: dict[tuple[int, tuple[int, ...]], BankStanding] = {}
+        self.visited = 0
+        self.complete = True
+        # What the buffers behind each place of the order cost at least, by their banks' prices.
+        least = [min(self.memory.banks[k].price for k in self.allowed[i]) * self.buffers[i].size for i in self.order]
+        self.rest = [sum(least[place:], Fraction(0)) for place in range(len(least) + 1)]
+
+    def bound(self, homes: Sequence[int]) -> Fraction:
+        """Of all choices that begin with these banks (in `order`); UNREACHED when a live sum exceeds a capacity."""
+        begins, ends, count = self.arrays.sections
+        change = np.zeros((len(self.memory.banks), count + 1), dtype=np.int64)
+        total = self.rest[len(homes)]
+        for i, k in zip(self.order, homes, strict=False):
+            size = self.buffers[i].size
+            whole = self.memory.banks[k].read_only
+            change[k, 0 if whole else begins[i]] += size
+            change[k, count if whole else ends[i]] -= size
+            total += self.memory.banks[k].price * size
+        for bank, peak in zip(self.memory.banks, change.cumsum(axis=1).max(axis=1, initial=0).tolist(), strict=True):
+            if not bank.holds(peak):
+                return UNREACHED
+            total += peak if bank.peak_counts else 0
+        return total
+
+    def choices(self) -> Iterator[list[int] | None]:
+        """Complete choices of banks in depth-first order, the cheaper bank first; None: a look at the clock."""
+        stack: list[tuple[Fraction, list[int]]] = [(self.bound([]), [])]
+        while stack:
+            bound, homes = stack.pop()
+            if self.cost is not None and bound >= self.cost:
+                continue
+            if len(homes) == len(self.order):
+                yield homes
+                continue
+            self.visited += 1
+            if self.visited % CHOICES_PER_LOOK == 0:
+                yield None
+            children = [(self.bound([*homes, k]), [*homes, k]) for k in self.allowed[self.order[len(homes)]]]
+            stack += sorted((c for c in children if c[0] < UNREACHED), key=lambda c: -c[0])
+
+    def solve(self, homes: Sequence[int]) -> Iterator[Fraction]:
+        """Search the banks of a complete choice one by one; yields bounds on this choice, keeps what is better."""
+        members: dict[int, list[int]] = {k: [] for k in range(len(self.memory.banks))}
+        for i, k in zip(self.order, homes, strict=True):
+            members[k].append(i)
+        rent = sum(
+            (self.memory.banks[k].price * self.buffers[i].size for k, own in members.items() for i in own), Fraction(0)
+        )
+        total, found = rent, list[Residence]()
+        for k, own in members.items():
+            key = (k, tuple(sorted(own)))
+            known = [r for r in self.known if r.bank == self.memory.banks[k].name]
+            same = {r.id for r in known} == {self.buffers[i].id for i in own}
+            problem = BankProblem(
+                self.instance,
+                key[1],
+                self.memory.banks[k],
+                self.memory,
+                tuple(cut for cut in self.space.cuts if cut[0] in set(own) and not self.memory.banks[k].read_only),
+            )
+            if key not in self.banks:
+                for standing in MovesSearch(problem, known if same else (), self.seconds_left).steps():
+                    self.banks[key] = standing
+                    if len(self.memory.banks) == 1 and standing.cost is not None:
+                        self.take(rent + standing.cost, standing.residences)
+                    yield total + standing.bound
+            standing = self.banks[key]
+            self.complete = self.complete and standing.done
+            if standing.cost is None:
+                return
+            total += standing.cost
+            found += standing.residences
+        self.take(total, found)
+
+    def take(self, cost: Fraction, residences: Sequence[Residence]) -> None:
+        if self.cost is None or cost < self.cost:
+            self.cost, self.residences = cost, tuple(residences)
+
+
+def least_cost(space: PricedSpace, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
+    """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
+    search = _Search(space, seconds_left)
+    try:
+        search.known = allocation_in_banks(space.instance, space.memory).residences
+        bill = check_bill(space.instance, space.memory, search.known)
+        search.take(bill.cost, search.known)
+    except (DoesNotFitError, PlacementError):
+        pass
+    given: Fraction | None = None
+
+    def step(bound: Fraction, complete: bool) -> ExactStep:
+        nonlocal given
+        candidate: Assignment | None = None
+        if search.cost is not None and search.cost != given:
+            candidate, given = space.candidate(search.residences), search.cost
+        return ExactStep(candidate, float(bound), complete)
+
+    floor = space.least_cost
+    if search.cost is not None:
+        yield step(floor, False)
+    single = len(space.memory.banks) == 1
+    for homes in search.choices():
+        if homes is None:
+            yield step(floor, False)
+            continue
+        for bound in search.solve(homes):
+            if single:
+                floor = max(floor, bound)
+            yield step(floor, False)
+        if search.cost is not None and search.cost <= floor:
+            break
+    if search.cost is not None and search.cost <= floor:
+        search.complete = True
+    if search.complete:
+        yield step(floor if search.cost is None else search.cost, True)
+    else:
+        yield step(floor, False)

@@ -1,0 +1,292 @@
+"""Placement with banks and moves that have a price: one cost for all of it (see `spaces.memory.banks`).
+
+A candidate says which bank each buffer is in, at which points it may move, and `offsets`: either an explicit placement
+(an offset a rectangle, see `spaces.memory.rectangles`) or `searched`, which stands for the placement that a short
+deterministic search finds for those banks and cuts. Or it is the paper's allocator with its defragmentation. Every placement
+goes through the checker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from kilotune.search.space import (
+    Assignment,
+    CandidateModel,
+    Constraint,
+    Decision,
+    ExactStep,
+    Measurement,
+    Objective,
+    Option,
+    Procedure,
+    Trial,
+)
+from kilotune.spaces.memory.arrays import IntArray
+from kilotune.spaces.memory.banks import MemoryMap, require_banks, require_total
+from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill, migrations_in_order
+from kilotune.spaces.memory.instance import Instance
+from kilotune.spaces.memory.load_bound import least_cost_without_addresses
+from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
+from kilotune.spaces.memory.questions import best_within
+from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up, possible_cuts, some_order
+from kilotune.spaces.memory.space import ALLOCATOR, SHIFTRY, Layout
+
+PLACED = "placed"
+OFFSETS, SEARCHED = "offsets", "searched"
+DECODING_QUESTIONS, DECODING_WORK = 4, 100_000
+"""How long a candidate without offsets is searched for some: questions to the exact search, and buffers looked at in each."""
+
+
+class Suggestions(tuple[Option, ...]):
+    """Options that are good guesses; any other text of a placement is an answer too."""
+
+    def __contains__(self, option: object) -> bool:
+        return super().__contains__(option) or (isinstance(option, str) and set(option) <= set("0123456789 "))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A bank (index) for every buffer, and where buffers may move."""
+
+    homes: tuple[int, ...]
+    cuts: Cuts
+
+    def members(self, bank: int) -> list[int]:
+        """Indices of the buffers in a bank."""
+        return [i for i, home in enumerate(self.homes) if home == bank]
+
+
+class PricedSpace:
+    """Least cost in bytes of peak. ValueError when a buffer has no bank, or what is live together exceeds all of them."""
+
+    name = "memory"
+
+    def __init__(self, instance: Instance, memory: MemoryMap) -> None:
+        require_banks(instance, memory)
+        require_total(instance, memory)
+        self.instance, self.memory = instance, memory
+        self.certificate: LiveSum = largest_live_sum(instance)
+        self.cuts: tuple[Cut, ...] = possible_cuts(instance, memory)
+
+    objectives = (Objective("cost"),)
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Every bank's peak is within its capacity."""
+        return tuple(
+            Constraint(f"{bank.name}_peak_bytes", float(bank.capacity_bytes))
+            for bank in self.memory.banks
+            if bank.capacity_bytes is not None
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the buffers, the banks and the prices."""
+        rows = "\n".join(repr(b) for b in self.instance.buffers)
+        return hashlib.sha256(f"{type(self).__name__} {self.memory!r}\n{rows}".encode()).hexdigest()[:32]
+
+    @cached_property
+    def least_cost(self) -> Fraction:
+        """A cost that no placement beats: what the banks and the sums of live sizes ask for, without addresses."""
+        return least_cost_without_addresses(self.instance, self.memory)
+
+    @cached_property
+    def decisions_of_plan(self) -> tuple[Decision, ...]:
+        """A bank for every buffer that has a choice; for every possible cut, whether the buffer may move there."""
+        buffers = self.instance.buffers
+        named = [(b, tuple(self.memory.banks[k].name for k in self.memory.allowed(b))) for b in buffers]
+        banks = [Decision(f"bank:{b.id}", names) for b, names in named if len(names) > 1]
+        return (*banks, *(Decision(_cut_name(self.instance, cut), ("stay", "move")) for cut in self.cuts))
+
+    def start(self) -> PricedState | PlanState:
+        """Nothing decided."""
+        return PricedState(self, ())
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Metrics cost, bytes_migrated, and `BANK_peak_bytes` of every bank; checked."""
+        return [self._measure(assignment) for assignment in batch]
+
+    def plan(self, assignment: Assignment) -> Plan:
+        """What a candidate says about banks and cuts."""
+        homes = []
+        for b in self.instance.buffers:
+            allowed = self.memory.allowed(b)
+            name = assignment.get(f"bank:{b.id}")
+            homes.append(next((k for k in allowed if self.memory.banks[k].name == name), allowed[0]))
+        moves = frozenset(cut for cut in self.cuts if assignment.get(_cut_name(self.instance, cut)) == "move")
+        return Plan(tuple(homes), moves)
+
+    def layout(self, assignment: Assignment) -> Layout:
+        """The residences of a candidate, and the moves in an order that can be executed. DoesNotFitError: the paper's
+        allocator fails. PlacementError: the offsets are no placement."""
+        if assignment.get(ALLOCATOR) == SHIFTRY:
+            residences: Sequence[Residence] = allocation_in_banks(self.instance, self.memory).residences
+        else:
+            plan = self.plan(assignment)
+            offsets = str(assignment.get(OFFSETS, SEARCHED))
+            residences = self._searched(plan) if offsets == SEARCHED else self._given(plan, offsets)
+        return Layout(tuple(residences), tuple(migrations_in_order(self.instance, residences)))
+
+    def candidate(self, residences: Sequence[Residence]) -> Assignment:
+        """The candidate of a placement. All moves must be at possible cuts."""
+        own: dict[str, list[Residence]] = {}
+        for r in sorted(residences, key=lambda r: r.lower):
+            own.setdefault(r.id, []).append(r)
+        answers: dict[str, Option] = {ALLOCATOR: PLACED}
+        for decision in self.decisions_of_plan:
+            if decision.name.startswith("bank:"):
+                answers[decision.name] = own[decision.name.removeprefix("bank:")][0].bank
+        for i, point in self.cuts:
+            moves = any(r.lower == point for r in own[self.instance.buffers[i].id][1:])
+            answers[_cut_name(self.instance, (i, point))] = "move" if moves else "stay"
+        answers[OFFSETS] = " ".join(str(r.offset) for b in self.instance.buffers for r in own[b.id])
+        return answers
+
+    def procedure(self) -> Procedure:
+        """Algorithms 15-17, each buffer in the first bank that has room."""
+        yield [{ALLOCATOR: SHIFTRY}]
+
+    def model(self, trials: Sequence[Trial]) -> CandidateModel:
+        """Banks, moves and offsets as a CP-SAT model; see `spaces.memory.priced_model`."""
+        from kilotune.spaces.memory.priced_model import PricedModel
+
+        return PricedModel(self, trials)
+
+    def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
+        """Branch and bound over banks and cuts; see `spaces.memory.priced_exact`."""
+        from kilotune.spaces.memory.priced_exact import least_cost
+
+        yield from least_cost(self, seconds_left)
+
+    def _measure(self, assignment: Assignment) -> Measurement:
+        try:
+            layout = self.layout(assignment)
+            bill = check_bill(self.instance, self.memory, layout.residences, within_capacities=False)
+        except (PlacementError, DoesNotFitError) as error:
+            return Measurement(failure=str(error))
+        peaks = {f"{name}_peak_bytes": float(peak) for name, peak in bill.peak_bytes.items()}
+        return Measurement({"cost": float(bill.cost), "bytes_migrated": float(bill.bytes_migrated), **peaks})
+
+    def _searched(self, plan: Plan) -> list[Residence]:
+        found: list[Residence] = []
+        for k, bank in enumerate(self.memory.banks):
+            members = plan.members(k)
+            cuts = frozenset(cut for cut in plan.cuts if plan.homes[cut[0]] == k)
+            rectangles = cut_up(self.instance, members, bank, cuts)
+            residences = rectangles.residences(self.instance, bank.name, _decode(rectangles, bank.capacity_bytes))
+            try:
+                migrations_in_order(self.instance, residences)
+            except PlacementError:
+                rectangles = cut_up(self.instance, members, bank, cuts, some_order(cuts))
+                residences = rectangles.residences(self.instance, bank.name, _decode(rectangles, bank.capacity_bytes))
+            found += residences
+        return found
+
+    def _given(self, plan: Plan, text: str) -> list[Residence]:
+        offsets = iter(text.split())
+        points: dict[int, list[int]] = {}
+        for i, point in sorted(plan.cuts):
+            points.setdefault(i, []).append(point)
+        found = []
+        for i, b in enumerate(self.instance.buffers):
+            bounds = [b.lower, *points.get(i, ()), b.upper]
+            for lower, upper in itertools.pairwise(bounds):
+                offset = next(offsets, None)
+                if offset is None:
+                    raise PlacementError(f"{b.id} has no single address at program point {lower}.")
+                found.append(Residence(b.id, lower, upper, int(offset), self.memory.banks[plan.homes[i]].name))
+        return found
+
+
+def _decode(rectangles: Rectangles, capacity: int | None) -> IntArray:
+    return best_within(rectangles.arrays, capacity, DECODING_QUESTIONS, DECODING_WORK).offsets
+
+
+def _cut_name(instance: Instance, cut: Cut) -> str:
+    return f"move:{instance.buffers[cut[0]].id}@{cut[1]}"
+
+
+@dataclass(frozen=True)
+class PricedState:
+    """Allocator, then the plan, then the offsets."""
+
+    space: PricedSpace
+    chosen: tuple[Option, ...]
+
+    @property
+    def decision(self) -> Decision | None:
+        """The next question."""
+        if not self.chosen:
+            return Decision(ALLOCATOR, (PLACED, SHIFTRY))
+        plan = self.space.decisions_of_plan
+        if self.chosen[0] == SHIFTRY or len(self.chosen) == len(plan) + 2:
+            return None
+        return (
+            plan[len(self.chosen) - 1] if len(self.chosen) <= len(plan) else Decision(OFFSETS, Suggestions((SEARCHED,)))
+        )
+
+    @property
+    def assignment(self) -> Assignment:
+        """The answers so far."""
+        names = (ALLOCATOR, *(d.name for d in self.space.decisions_of_plan), OFFSETS)
+        return dict(zip(names, self.chosen, strict=False))
+
+    def take(self, option: Option) -> PricedState:
+        """Answer the next question."""
+        if self.decision is None or option not in self.decision.options:
+            raise ValueError(f"{option!r} is no option of {self.decision.name if self.decision else 'a candidate'}")
+        return PricedState(self.space, (*self.chosen, option))
+
+    def bound(self) -> float:
+        """What no placement beats."""
+        return float(self.space.least_cost)
+
+
+class PlanSpace(PricedSpace):
+    """The same problem with flat decisions: banks and cuts; offsets are searched."""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """In the order in which `start` asks them."""
+        return self.decisions_of_plan
+
+    def start(self) -> PlanState:
+        """Nothing decided."""
+        return PlanState(self, ())
+
+
+@dataclass(frozen=True)
+class PlanState:
+    """The first decisions of a plan."""
+
+    space: PlanSpace
+    chosen: tuple[Option, ...]
+
+    @property
+    def decision(self) -> Decision | None:
+        """The next bank or cut."""
+        decisions = self.space.decisions
+        return decisions[len(self.chosen)] if len(self.chosen) < len(decisions) else None
+
+    @property
+    def assignment(self) -> Assignment:
+        """The answers so far."""
+        return dict(zip((d.name for d in self.space.decisions), self.chosen, strict=False))
+
+    def take(self, option: Option) -> PlanState:
+        """Decide the next one."""
+        if self.decision is None or option not in self.decision.options:
+            raise ValueError(f"{option!r} is no option")
+        return PlanState(self.space, (*self.chosen, option))
+
+    def bound(self) -> float:
+        """What no placement beats."""
+        return float(self.space.least_cost)

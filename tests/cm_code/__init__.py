@@ -1,0 +1,1 @@
+"""Import, lowering and execution of networks on computational memory."""
