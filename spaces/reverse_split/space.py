@@ -9,7 +9,8 @@ program is proved by symbolic execution.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -114,8 +115,9 @@ class ReverseSplitSpace:
 
         return ProgramModel(self, trials)
 
-    def exact_search(self) -> Iterator[ExactStep]:
-        """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
+    def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
+        """The compiled search over splits, programs improved from there, and a proof where one is in reach. The same for
+        every seed: its own restarts are part of it."""
         for standing in search_programs(self):
             yield ExactStep(standing.candidate, standing.bound, standing.complete)
 
