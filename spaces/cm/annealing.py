@@ -45,7 +45,12 @@ class _Network(ctypes.Structure):
 
 
 class _State(ctypes.Structure):
-    _fields_ = [("core", ctypes.c_void_p), ("shape", ctypes.c_void_p), ("ticks", ctypes.c_int64), ("kept", ctypes.c_int64)]
+    _fields_ = [
+        ("core", ctypes.c_void_p),
+        ("shape", ctypes.c_void_p),
+        ("ticks", ctypes.c_int64),
+        ("kept", ctypes.c_int64),
+    ]
 
 
 @cache

@@ -37,6 +37,7 @@ from kilotune.spaces.cm.state import BUFFER_OPTIONS, CmState
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
+SUM_TICKS = 8
 
 
 class CmSpace:
@@ -259,10 +260,17 @@ class CmSpace:
         ]
         occupied = occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace)
         capacities = []
-        for stream, packets in zip(lowered.streams, occupied, strict=True):
-            layer = None if stream.reader == GMEM else lowered.pipeline.stages[stream.reader].layer
-            late_ticks = 0 if layer is None else int(assignment[f"buffer {layer}"])
-            capacities.append(0 if layer is None else packets - -late_ticks * stream.packets // pace)
+        for stream, packets, hop in zip(lowered.streams, occupied, hops, strict=True):
+            if stream.reader == GMEM:
+                capacities.append(0)
+                continue
+            stages, layer = lowered.pipeline.stages, lowered.pipeline.stages[stream.reader].layer
+            if stream.writer != GMEM and stages[stream.writer].layer == layer:
+                # Partial sums: their writers run ahead of the block that adds them up, and may as well be held up, for it
+                # always waits for them and never they for it. What must fit is what is on the way at the pace.
+                on_the_way = -(-(hop + SUM_TICKS) * stream.packets // pace)
+                packets = min(packets, stream.minimum_capacity + 1 + on_the_way)
+            capacities.append(packets - -int(assignment[f"buffer {layer}"]) * stream.packets // pace)
         return tuple(capacities)
 
     def _check_sram(self, once: Lowered) -> None:
