@@ -111,9 +111,7 @@ class Walk:
         gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
         forbidden = (self._random.choice(removed).key[0],) if plateau else ()
         boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
-        reach = tuple(
-            SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4)
-        )
+        reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
         question = Question(
             self._target,
             self._depth,
@@ -123,9 +121,7 @@ class Walk:
             given=tuple(key[0] for key in given),
             forbidden=forbidden,
         )
-        answer = Searcher(question).ask(
-            gone if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION)
-        )
+        answer = Searcher(question).ask(gone if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
         if answer.status is Status.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
         return answer.work + WORK_OF_SETTING_UP

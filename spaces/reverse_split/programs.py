@@ -39,7 +39,15 @@ MOST_VALUES = 90
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
-OFFSETS = ((), ("north",), ("east",), ("south",), ("west",), ("north", "north"), ("east", "east"), ("south", "south")) + (
+OFFSETS = (
+    (),
+    ("north",),
+    ("east",),
+    ("south",),
+    ("west",),
+    ("north", "north"),
+    ("east", "east"),
+    ("south", "south"),
     ("west", "west"),
     ("north", "east"),
     ("south", "west"),
@@ -103,7 +111,10 @@ class Answer:
 
 class _Problem(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_int32) for name in ("set", "offsets", "plain", "far", "halve", "given", "targets", "forbidden", "budget")),
+        *(
+            (name, ctypes.c_int32)
+            for name in ("set", "offsets", "plain", "far", "halve", "given", "targets", "forbidden", "budget")
+        ),
         ("reach", ctypes.c_int32 * 4),
         ("most_weight", ctypes.c_double),
         ("x", ctypes.c_uint64),

@@ -188,8 +188,14 @@ def test_known_optima_are_found_and_proved(total: Sum, target: str, optimum: int
 
 @pytest.mark.parametrize(
     ("total", "depth", "target", "length"),
-    [(box(5), 0, "auke", 14), (GAUSS3, 4, "auke", 12), (SHARPEN, 0, "auke", 10), (LAPLACIAN8, 0, "auke", 12)]
-    + [(box(5), 0, "scamp5", 8), (GAUSS3, 4, "scamp5", 10)],
+    [
+        (box(5), 0, "auke", 14),
+        (GAUSS3, 4, "auke", 12),
+        (SHARPEN, 0, "auke", 10),
+        (LAPLACIAN8, 0, "auke", 12),
+        (box(5), 0, "scamp5", 8),
+        (GAUSS3, 4, "scamp5", 10),
+    ],
 )
 def test_longer_programs_are_as_short_as_known(total: Sum, depth: int, target: str, length: int) -> None:
     assert searched((total,), target, depth, length=length).cost <= length
@@ -283,7 +289,7 @@ def test_chains_count_additions_subtractions_and_halvings() -> None:
         (box(7), 0, 19, 6),  # the facts say 18: no six additions and subtractions make 49
         (GAUSS3, 4, 12, 7),
         (LAPLACIAN, 0, 7, 3),
-        (LAPLACIAN8, 0, 8, 3),
+        (LAPLACIAN8, 0, 8, 4),  # the facts say 3: absolute weights of 16 take more
         (SHARPEN, 0, 8, 3),
     ],
 )
