@@ -33,12 +33,15 @@ $(VENV)/.test-installed: pyproject.toml
 	./install.sh $(PYTHON) $(VENV) '.[test]'
 	touch $@ $(VENV)/.installed
 
-# what the tests use besides Python: a C compiler; installed where this user may
+# what the tests use besides Python: a C compiler, and compilers and simulators of devices; installed where this user may
+DEBIAN := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
+
 .PHONY: debian
 debian:
-	@command -v cc >/dev/null || command -v gcc >/dev/null || { \
-	  command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && apt-get -qq install -y gcc libc6-dev; } || \
-	  echo "no C compiler: the tests that compare emitted C are skipped (install gcc to run them)" >&2
+	@dpkg --status $(DEBIAN) >/dev/null 2>&1 || { \
+	  command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(DEBIAN) >/dev/null; } || \
+	  echo "some of these are not installed, and the tests that need them are skipped: $(DEBIAN)" >&2
 
 clean:
 	rm -rf $(VENV) build *.egg-info

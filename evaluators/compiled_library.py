@@ -25,18 +25,33 @@ class CompiledLibrary:
     compiler: str
 
 
-def load_library(source: Path, includes: Sequence[Path] = ()) -> CompiledLibrary | None:
-    """The library of one C file, which may include others; None when there is no working C compiler.
+def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequence[str] = ()) -> CompiledLibrary | None:
+    """The library of one C file, which may include others and use system `libraries` (simavr for libsimavr.so).
+
+    None when there is no working C compiler, or when a library or its headers are missing.
 
     It is compiled again only when a file, the compiler, the flags or the processor change.
     """
-    compiler = next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+    compiler = _compiler()
     if compiler is None:
         return None
     try:
-        return CompiledLibrary(ctypes.CDLL(str(_built(compiler, source, includes))), compiler)
+        return CompiledLibrary(ctypes.CDLL(str(_built(compiler, source, includes, libraries))), compiler)
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def build_library(source: Path) -> Path | None:
+    """The same, not loaded: a plugin, whose symbols only its host can resolve."""
+    compiler = _compiler()
+    try:
+        return None if compiler is None else _built(compiler, source, (), ())
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _compiler() -> str | None:
+    return next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
 
 
 def cache_folder() -> Path:
@@ -45,15 +60,16 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kilotune"
 
 
-def _built(compiler: str, source: Path, includes: Sequence[Path]) -> Path:
+def _built(compiler: str, source: Path, includes: Sequence[Path], libraries: Sequence[str]) -> Path:
     texts = [path.read_bytes() for path in (source, *includes)]
-    parts = (*texts, _version(compiler), " ".join(FLAGS).encode(), _processor().encode())
+    linked = [f"-l{name}" for name in (*libraries, "m")]
+    parts = (*texts, _version(compiler), " ".join([*FLAGS, *linked]).encode(), _processor().encode())
     target = cache_folder() / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             built = Path(scratch) / "built.so"
-            command = [compiler, *FLAGS, "-o", str(built), str(source), "-lm"]
+            command = [compiler, *FLAGS, "-o", str(built), str(source), *linked]
             subprocess.run(command, capture_output=True, check=True, timeout=300)
             built.replace(target)
     return target

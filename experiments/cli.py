@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.families.registry import FAMILIES, find_offer, offers
+from kilotune.experiments.families.family import Asked, Family
+from kilotune.experiments.families.fixed_point import LEVELS
+from kilotune.experiments.families.registry import FAMILIES, find_offer, objective_help, offers
 
 if TYPE_CHECKING:
     from kilotune.experiments.request import TuneRequest
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from kilotune.search.store import Store
 
 SPACE_NAMES = tuple(offer.space for offer in offers())
+EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
@@ -28,7 +31,20 @@ budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
 )
 run_options = (
-    click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Worker processes."),
+    click.option(
+        "--jobs", type=click.IntRange(1), help="Worker processes, or Ray actors  [default: 1; all with --ray]."
+    ),
+    click.option(
+        "--ray",
+        metavar="[ADDRESS]",
+        is_flag=False,
+        flag_value="local",
+        help="Evaluate on a Ray cluster: one of its own on this machine, `auto`, or HOST:PORT.",
+    ),
+    click.option(
+        "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
+    ),
+    click.option("--no-cache", is_flag=True, help="Use no measurements of earlier studies (see `tune cache`)."),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
@@ -77,8 +93,23 @@ class TuneGroup(click.Group):
 )
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
-@click.option("--device", metavar="NAME", help="Take the memory limits of a board (`tune list devices`).")
-@click.option("--limit", "limits", multiple=True, metavar="flash=SIZE|ram=SIZE", help="Memory limit, e.g. flash=32KiB.")
+@click.option(
+    "--device",
+    metavar="NAME|FILE",
+    help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="WHAT=AMOUNT",
+    help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
+)
+@click.option(
+    "--objective",
+    metavar="NAME",
+    help=f"What is to be small: {objective_help()}.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
@@ -123,19 +154,37 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 
 @cli.command("export")
 @click.argument("study")
-@click.option("--target", type=click.Choice(["c"]), default="c", show_default=True)
+@click.option("--target", type=click.Choice(EXPORT_TARGETS), help="What the program is for  [default: c].")
+@click.option("--level", type=click.Choice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder.")
 @storage_option
-def export_command(study: str, target: str, output: Path, storage: str | None) -> None:
-    """Write the best program of STUDY (C sources, a Makefile, a main.c that checks itself), or its placement."""
+def export_command(study: str, target: str | None, level: str | None, output: Path, storage: str | None) -> None:
+    """Write the best program of STUDY as a folder that checks itself against recorded samples, or its placement.
+
+    \b
+    c              C sources and a Makefile: `make check` on the host, `make avr`
+    arduino        a sketch folder for the Arduino IDE, which reports on the serial port
+    platformio     the same as a PlatformIO project (uno, mega, mkr1000, nano33)
+    cortex-m0plus  a Makefile project for arm-none-eabi-gcc; `make run` runs it in QEMU
+    cortex-m4      the same with a floating-point unit
+    """
     from kilotune.experiments import tuning
+    from kilotune.experiments.export import next_step
+    from kilotune.experiments.problem import HasTargets
 
     problem, stored, _ = tuning.resume(_open(storage), study)
     best = stored.result().best
     if best is None:
         raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
-    artifacts = problem.export(best, output)
-    check = f"; `make -C {output} check` runs it" if "source" in artifacts else ""
+    if isinstance(problem, HasTargets):
+        artifacts = problem.export_for(best, output, target or "c", level)
+        check = f"; {next_step(target or 'c', output)}"
+    elif target or level:
+        raise ValueError(
+            f"--target and --level are for programs; study {study!r} is of the space {problem.space.name}."
+        )
+    else:
+        artifacts, check = problem.export(best, output), ""
     click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
 
 
@@ -180,6 +229,19 @@ def _list_buffers(input_: str | None, study: str | None, bits: str | None, stora
     click.echo(json.dumps(buffers.as_rows(listed), indent=2) if as_json else buffers.as_csv(listed), nl=as_json)
 
 
+@cli.command("cache")
+@click.option("--clear", is_flag=True, help="Forget all of them.")
+def cache_command(clear: bool) -> None:
+    """Say how many measurements are kept for later studies, and where."""
+    from kilotune.evaluators.executors.cache import EvaluationCache
+
+    cache = EvaluationCache()
+    kept, path = len(cache), cache.path
+    if clear:
+        cache.clear()
+    click.echo(f"{path}: {kept} measurements{' forgotten' if clear else ''}")
+
+
 @cli.command("doctor")
 def doctor_command() -> None:
     """Say which tools were found and how to get the rest."""
@@ -195,6 +257,27 @@ def _request(options: dict[str, Any]) -> TuneRequest:
 
     space = options["space"]
     family, offer = find_offer(space)
+    given = _given(family, space, options)
+    objective = options["objective"]
+    if objective is not None and objective not in offer.objectives:
+        known = ", ".join(offer.objectives) or "no choice"
+        raise ValueError(f"--objective {objective}: for the space {space} there is {known}.")
+    device = find_device(options["device"]) if options["device"] else None
+    limits: dict[str, float] = {} if device is None else {"flash": device.flash_bytes, "ram": device.ram_bytes}
+    limits.update(parse_limit(text) for text in options["limits"])
+    asked = Asked(given, limits, objective, None if device is None else device.as_json())
+    door = family.front_door
+    return TuneRequest(
+        space=space,
+        input=str(door.resolve_input(options["input_"])),
+        strategy=options["strategy"] or offer.best_strategy,
+        seed=options["seed"],
+        options=door.read_options(space, asked),
+    )
+
+
+def _given(family: Family, space: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of the space's family that were given. ValueError for one of another family."""
     given: dict[str, Any] = {}
     for other in FAMILIES:
         for option in other.options:
@@ -205,19 +288,7 @@ def _request(options: dict[str, Any]) -> TuneRequest:
                 spaces = ", ".join(offer.space for offer in other.offers)
                 raise ValueError(f"{option.opts[0]} does not go with the space {space}: it is for {spaces}.")
             given[str(option.name)] = value
-    limits: dict[str, float] = {}
-    if options["device"]:
-        device = find_device(options["device"])
-        limits = {"flash": device.flash_bytes, "ram": device.ram_bytes}
-    limits.update(parse_limit(text) for text in options["limits"])
-    door = family.front_door
-    return TuneRequest(
-        space=space,
-        input=str(door.resolve_input(options["input_"])),
-        strategy=options["strategy"] or offer.best_strategy,
-        seed=options["seed"],
-        options=door.read_options(space, given, limits),
-    )
+    return given
 
 
 def _open(storage: str | None) -> Store:
@@ -230,15 +301,17 @@ def _open(storage: str | None) -> Store:
 def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     from kilotune.experiments import tuning
     from kilotune.experiments.progress import ProgressDisplay
-    from kilotune.search.budget import Budget
+    from kilotune.search.budget import Budget, parse_seconds
 
     budget = Budget.parse(options["budget"])
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
     if folder is not None:
         problem.check_output(folder)
     _check_json_file(options["json_file"])
+    limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
+    workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
     with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
-        outcome = tuning.run(problem, study, budget, options["jobs"], display)
+        outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)
 
 
@@ -319,8 +392,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _explain(error: Exception) -> int:
+    from kilotune.search.executor import ExecutorError
     from kilotune.search.store import StoreError
 
+    if isinstance(error, ExecutorError):
+        click.echo(f"tune: {error} Finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
+        return ExitStatus.INTERRUPTED
     if isinstance(error, ValueError | OSError | StoreError):
         click.echo(f"tune: {error}", err=True)
         return ExitStatus.BAD_INPUT

@@ -25,6 +25,24 @@ def findings() -> Iterator[str]:
         yield "simulator  NumPy (slower): install a C compiler, on Debian `apt install gcc libc6-dev`"
     else:
         yield f"simulator  C kernel built by {kernel.compiler}, {kernel.vector_unit}"
-    for tool, package in (("avr-gcc", "gcc-avr avr-libc"), ("arm-none-eabi-gcc", "gcc-arm-none-eabi")):
+    yield from _device_tools()
+
+
+def _device_tools() -> Iterator[str]:
+    """The tools that measure programs on devices, and what each Debian package gives."""
+    from kilotune.evaluators.avr.machine import load_shim
+
+    for tool, package, gives in (
+        ("avr-gcc", "gcc-avr avr-libc", "programs for AVR boards (uno, mega) are built"),
+        ("arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi", "programs for Cortex-M boards are built"),
+        ("qemu-system-arm", "qemu-system-arm", "they run on simulated boards, instructions counted"),
+    ):
         path = shutil.which(tool)
-        yield f"{tool:<10} {path or f'missing: exported C can not be built for that device here (apt install {package})'}"
+        found = f"{path}: {gives}" if path else f"missing (apt install {package}), with it {gives}"
+        yield f"{tool:<10} {found}"
+    gives = "AVR programs run cycle by cycle"
+    if load_shim() is None:
+        yield f"simavr     missing (apt install simavr libsimavr-dev gcc), with it {gives}"
+    else:
+        yield f"simavr     libsimavr: {gives}"
+    yield "           without them cycles are the cost model's, and nothing is measured on a device"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.project import Recording, write_project
+from kilotune.codegen.emit.project import write_project
+from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.simulator import Simulator
@@ -19,10 +21,12 @@ RECORDED_SAMPLES = 100
 """Inputs that the exported main.c runs, from the test data where there are any."""
 
 
-def export_program(problem: ModelProblem, trial: Trial, folder: Path) -> dict[str, str]:
-    """Write the trial's program into `folder`; the paths written, by what they are.
+def export_program(
+    problem: ModelProblem, trial: Trial, folder: Path, target: str = "c", level: str | None = None
+) -> dict[str, str]:
+    """Write the trial's program into `folder`, for one of `project.TARGETS`; the paths written, by what they are.
 
-    ValueError when the folder holds something else already.
+    `level`: of the device's compiler, the request's unless given. ValueError when the folder holds something else already.
     """
     batch = problem.lower(trial.assignment)
     data = problem.bundle.test or problem.bundle.train
@@ -33,9 +37,28 @@ def export_program(problem: ModelProblem, trial: Trial, folder: Path) -> dict[st
     if source_input is not None:
         column = [v.name for v in batch.program.variables].index(source_input.name)
         inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
-    write_project(folder, emit_program(problem, batch), Recording(inputs, outputs), decisions(problem, trial))
-    names = {"source": "model.c", "header": "model.h", "check": "main.c", "decisions": "decisions.json"}
-    return {what: str(folder / name) for what, name in names.items()}
+    recording = Recording(inputs, outputs)
+    optimisation = level or problem.options.level
+    write_project(folder, emit_program(problem, batch), recording, decisions(problem, trial), target, optimisation)
+    return {what: str(folder / name) for what, name in _paths(target, folder.absolute().name).items()}
+
+
+def _paths(target: str, name: str) -> dict[str, str]:
+    """Where the parts of an exported folder are."""
+    library = "lib/model/" if target == "platformio" else ""
+    check = {"arduino": f"{name}.ino", "platformio": "src/main.cpp"}.get(target, "main.c")
+    parts = {"source": f"{library}model.c", "header": f"{library}model.h", "check": check}
+    return {**parts, "decisions": "decisions.json"}
+
+
+def next_step(target: str, folder: Path) -> str:
+    """What to do with an exported folder."""
+    steps = {
+        "c": f"`{shlex.join(['make', '-C', str(folder), 'check'])}` runs it",
+        "arduino": f"open {folder.absolute().name}.ino in the Arduino IDE and upload it",
+        "platformio": f"`{shlex.join(['pio', 'run', '-d', str(folder), '-t', 'upload'])}` uploads it",
+    }
+    return steps.get(target, f"`{shlex.join(['make', '-C', str(folder), 'run'])}` runs it in QEMU")
 
 
 def emit_program(problem: ModelProblem, batch: FixedBatch) -> CSource:
@@ -58,6 +81,7 @@ def decisions(problem: ModelProblem, trial: Trial) -> dict[str, object]:
         "space": problem.request.space,
         "model": problem.bundle.name,
         "rounding": batch.rounding.value,
+        "accumulator": problem.options.accumulator,
         "assignment": dict(trial.assignment),
         "metrics": dict(trial.measurement.metrics),
         "variables": formats,

@@ -101,8 +101,17 @@ def _filters() -> list[dict[str, Any]]:
 def _devices() -> list[dict[str, Any]]:
     from kilotune.evaluators.devices import DEVICES
 
+    tables = {d.name: d.costs() for d in DEVICES}
     return [
-        {"name": d.name, "board": d.description, "flash_bytes": d.flash_bytes, "ram_bytes": d.ram_bytes}
+        {
+            "name": d.name,
+            "board": d.description,
+            "processor": d.processor,
+            "flash_bytes": d.flash_bytes,
+            "ram_bytes": d.ram_bytes,
+            "clock_hz": d.clock_hz,
+            "cost_table": getattr(tables[d.name], "target", None),
+        }
         for d in DEVICES
     ]
 

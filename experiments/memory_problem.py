@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.memory_picture import placement_svg
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest, parse_size, whole_bytes
@@ -96,10 +96,12 @@ def resolve_input(text: str | None) -> Path:
     raise InputError(text, expected=f"a CSV file id,lower,upper,size[,alignment], or {names}", found="neither")
 
 
-def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """The capacity in bytes: --capacity, else the RAM limit. ValueError for one that is no size."""
-    text = given.get("capacity")
-    return {"capacity_bytes": whole_bytes(limits.get("ram")) if text is None else parse_size(text)}
+    if {"latency", "cycles"} & set(asked.limits):
+        raise ValueError("Buffers take no time: limits on latency or cycles do not go with the space memory.")
+    text = asked.given.get("capacity")
+    return {"capacity_bytes": whole_bytes(asked.limits.get("ram")) if text is None else parse_size(text)}
 
 
 def build_problem(request: TuneRequest) -> PlacementProblem:

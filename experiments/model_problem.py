@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,23 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.project import refuse_foreign
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.cost_model import Timing
+from kilotune.evaluators.devices import Device
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics, Task
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.catalogue import DEFAULT_MODEL, model_names, model_path
 from kilotune.experiments.request import TuneRequest, whole_bytes
 from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
 
+ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
+"""By the width that --accumulator-bits says."""
+
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What the command line says of a fixed-point program; limits are in bytes."""
+    """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -36,6 +43,23 @@ class ModelOptions:
     rounding: str = Rounding.TOWARD_ZERO.value
     accumulator: str = Accumulator.DOUBLE.value
     in_place: bool = True
+    level: str = "Os"
+    device: Mapping[str, Any] | None = None
+    cycles_limit: float | None = None
+    latency_limit_ms: float | None = None
+    objective: str = "memory"
+
+    @property
+    def board(self) -> Device | None:
+        """The device that the program is for."""
+        return None if self.device is None else Device(**self.device)
+
+    @property
+    def timing(self) -> Timing | None:
+        """What predicts cycles on the device; None without one, or without a table for it."""
+        board = self.board
+        table = None if board is None else board.costs()
+        return None if board is None or table is None else Timing(table, board.clock_hz)
 
 
 @dataclass(frozen=True)
@@ -68,11 +92,20 @@ class ModelProblem:
         """A folder that holds something else than an exported program is left alone."""
         refuse_foreign(folder)
 
+    @property
+    def options(self) -> ModelOptions:
+        """What was asked."""
+        return ModelOptions(**self.request.options)
+
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
-        """The program in C; see `experiments.export`."""
+        """The program in C, for the host; see `experiments.export`."""
+        return self.export_for(trial, folder, "c", None)
+
+    def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
+        """The program as a project for a target; see `experiments.export`."""
         from kilotune.experiments.export import export_program
 
-        return export_program(self, trial, folder)
+        return export_program(self, trial, folder, target, level)
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""
@@ -113,14 +146,21 @@ def resolve_input(text: str | None) -> Path:
     )
 
 
-def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """`ModelOptions` as JSON. ValueError for one that cannot be used."""
+    given, limits = dict(asked.given), asked.limits
     if not all(math.isfinite(given.get(name, 0.0)) for name in ("accuracy_drop", "permitted_loss")):
         raise ValueError("--drop and --loss: expected finite numbers.")
-    if space == "seedot" and "accumulator" in given:
-        raise ValueError("--accumulator is for the space shiftry.")
+    bits = given.pop("accumulator_bits", "auto")
     options = ModelOptions(
-        flash_limit_bytes=whole_bytes(limits.get("flash")), ram_limit_bytes=whole_bytes(limits.get("ram")), **given
+        **given,
+        accumulator=ACCUMULATORS[bits].value,
+        flash_limit_bytes=whole_bytes(limits.get("flash")),
+        ram_limit_bytes=whole_bytes(limits.get("ram")),
+        cycles_limit=limits.get("cycles"),
+        latency_limit_ms=limits.get("latency"),
+        device=asked.device,
+        objective=asked.objective or "memory",
     )
     return dataclasses.asdict(options)
 
@@ -130,21 +170,21 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     options = ModelOptions(**request.options)
     bundle = load_bundle(Path(request.input))
     task = _task(bundle, bundle.train)
-    rounding = Rounding(options.rounding)
+    decided: dict[str, Any] = {
+        "flash_limit_bytes": options.flash_limit_bytes,
+        "ram_limit_bytes": options.ram_limit_bytes,
+        "rounding": Rounding(options.rounding),
+        "accumulator": Accumulator(options.accumulator),
+        "in_place": options.in_place,
+        "timing": options.timing,
+        "cycles_limit": options.cycles_limit,
+        "latency_limit_ms": options.latency_limit_ms,
+        "fastest": options.objective == "latency",
+    }
     if request.space == "seedot":
-        limits = (options.flash_limit_bytes, options.ram_limit_bytes)
-        seedot = SeeDotOptions(*limits, rounding=rounding, in_place=options.in_place)
-        return ModelProblem(request, bundle, SeeDotSpace(task, seedot))
-    shiftry = ShiftryOptions(
-        flash_limit_bytes=options.flash_limit_bytes,
-        ram_limit_bytes=options.ram_limit_bytes,
-        accuracy_drop=options.accuracy_drop,
-        permitted_loss=options.permitted_loss,
-        rounding=rounding,
-        accumulator=Accumulator(options.accumulator),
-        in_place=options.in_place,
-    )
-    return ModelProblem(request, bundle, ShiftrySpace(task, shiftry))
+        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)))
+    losses: dict[str, Any] = {"accuracy_drop": options.accuracy_drop, "permitted_loss": options.permitted_loss}
+    return ModelProblem(request, bundle, ShiftrySpace(task, ShiftryOptions(**decided, **losses)))
 
 
 def _task(bundle: Bundle, data: Dataset | None) -> Task:

@@ -47,8 +47,16 @@ class Problem(Protocol):
     def check_output(self, folder: Path) -> None:
         """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
 
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
         """Write what a candidate is for into `folder`; the paths written, by what they are."""
+
+
+@runtime_checkable
+class HasTargets(Protocol):
+    """Ability: a candidate is a program that can be written for several targets."""
+
+    def export_for(self, trial: Trial, folder: Path, target: str, level: str | None) -> dict[str, str]:
+        """Like `Problem.export`; `level`: -O level on the device, None for the request's."""
 
 
 @runtime_checkable

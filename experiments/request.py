@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
-LIMITED_METRICS = ("flash", "ram")
+TIME_UNITS = {"US": 1e-3, "MS": 1.0, "S": 1e3, "": 1.0}
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,23 @@ def parse_size(text: str) -> int:
 
 
 def parse_limit(text: str) -> tuple[str, float]:
-    """Read `flash=32KiB` as ("flash", 32768). ValueError, a sentence, when it is not of that form."""
-    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[1] not in LIMITED_METRICS or match[3].upper() not in SIZE_UNITS:
-        raise ValueError(f"--limit {text!r}: expected flash=SIZE or ram=SIZE, such as flash=32KiB or ram=2048.")
-    return match[1], float(match[2]) * SIZE_UNITS[match[3].upper()]
+    """Read `flash=32KiB` as ("flash", 32768), `latency=0.2s` as ("latency", 200.0), `cycles=1e6` as ("cycles", 1000000.0).
+
+    ValueError, a sentence, when it is not of that form.
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is not None:
+        amount, unit = float(match[2]), match[3].upper()
+        if match[1] in ("flash", "ram") and unit in SIZE_UNITS:
+            return match[1], int(amount * SIZE_UNITS[unit])
+        if match[1] == "latency" and unit in TIME_UNITS:
+            return match[1], amount * TIME_UNITS[unit]
+        if match[1] == "cycles" and not unit:
+            return match[1], amount
+    raise ValueError(
+        f"--limit {text!r}: expected flash=SIZE, ram=SIZE, latency=TIME or cycles=COUNT, "
+        f"such as flash=32KiB, ram=2048, latency=20ms or cycles=100000."
+    )
 
 
 def whole_bytes(limit: float | None) -> int | None:

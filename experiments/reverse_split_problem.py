@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -19,11 +18,13 @@ from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, HasSize, Trial
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.order_space import space_for
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -69,8 +70,13 @@ class KernelProblem:
         return {}
 
     def certificate(self) -> dict[str, Any] | None:
-        """What the bound without any search consists of."""
-        return None
+        """What no program undercuts, known without a search."""
+        least = self.space.least
+        what = "instructions" if self.space.problem.goal is Goal.INSTRUCTIONS else "bus transfers"
+        return {
+            "least": least,
+            "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
+        }
 
     def check_output(self, folder: Path) -> None:
         """Any folder will do: two files are written, under names of their own. ValueError for a file."""
@@ -112,7 +118,7 @@ class KernelProblem:
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal: the same."""
         if trial.measurement.failure is not None:
-            return [self.approximation_sentence()]
+            return [trial.measurement.failure, self.approximation_sentence()]
         text = self._text(trial.assignment)
         program = self._proved(text)
         cost = (
@@ -171,11 +177,11 @@ def resolve_input(text: str | None) -> Path:
     raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found="neither")
 
 
-def read_options(space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """The options as they are given. ValueError for limits: there is no memory here."""
-    if limits:
+    if asked.limits:
         raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
-    return dict(given)
+    return {**asked.given, "objective": asked.objective}
 
 
 def build_problem(request: TuneRequest) -> KernelProblem:
@@ -188,7 +194,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     require_registers(wanted, registers, request.input)
     target = options.get("target") or asked.target or DEFAULT_TARGET
     objective = options.get("objective") or "instructions"
-    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
+    space = space_for(SplitProblem(wanted, target, registers, Goal(objective)), request.strategy)
     return KernelProblem(request, asked.kernels, wanted, space)
 
 

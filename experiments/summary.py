@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from kilotune.experiments.finalists import Finalist
 from kilotune.experiments.problem import Explains
 from kilotune.experiments.tuning import TuneOutcome
 from kilotune.search.strategy import Outcome
@@ -20,6 +21,14 @@ SHOWN = (
     ("flash_bytes", "flash bytes"),
     ("ram_bytes", "RAM bytes"),
     ("demoted", "8-bit variables"),
+    ("cycles", "cycles, predicted"),
+    ("latency_ms", "ms an inference, predicted"),
+    ("device_cycles", "cycles, measured"),
+    ("device_approximate_cycles", "cycles, approximate"),
+    ("device_latency_ms", "ms an inference, measured"),
+    ("device_approximate_latency_ms", "ms an inference, approximate"),
+    ("device_flash_bytes", "flash bytes of the whole program"),
+    ("device_ram_bytes", "RAM bytes with sample and stack"),
     ("peak_bytes", "peak bytes"),
     ("gap_percent", "% above the largest live sum"),
     ("bytes_migrated", "bytes migrated"),
@@ -38,19 +47,20 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
     columns: list[Mapping[str, float]] = []
-    for title, metrics, test in (
-        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test")),
+    for title, metrics, test, finalist in (
+        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), None),
         (
             "paper's procedure",
             outcome.procedure.measurement.metrics if outcome.procedure else {},
             problem.test_metrics(outcome.procedure.assignment) if outcome.procedure else None,
+            outcome.procedure_finalist,
         ),
-        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test),
+        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, outcome.finalist),
     ):
         if title == "float" and not metrics:
             continue
         table.add_column(title, justify="right")
-        columns.append({**metrics, **_test_metrics(test)})
+        columns.append({**metrics, **_test_metrics(test), **_measured(finalist)})
     for metric, label in SHOWN:
         if any(metric in column for column in columns):
             table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
@@ -61,6 +71,8 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     certificate = problem.certificate()
     if certificate is not None:
         console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
+    if outcome.finalist is not None:
+        console.print(on_device(outcome.finalist), soft_wrap=True)
     console.print(conclusion(outcome), soft_wrap=True)
 
 
@@ -95,6 +107,26 @@ def _test_metrics(test: Mapping[str, float] | None) -> dict[str, float]:
         return {}
     shown = {name: test[name] for name in ("rmse_grey_levels", "ssim") if name in test}
     return shown | ({"test_accuracy_percent": test["accuracy_percent"]} if "accuracy_percent" in test else {})
+
+
+def on_device(finalist: Finalist) -> str:
+    """What was done on the device, or why nothing was."""
+    found, name = finalist.measured, finalist.device.name
+    if found is None:
+        predicted = "" if finalist.predicted_cycles is None else " Cycles are the cost model's."
+        return f"{finalist.reason}{predicted}"
+    how = "Instructions counted, cycles approximate" if found.approximate else "Cycles counted"
+    fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
+    return (
+        f"{how} on a simulated {name} ({found.level}): the outputs of {found.samples} samples equal the search's bit for "
+        f"bit.{fits}"
+    )
+
+
+def _measured(finalist: Finalist | None) -> dict[str, float]:
+    if finalist is None or finalist.measured is None:
+        return {}
+    return {f"device_{name}": value for name, value in finalist.measured.metrics().items()}
 
 
 def _number(value: float) -> str:

@@ -8,22 +8,26 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.executors.pool import PoolExecutor
+from kilotune.evaluators.on_device import LEVELS
+from kilotune.experiments.finalists import Finalist, measure_finalist
 from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
-from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
+MOST_FINALISTS = 8
+"""Candidates of the front that are compiled for the device."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class TuneOutcome:
     procedure: Trial | None  # what the paper's own heuristic reaches on the same input
     test: Metrics | None  # the best candidate on data that the search did not see
     float_metrics: dict[str, Metrics]
+    finalist: Finalist | None = None  # the best candidate on the device
+    procedure_finalist: Finalist | None = None
+    front_finalists: tuple[Finalist | None, ...] = ()
 
 
 def default_storage() -> str:
@@ -85,11 +92,49 @@ def resume(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
     return problem, Study.resume(store, name, problem.space), row
 
 
+@dataclass(frozen=True)
+class Workplace:
+    """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
+
+    `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
+    `cached`: measurements of earlier studies are used again.
+    """
+
+    jobs: int | None = None
+    ray: str | None = None
+    limit_s: float | None = None
+    cached: bool = True
+
+    def executor(self, space: Space) -> Executor:
+        """ValueError, a sentence, when the cluster cannot be used."""
+        executor = self._workers(space)
+        if not self.cached:
+            return executor
+        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+
+        return CachingExecutor(executor, space, EvaluationCache())
+
+    def _workers(self, space: Space) -> Executor:
+        if self.ray is not None:
+            from kilotune.evaluators.executors.ray_cluster import RayExecutor
+
+            return RayExecutor(space, self.ray, self.jobs, self.limit_s)
+        if (self.jobs or 1) > 1 or self.limit_s is not None:
+            from kilotune.evaluators.executors.pool import PoolExecutor
+
+            return PoolExecutor(space, self.jobs or 1, self.limit_s)
+        return InProcessExecutor(space)
+
+
 def run(
-    problem: Problem, study: Study, budget: Budget, jobs: int, on_progress: Callable[[Progress], None] | None
+    problem: Problem,
+    study: Study,
+    budget: Budget,
+    workplace: Workplace,
+    on_progress: Callable[[Progress], None] | None,
 ) -> TuneOutcome:
     """Search until the budget is spent, the strategy ends, or Ctrl-C."""
-    executor: Executor = PoolExecutor(problem.space, jobs) if jobs > 1 else InProcessExecutor(problem.space)
+    executor = workplace.executor(problem.space)
     try:
         result = study.run(executor, budget, on_progress=on_progress)
     finally:
@@ -98,15 +143,24 @@ def run(
 
 
 def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
-    """Add what is measured once: the paper's procedure, the test data, the float model."""
+    """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device."""
     test = None if result.best is None else problem.test_metrics(result.best.assignment)
     procedure = run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
-    return TuneOutcome(problem, result, procedure, test, problem.float_metrics())
+    return TuneOutcome(
+        problem,
+        result,
+        procedure,
+        test,
+        problem.float_metrics(),
+        None if result.best is None else measure_finalist(problem, result.best, LEVELS),
+        None if procedure is None else measure_finalist(problem, procedure),
+        tuple(measure_finalist(problem, trial) for trial in result.front[:MOST_FINALISTS]),
+    )
 
 
 def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
     """Measurements of a batch, those that the study holds from there."""
-    known = [study.measurement(candidate) for candidate in batch]
+    known = [study.book.measurement(candidate) for candidate in batch]
     missing = [c for c, measured in zip(batch, known, strict=True) if measured is None]
     fresh = iter(problem.space.evaluate(missing))
     return [measured if measured is not None else next(fresh) for measured in known]
@@ -135,14 +189,19 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
             "test_metrics": _finite(outcome.test),
             "artifacts": artifacts,
             **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
+            **_on_device(outcome.finalist),
         },
-        "front": [{"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics)} for t in result.front],
+        "front": [
+            {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(finalist)}
+            for t, finalist in zip_longest(result.front, outcome.front_finalists)
+        ],
         "procedure": None
         if outcome.procedure is None
         else {
             "assignment": dict(outcome.procedure.assignment),
             "metrics": _finite(outcome.procedure.measurement.metrics),
             "test_metrics": _finite(problem.test_metrics(outcome.procedure.assignment)),
+            **_on_device(outcome.procedure_finalist),
         },
         "float": outcome.float_metrics,
         "bound": result.bound,
@@ -157,6 +216,10 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "outcome": result.outcome.value if result.outcome else None,
         "study": result.study,
     }
+
+
+def _on_device(finalist: Finalist | None) -> dict[str, Any]:
+    return {} if finalist is None else {"on_device": finalist.as_json()}
 
 
 def _finite(metrics: Mapping[str, float] | None) -> dict[str, float | None] | None:

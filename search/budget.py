@@ -29,7 +29,7 @@ class Budget:
         seconds, trials = math.inf, math.inf
         for part in (piece.strip().lower() for piece in text.split(",")):
             if _DURATION.fullmatch(part) and math.isinf(seconds):
-                seconds = sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in _DURATION_PART.findall(part))
+                seconds = _seconds(part)
             elif (match := _TRIALS.fullmatch(part)) and math.isinf(trials):
                 trials = int(match[1])
             else:
@@ -49,3 +49,15 @@ class Budget:
         if math.isfinite(self.trials):
             parts.append(f"{int(self.trials)}trials")
         return ",".join(parts) or "unlimited"
+
+
+def parse_seconds(text: str) -> float:
+    """Read `30s` or `1h30m`. ValueError, a sentence, when it is no time, or no time at all."""
+    part = text.strip().lower()
+    if not _DURATION.fullmatch(part) or _seconds(part) <= 0:
+        raise ValueError(f"{text!r}: expected a time such as 30s, 15m or 1h30m.")
+    return _seconds(part)
+
+
+def _seconds(part: str) -> float:
+    return sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in _DURATION_PART.findall(part))

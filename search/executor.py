@@ -10,17 +10,24 @@ from typing import Protocol
 from kilotune.search.space import Assignment, Measurement, Space
 
 
+class ExecutorError(Exception):
+    """No worker is left, and none can be had; the message says why. Finished trials are kept."""
+
+
 @dataclass(frozen=True)
 class Finished:
-    """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it."""
+    """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it, for
+    `evaluations` of them (None: all), the others having been known."""
 
     ticket: int
     measurements: list[Measurement]
     work_s: float
+    evaluations: int | None = None
 
 
 class Executor(Protocol):
-    """Runs chunks of candidates of one space. Nothing depends on the order in which chunks finish."""
+    """Runs chunks of candidates of one space. Nothing depends on the order in which chunks finish. `submit` and `results`
+    raise ExecutorError when evaluations have become impossible."""
 
     @property
     def workers(self) -> int:

@@ -15,6 +15,10 @@ WAIT_S = 0.1
 DRAIN_S = 1.0  # how long chunks in flight may still take when the run has to stop
 
 
+Take = Callable[[int], Sequence[tuple[int, Assignment]]]
+"""At most so many candidates that are to be measured next, with their trials' numbers; none: not now."""
+
+
 class ChunkedMeasuring:
     """Cuts batches up by how long the candidates before took. That affects no measurement and no trial's number."""
 
@@ -23,33 +27,38 @@ class ChunkedMeasuring:
         self._chunk_size = 1
         self._ticket = 0
 
-    def chunks(self, candidates: Sequence[Assignment]) -> Iterator[tuple[int, list[Measurement]]]:
-        """(position in the batch, measurements from there on) of each chunk, as they finish. When the run has to stop
-        it hands out no more, waits up to DRAIN_S for those in flight, and drops the rest."""
+    def chunks(self, take: Take, expected: int, others: int) -> Iterator[tuple[list[int], list[Measurement]]]:
+        """(numbers, measurements) of each chunk, as they finish, until `take` gives none. About `expected` are to come, and
+        `others` processes take from them too. When the run has to stop it takes no more, waits up to DRAIN_S for those
+        in flight, and drops the rest."""
         workers = self._executor.workers
-        in_flight: dict[int, int] = {}
-        start, stop_at = 0, math.inf
-        while start < len(candidates) or in_flight:
+        hands = workers * (1 + others)
+        share = math.ceil(expected / (2 * hands)) if hands > 1 else expected
+        most_in_flight = 2 * workers if workers > 1 else 1
+        in_flight: dict[int, list[int]] = {}
+        stop_at = math.inf
+        while True:
             if stop_at == math.inf and self._must_stop():
                 stop_at = time.monotonic() + DRAIN_S
-            if stop_at < math.inf:
-                if not in_flight:
-                    return
-                if time.monotonic() > stop_at:
-                    self._executor.cancel()
-                    return
-            else:
-                share = math.ceil(len(candidates) / (2 * workers)) if workers > 1 else len(candidates)
-                while start < len(candidates) and len(in_flight) < (2 * workers if workers > 1 else 1):
-                    size = min(self._chunk_size, share)
-                    self._ticket += 1
-                    self._executor.submit(self._ticket, candidates[start : start + size])
-                    in_flight[self._ticket] = start
-                    start += size
+            while stop_at == math.inf and len(in_flight) < most_in_flight:
+                taken = take(min(self._chunk_size, share))
+                if not taken:
+                    break
+                self._ticket += 1
+                self._executor.submit(self._ticket, [candidate for _, candidate in taken])
+                in_flight[self._ticket] = [number for number, _ in taken]
+            if not in_flight:
+                return
+            if time.monotonic() > stop_at:
+                self._executor.cancel()
+                return
             for finished in self._executor.results(WAIT_S):
-                self._adapt(len(finished.measurements), finished.work_s)
+                known = finished.evaluations
+                self._adapt(len(finished.measurements) if known is None else known, finished.work_s)
                 yield in_flight.pop(finished.ticket), finished.measurements
 
     def _adapt(self, size: int, work_s: float) -> None:
+        if not size:  # answered from a cache, which says nothing about the next ones
+            return
         fitting = CHUNK_S * size / work_s if work_s > 0 else math.inf
         self._chunk_size = max(1, int(min(fitting, GROWTH * max(size, self._chunk_size))))

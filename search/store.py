@@ -6,6 +6,7 @@ A finished trial is written once and never changed; `kill -9` of the writer lose
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,41 +16,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
-SCHEMA_VERSION = 1
-ATTEMPTS_TO_PREPARE = 20
+from kilotune.search.schema import CLAIMS, META, SCHEMA_VERSION, STUDIES, TABLES, TRIALS, TUNERS
 
-_TABLES = sa.MetaData()
-_META = sa.Table("kilotune_meta", _TABLES, sa.Column("schema_version", sa.Integer, nullable=False))
-_STUDIES = sa.Table(
-    "studies",
-    _TABLES,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("name", sa.String(255), nullable=False, unique=True),
-    sa.Column("space", sa.String(255), nullable=False),
-    sa.Column("fingerprint", sa.Text, nullable=False),
-    sa.Column("strategy", sa.String(255), nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
-    sa.Column("budget", sa.Text, nullable=False),
-    sa.Column("decisions", sa.Text),  # JSON [[name, [option, ...]], ...] of a flat space, else NULL
-    sa.Column("request", sa.Text, nullable=False),  # JSON object of the caller
-    sa.Column("status", sa.String(32), nullable=False),
-    sa.Column("outcome", sa.String(32)),
-    sa.Column("bound", sa.Float),
-    sa.Column("elapsed_s", sa.Float, nullable=False),
-    sa.Column("created", sa.Float, nullable=False),  # Unix time
-)
-_TRIALS = sa.Table(
-    "trials",
-    _TABLES,
-    sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
-    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("candidate", sa.Text, nullable=False),  # `Encoding.text`: option indices, or an object
-    sa.Column("metrics", sa.Text, nullable=False),
-    sa.Column("failure", sa.Text),
-    sa.Column("elapsed_s", sa.Float, nullable=False),
-)
+ATTEMPTS_TO_PREPARE = 20
 
 
 class StoreError(Exception):
@@ -97,15 +69,20 @@ class Store:
             parsed = make_url(self.url)
         except sa.exc.ArgumentError:
             raise StoreError(f"{url!r} is not a database URL; sqlite:///studies.db would be one.") from None
+        if parsed.drivername in ("postgresql", "postgres"):
+            parsed = parsed.set(drivername="postgresql+psycopg")
         self.place = parsed.database or "memory" if parsed.drivername == "sqlite" else parsed.render_as_string()
         try:
             if parsed.drivername.startswith("sqlite") and _is_path(parsed.database):
                 Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
-            self._engine = sa.create_engine(self.url, json_serializer=None)
+            self._engine = sa.create_engine(parsed, json_serializer=None)
         except OSError as error:
             raise StoreError(f"The folder for the studies of {self.place} cannot be made: {error.strerror}.") from None
         except (sa.exc.NoSuchModuleError, ImportError) as error:
-            raise StoreError(f"No driver for the database {url!r} is installed: {error}.") from None
+            raise StoreError(
+                f"No driver for the database {parsed.render_as_string()} is installed ({error}); "
+                f"for PostgreSQL: pip install 'kilotune[postgresql]'."
+            ) from None
         if parsed.drivername.startswith("sqlite"):
             event.listen(self._engine, "connect", _set_pragmas)
         with self._errors():
@@ -124,7 +101,7 @@ class Store:
         with self._errors():
             try:
                 with self._engine.begin() as connection:
-                    connection.execute(_STUDIES.insert().values(values))
+                    connection.execute(STUDIES.insert().values(values))
             except sa.exc.IntegrityError:
                 raise StoreError(
                     f"{self.place} already holds a study {study.name!r}: resume it, or choose another name."
@@ -139,48 +116,56 @@ class Store:
 
     def studies(self, name: str | None = None) -> list[StudyRow]:
         """All studies, oldest first (or only the one of that name)."""
-        count = sa.select(sa.func.count()).where(_TRIALS.c.study_id == _STUDIES.c.id).scalar_subquery()
-        query = sa.select(_STUDIES, count.label("trials")).order_by(_STUDIES.c.id)
+        count = sa.select(sa.func.count()).where(TRIALS.c.study_id == STUDIES.c.id).scalar_subquery()
+        query = sa.select(STUDIES, count.label("trials")).order_by(STUDIES.c.id)
         if name is not None:
-            query = query.where(_STUDIES.c.name == name)
+            query = query.where(STUDIES.c.name == name)
         with self._errors(), self._engine.connect() as connection:
             return [_study_row(row) for row in connection.execute(query).mappings()]
 
     def append(self, name: str, trials: Sequence[TrialRow], **changes: Any) -> None:
         """Write finished trials and the study's changed columns (status, outcome, bound, elapsed_s, budget) in one
-        transaction: when this returns, they survive the death of this process."""
-        with self._errors(), self._engine.begin() as connection:
-            study_id = connection.execute(sa.select(_STUDIES.c.id).where(_STUDIES.c.name == name)).scalar_one()
+        transaction: when this returns, they survive the death of this process. A trial whose number or candidate is
+        there already (another process took it over) changes nothing."""
+        with self.transaction() as connection:
+            study_id = find_study(connection, name)
             if trials:
-                rows = [
-                    {
-                        "study_id": study_id,
-                        "number": trial.number,
-                        "candidate": trial.candidate,
-                        "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
-                        "failure": trial.failure,
-                        "elapsed_s": trial.elapsed_s,
-                    }
-                    for trial in trials
-                ]
-                connection.execute(_TRIALS.insert(), rows)
+                rows = [_trial_values(study_id, trial) for trial in trials]
+                connection.execute(self._insert_new(TRIALS), rows)
             if changes:
-                connection.execute(_STUDIES.update().where(_STUDIES.c.id == study_id).values(changes))
+                connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
-    def trials(self, name: str) -> Iterator[TrialRow]:
-        """All trials of a study, by number."""
-        query = sa.select(_TRIALS).join(_STUDIES).where(_STUDIES.c.name == name).order_by(_TRIALS.c.number)
+    def trials(self, name: str, first: int = 0, last: int | None = None) -> Iterator[TrialRow]:
+        """The trials of a study with numbers from `first` to `last` (None: all from there), by number."""
+        query = sa.select(TRIALS).join(STUDIES).where(STUDIES.c.name == name, TRIALS.c.number >= first)
+        if last is not None:
+            query = query.where(TRIALS.c.number <= last)
         with self._errors(), self._engine.connect() as connection:
-            for row in connection.execute(query):
+            for row in connection.execute(query.order_by(TRIALS.c.number)):
                 yield TrialRow(row.number, row.candidate, json.loads(row.metrics), row.failure, row.elapsed_s)
 
     def delete(self, name: str) -> None:
         """Remove a study and its trials. StoreError when there is no such study."""
         self.study(name)
+        with self.transaction() as connection:
+            study_id = find_study(connection, name)
+            for table in (TRIALS, CLAIMS, TUNERS):
+                connection.execute(table.delete().where(table.c.study_id == study_id))
+            connection.execute(STUDIES.delete().where(STUDIES.c.id == study_id))
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """A connection whose changes become visible, all at once, when the block ends. StoreError."""
         with self._errors(), self._engine.begin() as connection:
-            study_id = connection.execute(sa.select(_STUDIES.c.id).where(_STUDIES.c.name == name)).scalar_one()
-            connection.execute(_TRIALS.delete().where(_TRIALS.c.study_id == study_id))
-            connection.execute(_STUDIES.delete().where(_STUDIES.c.id == study_id))
+            yield connection
+
+    def _insert_new(self, table: sa.Table) -> sa.Insert:
+        """An insert that leaves out rows whose keys are taken, where the database has one."""
+        if self._engine.dialect.name == "sqlite":
+            return sqlite.insert(table).on_conflict_do_nothing()
+        if self._engine.dialect.name == "postgresql":
+            return postgresql.insert(table).on_conflict_do_nothing()
+        return table.insert()
 
     def _prepare(self) -> None:
         """Make the tables, or see that they are of this version. Another process may be making them right now."""
@@ -203,11 +188,11 @@ class Store:
     def _version_or_create(self) -> int | None:
         """The schema's version; None where the tables are there, and the version is not yet."""
         with self._engine.begin() as connection:
-            if not sa.inspect(connection).has_table(_META.name):
-                _TABLES.create_all(connection)
-                connection.execute(_META.insert().values(schema_version=SCHEMA_VERSION))
+            if not sa.inspect(connection).has_table(META.name):
+                TABLES.create_all(connection)
+                connection.execute(META.insert().values(schema_version=SCHEMA_VERSION))
                 return SCHEMA_VERSION
-            version: int | None = connection.execute(sa.select(_META.c.schema_version)).scalars().first()
+            version: int | None = connection.execute(sa.select(META.c.schema_version)).scalars().first()
             return version
 
     @contextlib.contextmanager
@@ -216,6 +201,24 @@ class Store:
             yield
         except sa.exc.DBAPIError as error:
             raise StoreError(_sentence(self.place, str(error.orig))) from error
+
+
+def find_study(connection: sa.Connection, name: str) -> int:
+    """The key of a study that exists."""
+    key: int = connection.execute(sa.select(STUDIES.c.id).where(STUDIES.c.name == name)).scalar_one()
+    return key
+
+
+def _trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
+    return {
+        "study_id": study_id,
+        "number": trial.number,
+        "candidate_hash": hashlib.blake2b(trial.candidate.encode(), digest_size=16).hexdigest(),
+        "candidate": trial.candidate,
+        "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
+        "failure": trial.failure,
+        "elapsed_s": trial.elapsed_s,
+    }
 
 
 _PLAIN_COLUMNS = (
@@ -255,6 +258,7 @@ def _plain_number(value: Any) -> Any:
 
 def _sentence(place: str, reason: str) -> str:
     """What the user can do about the database's own words."""
+    reason = " ".join(reason.split()).rstrip(".")
     lower = reason.lower()
     if "not a database" in lower or "malformed" in lower:
         return f"{place} is not a study database, or it is damaged ({reason}): move it away, or use another --storage."
@@ -262,10 +266,10 @@ def _sentence(place: str, reason: str) -> str:
         return f"{place} cannot be opened or created ({reason}): does its folder exist, and may you write there?"
     if "readonly" in lower or "read-only" in lower:
         return f"{place} may not be written ({reason}): change its permissions, or use another --storage."
+    if "connection" in lower:
+        return f"The database server of {place} does not answer ({reason}): start it, then resume the study."
     if "locked" in lower:
         return f"{place} is locked by another process ({reason}): wait for it, or use another --storage."
-    if "unique" in lower:
-        return f"{place} already has these trials ({reason}): another process is working on this study."
     if "full" in lower:
         return f"There is no room left for {place} ({reason}): free some, then resume the study."
     return f"The study database {place} failed: {reason}."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -10,13 +11,23 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row
 from kilotune.codegen.emit.dot import emit_conv2d, emit_matmul
 from kilotune.codegen.emit.elementwise import emit_elementwise
+from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import Layout, lay_out
 from kilotune.codegen.emit.operators import Operators, int_type
-from kilotune.codegen.emit.parameters import FLASH_MACROS, ConstantArray, constant_array, dense_array, sparse_format
-from kilotune.codegen.emit.storage import Storage, describe_storage
+from kilotune.codegen.emit.parameters import (
+    FLASH_MACROS,
+    ConstantArray,
+    constant_array,
+    dense_array,
+    float_array,
+    sparse_format,
+)
+from kilotune.codegen.emit.preshift import preshift
+from kilotune.codegen.emit.ranges import narrow_sums
+from kilotune.codegen.emit.storage import Storage, describe_storage, index_bits
 from kilotune.codegen.emit.tables import Functions
-from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool, emit_normalise
+from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
@@ -29,7 +40,7 @@ class Interface:
     """What a caller must know: one sample is `features` integers of `input_bits` at `input_scale`.
 
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
-    `input_bits` is 0 for a program without input.
+    `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale.
     """
 
     kind: ir.ResultKind
@@ -40,6 +51,17 @@ class Interface:
     result_bits: int
     result_scale: int
     classes: int
+    real: bool = False
+
+    @property
+    def input_type(self) -> str:
+        """The C type of a feature."""
+        return "float" if self.real else int_type(self.input_bits)
+
+    @property
+    def result_type(self) -> str:
+        """The C type of an element of the result."""
+        return "float" if self.real and self.kind is ir.ResultKind.REAL else int_type(self.result_bits)
 
 
 @dataclass(frozen=True)
@@ -81,28 +103,59 @@ def emit_c(
     """
     if len(batch) != 1:
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
-    _check_order(batch.program)
-    storage = describe_storage(batch)
+    rows, shifts = preshift(batch)
+    storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
     operators = Operators(batch.rounding)
-    context = Context(storage, operators, Functions(operators), batch.functions, batch.rows[0], Writer(depth=1))
-    _emit_body(context, batch.program.body, 0)
+    integers = Integers(
+        Functions(operators),
+        batch.functions,
+        narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
+    )
+    context = Context(storage, operators, integers, rows, Writer(depth=1))
+    functions = integers.functions
+    return emit_program(
+        context,
+        parameters,
+        placement or {},
+        in_place,
+        (name, function),
+        lambda: (functions.arrays, functions.definitions),
+    )
+
+
+def emit_program(
+    context: Context,
+    parameters: Mapping[str, FloatArray],
+    placement: Mapping[str, int],
+    in_place: bool,
+    names: tuple[str, str],
+    tables: Callable[[], tuple[list[ConstantArray], list[str]]],
+) -> CSource:
+    """The program of `context` in any arithmetic; `names`: of the files and of the function.
+
+    `tables`: asked when all operations are written, the arrays and functions that they turned out to need.
+    """
+    storage, program = context.storage, context.storage.program
+    _check_order(program)
+    _emit_body(context, program.body, 0)
     _emit_result(context)
-    layout = lay_out(storage, context.scratches, placement or {}, in_place)
-    constants = _parameter_arrays(storage, batch.program, parameters)
-    interface = _interface(storage, batch.program)
-    arrays = [*constants, *context.functions.arrays]
+    layout = lay_out(storage, context.scratches, placement, in_place)
+    arrays, functions = tables()
+    constants = [*_parameter_arrays(storage, program, parameters), *arrays]
+    interface = _interface(storage, program)
+    name, function = names
     signature = _signature(interface, function)
     return CSource(
         name,
         function,
-        _header(interface, batch.program, name, signature),
-        _source(context, layout, constants, batch.program, name, signature),
+        _header(interface, program, name, signature),
+        _source(context, layout, constants, functions, program, name, signature),
         interface,
         layout.offsets,
         layout.size_bytes,
         layout.variable_bytes,
         max((s.size_bytes for s in context.scratches.values()), default=0),
-        sum(array.size_bytes for array in arrays),
+        sum(array.size_bytes for array in constants),
     )
 
 
@@ -143,11 +196,12 @@ def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None
         case ir.MaxPool():
             emit_maxpool(context, operation, row)
         case ir.NormaliseL2():
-            emit_normalise(context, operation, row)
+            context.arithmetic.normalise(context, operation, row)
         case ir.ArgMax():
             emit_argmax(context, operation)
         case _:
             emit_elementwise(context, operation, row)
+    context.writer.line(f"KT_AFTER({row.number});")
 
 
 def _place(location: ir.Location) -> str:
@@ -189,19 +243,23 @@ def _parameter_arrays(
     for variable in program.variables:
         if variable.role is not ir.Role.PARAMETER or variable.name not in used:
             continue
-        name, bits, scale = storage.names[variable.name], storage.bits[variable.name], storage.scales[variable.name]
+        name, bits = storage.names[variable.name], storage.bits[variable.name]
         values = parameters[variable.name].reshape(variable.shape)
+        values = values.transpose(storage.orders.get(variable.name, range(values.ndim)))
+        real = storage.real
         note = f"/* {_comment(variable.name)}: {storage.describe(variable.name)} */\n"
         if variable.name in storage.sparse:
-            lists = sparse_format(values, bits, scale)
+            lists = sparse_format(values, storage.stored(variable.name), real)
             kind = f"uint{lists.place_bits}_t"
-            kept = constant_array(f"{name}_values", int_type(bits), lists.values, bits)
+            kept = constant_array(f"{name}_values", storage.type_of(variable.name), lists.values, bits)
             columns = constant_array(f"{name}_columns", kind, lists.columns, lists.place_bits)
             rule = "/* for each row, the columns (from 1) of its values, then 0 */\n"
             arrays += [ConstantArray(note + kept.definition, kept.size_bytes)]
             arrays += [ConstantArray(rule + columns.definition, columns.size_bytes)]
         else:
-            dense = dense_array(name, values, bits, scale)
+            dense = (
+                float_array(name, values) if real else dense_array(name, values, bits, storage.stored(variable.name))
+            )
             arrays.append(ConstantArray(note + dense.definition, dense.size_bytes))
     return arrays
 
@@ -223,24 +281,27 @@ def _interface(storage: Storage, program: ir.Program) -> Interface:
         storage.bits[result],
         0 if result in ir.label_variables(program) else storage.scales[result],
         classes,
+        storage.real,
     )
 
 
 def _signature(interface: Interface, function: str) -> str:
     arguments = []
     if interface.input_bits:
-        arguments.append(f"const {int_type(interface.input_bits)} *x")
+        arguments.append(f"const {interface.input_type} *x")
     if interface.kind is ir.ResultKind.REAL:
-        arguments.append(f"{int_type(interface.result_bits)} *result")
+        arguments.append(f"{interface.result_type} *result")
     kind = "int" if interface.kind is ir.ResultKind.CLASS else "void"
     return f"{kind} {function}({', '.join(arguments) or 'void'})"
 
 
 def _header(interface: Interface, program: ir.Program, name: str, signature: str) -> str:
-    lines = [f"/* {_comment(program.name)}: fixed-point inference. Written by kilotune; changes will be lost. */"]
+    lines = [_title(interface.real, program)]
     guard = f"{''.join(c if c.isalnum() else '_' for c in name).upper()}_H"
     lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
-    if interface.input_bits:
+    if interface.real:
+        lines += [f"#define MODEL_FEATURES {interface.features}", ""]
+    elif interface.input_bits:
         lines += [
             "/* One sample: x[i] = (the feature) * 2**MODEL_INPUT_SCALE, toward zero. */",
             f"#define MODEL_FEATURES {interface.features}",
@@ -250,6 +311,8 @@ def _header(interface: Interface, program: ir.Program, name: str, signature: str
         ]
     if interface.kind is ir.ResultKind.CLASS:
         lines += ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
+    elif interface.real:
+        lines += [f"#define MODEL_RESULTS {interface.results}"]
     else:
         lines += [
             "/* Writes the results: real value = result[i] / 2**MODEL_RESULT_SCALE. */",
@@ -265,33 +328,43 @@ def _header(interface: Interface, program: ir.Program, name: str, signature: str
 _PRELUDE = """\
 #if defined(__GNUC__)
 #define KT_INLINE static inline __attribute__((always_inline))
+#define KT_NOINLINE static __attribute__((noinline))
 /* variables of different widths share RAM */
 #define KT_ALIAS __attribute__((may_alias))
 #else
 #define KT_INLINE static inline
+#define KT_NOINLINE static
 #define KT_ALIAS
+#endif
+/* what follows each operation, by its number: nothing, unless a tracing build defines it */
+#ifndef KT_AFTER
+#define KT_AFTER(row) ((void)0)
 #endif
 """
 
 
+def _title(real: bool, program: ir.Program) -> str:
+    what = "inference in floats" if real else "fixed-point inference"
+    return f"/* {_comment(program.name)}: {what}. Written by kilotune; changes will be lost. */"
+
+
 def _source(
-    context: Context, layout: Layout, constants: list[ConstantArray], program: ir.Program, name: str, signature: str
+    context: Context,
+    layout: Layout,
+    constants: list[ConstantArray],
+    functions: list[str],
+    program: ir.Program,
+    name: str,
+    signature: str,
 ) -> str:
-    arrays = [array.definition for array in (*constants, *context.functions.arrays)]
-    parts = [f"/* {_comment(program.name)}: fixed-point inference. Written by kilotune; changes will be lost. */"]
-    parts += [f'#include "{name}.h"', _PRELUDE + f"typedef {_index_type(program)} kt_index;"]
+    arrays = [array.definition for array in constants]
+    parts = [_title(context.storage.real, program)]
+    includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if context.storage.real else "")
+    parts += [includes, _PRELUDE + f"typedef int{index_bits(program)}_t kt_index;"]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     parts += layout.typedefs + arrays + layout.array
-    parts += [*context.operators.functions, *context.functions.definitions]
+    parts += [*context.operators.functions, *functions]
     unread = program.input is not None and program.input.name not in ir.used_variables(program)
     body = [*layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
     parts.append("\n".join([signature, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"
-
-
-def _index_type(program: ir.Program) -> str:
-    """The type of loop counters and element numbers: 16 bits are what an 8-bit processor counts with."""
-    largest = max(v.size for v in program.variables)
-    windows = [o for o in ir.operations(program.body) if isinstance(o, ir.Conv2D | ir.MaxPool)]
-    largest = max([largest, *(o.a.size + sum(o.padding) for o in windows)])
-    return "int16_t" if largest < 1 << 15 else "int32_t"

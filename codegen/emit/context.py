@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import Iteration
-from kilotune.codegen.emit.operators import Operators, Value, constant
+from kilotune.codegen.emit.operators import Operators, Value
 from kilotune.codegen.emit.storage import Storage
-from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.writer import Writer
-from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, Int32Array
 
 
@@ -34,24 +33,6 @@ class Scratch:
         return self.bits // 8 * self.count
 
 
-@dataclass
-class Context:
-    """The program while its C is written. `scratches` collects, by row, what operations ask for."""
-
-    storage: Storage
-    operators: Operators
-    functions: Functions
-    tables: Sequence[Exponential]
-    rows: Int32Array
-    writer: Writer
-    scratches: dict[int, Scratch] = field(default_factory=dict)
-
-    def scratch(self, row: int, bits: int, count: int) -> str:
-        """The C name of a scratch array of the operation."""
-        self.scratches[row] = Scratch(row, bits, count)
-        return f"kt_scratch{row}"
-
-
 @dataclass(frozen=True)
 class Row:
     """The integers of one operation, by name (see `codegen.fixed.table`)."""
@@ -63,16 +44,76 @@ class Row:
         return int(self.integers[column])
 
 
+class Sum(Protocol):
+    """The sum of products that becomes one element of a result."""
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the number of a term matters, as in a tree. Where it does not, `grown` can be a loop of its own."""
+
+    @property
+    def kind(self) -> str:
+        """C type of the variable `sum`."""
+
+    @property
+    def key(self) -> str:
+        """Part of a C name; the same for sums that `grown` the same."""
+
+    def grown(self, a: Value, b: Value) -> str:
+        """The expression of the sum with the product of a and b added."""
+
+    def start(self) -> None:
+        """Declare it, as 0."""
+
+    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+        """Add the product of a and b as term `number`; it counts as 0 where the condition does not hold."""
+
+    def store(self, target: str, bits: int) -> None:
+        """Write the result to an lvalue of that width."""
+
+
+class Arithmetic(Protocol):
+    """What numbers are: the integers of a fixed-point program, or floats. Loops and addresses do not depend on it."""
+
+    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
+        """The constant that stands for operand `place` of the operation."""
+
+    def element(self, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+        """One element of an elementwise operation, of those of its operands."""
+
+    def rescale(self, context: Context, value: Value, row: Row) -> Value:
+        """An element that is moved as it is (MaxPool), in the format of the result."""
+
+    def sum(self, context: Context, row: Row, length: int) -> Sum:
+        """The sum of `length` products."""
+
+    def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+        """Emit the whole operation."""
+
+    def least(self, bits: int) -> str:
+        """The constant that no stored number of that width lies below."""
+
+
+@dataclass
+class Context:
+    """The program while its C is written. `scratches` collects, by row, what operations ask for."""
+
+    storage: Storage
+    operators: Operators
+    arithmetic: Arithmetic
+    rows: Int32Array
+    writer: Writer
+    scratches: dict[int, Scratch] = field(default_factory=dict)
+
+    def scratch(self, row: int, bits: int, count: int) -> str:
+        """The C name of a scratch array of the operation."""
+        self.scratches[row] = Scratch(row, bits, count)
+        return f"kt_scratch{row}"
+
+
 def visit(context: Context, view: ir.View, counters: Sequence[str], strides: Sequence[int]) -> Value:
     """The element of a view at loop counters, each of which moves by its stride."""
     return context.storage.element(view, list(zip(counters, strides, strict=True)))
-
-
-def operand(context: Context, item: ir.Operand, counters: Sequence[str], strides: Sequence[int], literal: int) -> Value:
-    """An operand's element, or the integer of a literal."""
-    if isinstance(item, ir.Literal):
-        return constant(literal)
-    return visit(context, item, counters, strides)
 
 
 def counters_of(loops: Iteration) -> list[tuple[str, int]]:

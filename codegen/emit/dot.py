@@ -1,14 +1,15 @@
-"""C of everything that multiplies and sums: MatMul, sparse MatMul, Conv2D, and SeeDot's TreeSum."""
+"""C of everything that multiplies and sums: MatMul, sparse MatMul, Conv2D."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row, visit
-from kilotune.codegen.emit.operators import Operators, Value, cast, int_type
+from kilotune.codegen.emit.context import Context, Row, Sum, visit
+from kilotune.codegen.emit.operators import Value
+from kilotune.codegen.emit.runs import add_rows, add_run
+from kilotune.codegen.emit.walk import Access, Walk
 from kilotune.codegen.emit.windows import inside, window_place
-from kilotune.codegen.fixed.table import Column
 
 
 def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
@@ -18,12 +19,28 @@ def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
         return
     a, b, out = operation.a, operation.b, operation.out
     (height, length), width = a.shape, b.shape[1]
-    with context.writer.loops([("i0", height), ("i1", width)], scope=True) as (i, j):
-        total = _Sum(context, row, length)
+    total = context.arithmetic.sum(context, row, length)
+    (a0, a1), (b0, b1) = context.storage.strides(a), context.storage.strides(b)
+    if not total.numbered and length > 1 and (a1, b0) == (1, 1):
+        with context.writer.loops([("i0", height), ("i1", width)], scope=True) as (i, j):
+            total.start()
+            add_run(context, total, (a, [(i, a0)]), (b, [(j, b1)]), length)
+            target = visit(context, out, (i, j), out.strides)
+            total.store(target.text, target.bits)
+        return
+    walk = Walk(
+        context,
+        [("i0", height), ("i1", width), ("k", length)],
+        [Access(a, (a0, 0, a1)), Access(b, (0, b1, b0))],
+        Access(out, out.strides),
+        ("k",) if total.numbered else (),
+    )
+    with walk.inside(0, 2):
         total.start()
-        with context.writer.loops([("k", length)]) as (k,):
-            total.add(visit(context, a, (i, k), a.strides), visit(context, b, (k, j), b.strides), k)
-        total.store(visit(context, out, (i, j), out.strides))
+        with walk.inside(2, 3):
+            left, right = walk.values
+            total.add(left, right, walk.counter("k"))
+        total.store(walk.target, walk.target_bits)
 
 
 def emit_conv2d(context: Context, operation: ir.Conv2D, row: Row) -> None:
@@ -32,9 +49,12 @@ def emit_conv2d(context: Context, operation: ir.Conv2D, row: Row) -> None:
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
     images, height, width = out.shape[:3]
     writer = context.writer
+    total = context.arithmetic.sum(context, row, kernel_height * kernel_width * group_in)
+    if not total.numbered and _runs(operation, context.storage.strides(b)):
+        _emit_conv2d_by_runs(context, operation, total)
+        return
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
     with writer.loops(outer, scope=True) as (image, y, x, group, channel):
-        total = _Sum(context, row, kernel_height * kernel_width * group_in)
         total.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]
         with writer.loops(kernel) as (ky, kx, k):
@@ -44,13 +64,19 @@ def emit_conv2d(context: Context, operation: ir.Conv2D, row: Row) -> None:
             moves = [(image, a.strides[0]), ("row", a.strides[1]), ("column", a.strides[2])]
             moves += [(group, group_in * a.strides[3]), (k, a.strides[3])]
             pixel = context.storage.element(a, moves)
-            weight = visit(context, b, (group, ky, kx, k, channel), b.strides)
+            weight = visit(context, b, (group, ky, kx, k, channel), context.storage.strides(b))
             number = _tap_number((ky, kx, k), b.shape[1:4])
             condition = inside([(name, extent, least, greatest) for name, _, extent, least, greatest in places])
             total.add(pixel, weight, number, condition)
-        moves = [(image, out.strides[0]), (y, out.strides[1]), (x, out.strides[2])]
-        moves += [(group, group_out * out.strides[3]), (channel, out.strides[3])]
-        total.store(context.storage.element(out, moves))
+        target = context.storage.element(out, _output_moves(operation, (image, y, x, group, channel)))
+        total.store(target.text, target.bits)
+
+
+def _output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:
+    image, y, x, group, channel = counters
+    strides, group_out = operation.out.strides, operation.b.shape[4]
+    moves = [(image, strides[0]), (y, strides[1]), (x, strides[2])]
+    return [*moves, (group, group_out * strides[3]), (channel, strides[3])]
 
 
 def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
@@ -59,94 +85,72 @@ def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
     return " + ".join(terms) or "0"
 
 
-def term(context: Context, row: Row, a: Value, b: Value) -> Value:
-    """One product of a sum: scaled operands, wrapped at the accumulator's width, divided by 2**SHIFT_TERM."""
-    operators, bits = context.operators, row[Column.ACC_BITS]
-    product = operators.multiply(
-        operators.scale(a, row[Column.SHIFT_A], bits), operators.scale(b, row[Column.SHIFT_B], bits), bits
-    )
-    return operators.scale(product, row[Column.SHIFT_TERM], bits)
+def _runs(operation: ir.Conv2D, weights: tuple[int, ...]) -> bool:
+    """Whether the pixels under a row of the kernel lie beside each other, channel by channel, and so do its weights."""
+    a = operation.a
+    if weights[2] != a.shape[3] or (a.shape[3] != 1 and weights[3] != 1) or min(a.strides[1], weights[1]) < 1:
+        return False
+    channels = a.shape[3]
+    beside = a.strides[2] == channels and (channels == 1 or a.strides[3] == 1)
+    return operation.groups == 1 and operation.dilation == (1, 1) and beside
 
 
-class _Sum:
-    """The sum of one element of a result: in order, or by SeeDot's TreeSum when the row has halvings."""
-
-    def __init__(self, context: Context, row: Row, length: int) -> None:
-        self._context, self._row, self._length = context, row, length
-        self._bits, self._halvings = row[Column.ACC_BITS], row[Column.HALVINGS]
-        self._scratch = ""
-        if self._halvings >= 0:
-            self._scratch = context.scratch(row.number, self._bits, (length - 1).bit_length() + 1)
-
-    def start(self) -> None:
-        if not self._scratch:
-            self._context.writer.line(f"uint{self._bits}_t sum = 0;")
-
-    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
-        """Add the product of a and b as term `number`; it is 0 where the condition does not hold."""
-        value = term(self._context, self._row, a, b)
-        line = self._context.writer.line
-        if self._scratch:
-            text = f"({condition}) ? {value.text} : 0" if condition else value.text
-            name = _tree_add(self._context.operators, self._bits)
-            line(f"{name}({self._scratch}, (kt_index)({number}), {text}, {self._halvings});")
-        else:
-            kind = f"uint{self._bits}_t"
-            line(f"{f'if ({condition}) ' if condition else ''}sum = ({kind})(sum + ({kind}){value.text});")
-
-    def store(self, target: Value) -> None:
-        total = Value(f"({int_type(self._bits)})sum", self._bits)
-        if self._scratch:
-            name = _tree_total(self._context.operators, self._bits)
-            total = Value(f"{name}({self._scratch}, {self._length}, {self._halvings})", self._bits)
-        result = self._context.operators.store(total, self._row[Column.SHIFT_OUT], self._row[Column.BITS])
-        self._context.writer.line(f"{target.text} = {cast(result, target.bits).text};")
+def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, total: Sum) -> None:
+    """The part of the kernel inside the image, row by row, each one run of pixels beside one of weights."""
+    a, b, out = operation.a, operation.b, operation.out
+    storage, writer = context.storage, context.writer
+    channels = b.shape[3]
+    images, height, width, filters = out.shape
+    steps = storage.strides(b)
+    with writer.loops([("i0", images), ("i1", height)], scope=True) as (image, y):
+        row, rows = _part(context, operation, 0, y, "row")
+        with writer.loops([("i2", width)], scope=True) as (x,):
+            column, columns = _part(context, operation, 1, x, "column")
+            count = columns if channels == 1 else f"{channels} * {columns}"
+            moves = [(image, a.strides[0]), (_place(y, row, operation, 0), a.strides[1])]
+            moves += [(_place(x, column, operation, 1), a.strides[2])]
+            writer.line(f"{storage.pointer(a, moves, 'pixels', False)};")
+            with writer.loops([("i3", filters)], scope=True) as (channel,):
+                total.start()
+                weights = storage.address(b, [(channel, steps[4]), (row, steps[1]), (column, steps[2])])
+                sizes = [rows, count, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
+                extent = ", ".join(
+                    text if text.isdigit() else f"(uint_fast{8 if number == 0 else 16}_t)({text})"
+                    for number, text in enumerate(sizes)
+                )
+                add_rows(context, total, ("pixels", weights), (a, b), extent)
+                target = storage.element(out, _output_moves(operation, (image, y, x, "0", channel)))
+                total.store(target.text, target.bits)
 
 
-def _pair(operators: Operators, bits: int) -> str:
-    """The function that adds two neighbours of the tree."""
-    kind = int_type(bits)
-    whole = operators.add(Value("a", bits), Value("b", bits), bits)
-    halves = operators.add(operators.down(Value("a", bits), 1), operators.down(Value("b", bits), 1), bits)
-    return operators.require(
-        f"kt_pair{bits}",
-        f"KT_INLINE {kind} kt_pair{bits}({kind} a, {kind} b, uint8_t halve)\n{{\n"
-        f"    return halve ? {halves.text} : {whole.text};\n}}",
-    )
+def _place(position: str, offset: str, operation: ir.Conv2D, axis: int) -> str:
+    """The row (column) of the image under a row (column) of the kernel, as an expression in parentheses."""
+    stride, before = operation.stride[axis], operation.padding[2 * axis]
+    terms = [] if position == "0" else [position if stride == 1 else f"{position} * {stride}"]
+    terms += [offset] if offset != "0" else []
+    text = " + ".join(terms) + (f" - {before}" if before else "")
+    return f"({text})" if terms else "0" if not before else f"({-before})"
 
 
-def _tree_add(operators: Operators, bits: int) -> str:
-    pair = _pair(operators, bits)
-    return operators.require(
-        f"kt_tree_add{bits}",
-        "/* TreeSum one term at a time: waiting[l] holds a sum of level l of the tree until its neighbour is known, so\n"
-        " * that a sum of n terms needs log2(n) places and not n. The first `halvings` levels halve both addends. */\n"
-        f"static void kt_tree_add{bits}(kt_int{bits} *waiting, kt_index number, int{bits}_t term, uint8_t halvings)\n{{\n"
-        "    uint8_t level = 0;\n"
-        f"    for (; number & 1; number >>= 1, level++) term = {pair}(waiting[level], term, level < halvings);\n"
-        "    waiting[level] = term;\n}",
-    )
-
-
-def _tree_total(operators: Operators, bits: int) -> str:
-    pair = _pair(operators, bits)
-    half = operators.down(Value("sum", bits), 1).text
-    return operators.require(
-        f"kt_tree_total{bits}",
-        "/* The root of the tree: what still waits, from the lowest level up; a last sum without a neighbour moves up,\n"
-        " * halved as its level says. */\n"
-        f"static int{bits}_t kt_tree_total{bits}(const kt_int{bits} *waiting, kt_index count, uint8_t halvings)\n{{\n"
-        f"    int{bits}_t sum = 0;\n    uint8_t level = 0, found = 0;\n"
-        "    for (kt_index left = count, bit = count; left > 1; left = (kt_index)((left + 1) / 2), bit >>= 1, level++) {\n"
-        "        const uint8_t halve = level < halvings;\n"
-        "        if ((bit & 1) && found) {\n"
-        f"            sum = {pair}(waiting[level], sum, halve);\n"
-        "        } else if ((bit & 1) || found) {\n"
-        "            if (!found) sum = waiting[level];\n"
-        f"            if (halve) sum = {half};\n"
-        "            found = 1;\n        }\n    }\n"
-        "    return found ? sum : waiting[level];\n}",
-    )
+def _part(context: Context, operation: ir.Conv2D, axis: int, position: str, name: str) -> tuple[str, str]:
+    """The first row (column) of the kernel inside the image, and how many of them are; kernels overlap the image."""
+    stride, before = operation.stride[axis], operation.padding[2 * axis]
+    extent, kernel = operation.a.shape[1 + axis], operation.b.shape[1 + axis]
+    moved = position if stride == 1 else f"{position} * {stride}"
+    greatest = (operation.out.shape[1 + axis] - 1) * stride - before + kernel
+    if not before and greatest <= extent:
+        return "0", str(kernel)
+    first, count, line = "0", f"{name}s", context.writer.line
+    if before:
+        first = f"{name}_first"
+        line(f"const kt_index {first} = {moved} < {before} ? (kt_index)({before} - {moved}) : 0;")
+    last = str(kernel)
+    if greatest > extent:
+        last = f"{name}_end"
+        room = extent + before
+        line(f"const kt_index {last} = {moved} > {room - kernel} ? (kt_index)({room} - {moved}) : {kernel};")
+    line(f"const kt_index {count} = " + (f"(kt_index)({last} - {first});" if before else f"{last};"))
+    return first, count
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
@@ -155,17 +159,19 @@ def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
     SeeDot's Algorithm 2 goes column by column, which takes a sum for every row in RAM. Both add the same terms.
     """
     a, b, out = operation.a, operation.b, operation.out
-    writer, matrix = context.writer, context.storage.names[operation.a.variable]
-    width, load = context.storage.bits[a.variable], 8 if a.shape[1] < 256 else 16
+    writer, storage, matrix = context.writer, context.storage, context.storage.names[operation.a.variable]
+    bits, kind, load = storage.bits[a.variable], storage.type_of(a.variable), 8 if a.shape[1] < 256 else 16
+    total = context.arithmetic.sum(context, row, a.shape[1])
     with writer.loops([("i1", b.shape[1])], scope=True) as (j,):
-        writer.line(f"const {int_type(width)} *value = {matrix}_values;")
+        writer.line(f"const {kind} *value = {matrix}_values;")
         writer.line(f"const uint{load}_t *next = {matrix}_columns;")
         with writer.loops([("i0", a.shape[0])], scope=True) as (i,):
-            total = _Sum(context, row, a.shape[1])
             total.start()
-            step = f"for (uint{load}_t k = KT_LOAD_PLACE{load}(next++); k != 0; k = KT_LOAD_PLACE{load}(next++))"
-            with writer.block(step):
-                left = Value(f"KT_LOAD{width}(value)", width)
-                total.add(left, visit(context, b, ("(k - 1)", j), b.strides), "")
-                writer.line("value++;")
-            total.store(visit(context, out, (i, j), out.strides))
+            writer.line(f"uint{load}_t k;")
+            with writer.block(f"while ((k = KT_NEXT_PLACE{load}(next)) != 0)"):
+                writer.line(f"const {kind} v0 = {storage.next(a, 'value')};")
+                at = visit(context, b, ("(k - 1)", j), storage.strides(b))
+                writer.line(f"const {storage.type_of(b.variable)} v1 = {at.text};")
+                total.add(Value("v0", bits), Value("v1", at.bits), "")
+            target = visit(context, out, (i, j), out.strides)
+            total.store(target.text, target.bits)

@@ -25,6 +25,11 @@ def iterate(views: Sequence[ir.View]) -> Iteration:
     return _merged(Iteration(extents, tuple(_strides(view, extents) for view in views)))
 
 
+def first_of_rows(view: ir.View) -> ir.View:
+    """The first element of every row along the last axis."""
+    return ir.View(view.variable, view.shape[:-1], view.strides[:-1], view.offset)
+
+
 def _strides(view: ir.View, extents: tuple[int, ...]) -> tuple[int, ...]:
     if view.size == 1:
         return (0,) * len(extents)

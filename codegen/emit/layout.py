@@ -45,19 +45,23 @@ def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mappi
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
     widths |= {scratch.name: scratch.bits for scratch in scratches.values()}
     names = dict(storage.names) | {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
-    pointers = []
+    pointers, kinds = [], {}
     for name, offset in placed.offsets.items():
         note = storage.describe(name) if name in storage.bits else "scratch"
-        kind = f"kt_int{widths[name]}"
+        kind = storage.pointed_type(name) if name in storage.bits else f"kt_int{widths[name]}"
+        kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
         pointers.append(f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */")
-    typedefs = [f"typedef int{bits}_t KT_ALIAS kt_int{bits};" for bits in sorted(set(widths.values()))]
+    read = storage.program.input
+    if read is not None:  # functions read the input as they read temporaries
+        kinds["kt_float" if storage.real else f"kt_int{storage.bits[read.name]}"] = storage.type_of(read.name)
+    typedefs = [f"typedef {kind} KT_ALIAS {alias};" for alias, kind in sorted(kinds.items())]
     array = [
         "/* All temporaries, each where nothing else lives at the same time. */\n"
         f"static union {{\n    int32_t alignment;\n    uint8_t bytes[{placed.peak_bytes}];\n}} kt_ram;"
     ]
     kept = {name: placed.offsets[name] for name in blocks}
     size, held = placed.peak_bytes, variables.peak_bytes
-    return Layout(kept, size, held, ["\n".join(typedefs)] if blocks else [], array if blocks else [], pointers)
+    return Layout(kept, size, held, ["\n".join(typedefs)] if typedefs else [], array if blocks else [], pointers)
 
 
 def _blocks(storage: Storage, interference: Interference, scratches: Mapping[int, Scratch]) -> dict[str, Block]:

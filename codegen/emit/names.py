@@ -14,20 +14,21 @@ _KEYWORDS = """
 """
 
 _USED_BY_THE_EMITTED_CODE = """
-    x result sum value next row column largest winner squares norm sqrt exp log sin cos tan abs index predict
+    x result sum value next row column largest winner squares norm to row_first row_end rows column_first column_end columns pixels
+    sqrt exp log sin cos tan abs index predict
 """
 
 
 def c_identifiers(names: Iterable[str]) -> dict[str, str]:
     """An identifier for every name, each used once: close to the name, never a keyword of C or C++.
 
-    None looks like what the emitted code uses for itself: `kt_...`, and the counters k, i0, i1, ...
+    None looks like what the emitted code uses for itself: `kt_...`, and `k`, `n`, i0, v0, p0, ...
     """
     taken = {*_KEYWORDS.split(), *_USED_BY_THE_EMITTED_CODE.split()}
     result: dict[str, str] = {}
     for name in names:
         stem = re.sub(r"[^A-Za-z0-9_]", "_", name).strip("_") or "v"
-        if not stem[0].isalpha() or re.fullmatch(r"kt_.*|k|i[0-9]+|[A-Z_0-9]*_H|MODEL_.*|KT_.*", stem):
+        if not stem[0].isalpha() or re.fullmatch(r"kt_.*|k|n|[ivp][0-9]+|[A-Z_0-9]*_H|MODEL_.*|KT_.*", stem):
             stem = f"v_{stem}"
         identifier, number = stem, 1
         while identifier in taken:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kilotune.codegen.emit.products import accumulation, product
+from kilotune.codegen.emit.shifts import division
 from kilotune.codegen.fixed.arithmetic import Rounding
 
 WIDTHS = (8, 16, 32, 64)
@@ -52,18 +54,6 @@ def _narrow(value: Value, bits: int) -> str:
     return cast(value, bits).text if value.bits > bits else value.text
 
 
-_DIVISION = {
-    Rounding.TOWARD_ZERO: "(v + ((v >> {last}) & (int{bits}_t)((({wide})1 << n) - 1))) >> n",
-    Rounding.FLOOR: "v >> n",
-    Rounding.NEAREST: "(v >> n) + ((v >> (n - 1)) & 1)",
-}
-_DIVISION_NOTE = {
-    Rounding.TOWARD_ZERO: "toward zero",
-    Rounding.FLOOR: "toward minus infinity",
-    Rounding.NEAREST: "to the nearest, halves up",
-}
-
-
 @dataclass
 class Operators:
     """Builds expressions and remembers which inline functions they call."""
@@ -81,24 +71,15 @@ class Operators:
         self._functions.setdefault(name, definition)
         return name
 
-    def down(self, value: Value, shift: int) -> Value:
-        """`value / 2**shift` for shift >= 0, rounded as the program says, at the value's own width."""
+    def down(self, value: Value, shift: int, bits: int = 0) -> Value:
+        """`value / 2**shift` for shift >= 0, rounded as the program says: at the value's own width, or modulo 2**bits."""
+        result = min(bits or value.bits, value.bits)
         if shift == 0:
             return value
         if shift >= value.bits:
             return cast(self.down(cast(value, max(32, value.bits)), shift), value.bits)
-        bits = value.bits
-        name = f"kt_down{bits}"
-        wide = "uint16_t" if bits < 16 else f"uint{bits}_t"
-        body = _DIVISION[self.rounding].format(last=bits - 1, bits=bits, wide=wide)
-        note = _DIVISION_NOTE[self.rounding]
-        self.require(
-            name,
-            f"/* v / 2**n for 0 < n < {bits}, rounded {note} */\n"
-            f"KT_INLINE {int_type(bits)} {name}({int_type(bits)} v, uint8_t n)\n{{\n"
-            f"    return ({int_type(bits)})({body});\n}}",
-        )
-        return Value(f"{name}({value.text}, {shift})", bits)
+        name = self.require(*division(value.bits, shift, result, self.rounding))
+        return Value(f"{name}({value.text})", result)
 
     def up(self, value: Value, shift: int, bits: int) -> Value:
         """`value * 2**shift` modulo 2**bits, for shift >= 0."""
@@ -148,10 +129,21 @@ class Operators:
 
     def multiply(self, a: Value, b: Value, bits: int) -> Value:
         """`a * b` modulo 2**bits: a widening product where it cannot overflow (one instruction on most targets)."""
+        if bits == 32 and a.bits <= 16 and b.bits <= 16 and a.bits + b.bits > 16:
+            wide, other = (a, b) if a.bits >= b.bits else (b, a)
+            return Value(f"{self.require(*product(other.bits))}({wide.text}, {other.text})", bits)
         if a.bits + b.bits <= bits:
             kind = int_type(bits)
-            return Value(f"({kind})(({kind}){a.text} * ({kind}){b.text})", bits)
+            text = f"({kind}){a.text} * ({kind}){b.text}"
+            if a.bits + b.bits <= 16 < bits:  # a byte times a byte
+                text = f"(int16_t){a.text} * (int16_t){b.text}"
+            return Value(f"({kind})({text})", bits)
         return self._modular("kt_mul", "*", a, b, bits)
+
+    def accumulate(self, a: Value, b: Value) -> str:
+        """The function (sum, wide, other) that adds a * b modulo 2**32 to a uint32_t, with its last arguments."""
+        wide, other = (a, b) if a.bits >= b.bits else (b, a)
+        return f"{self.require(*accumulation(wide.bits, other.bits))}(sum, {wide.text}, {other.text})"
 
     def _modular(self, stem: str, operator: str, a: Value, b: Value, bits: int) -> Value:
         name, kind, unsigned = f"{stem}{bits}", int_type(bits), f"uint{bits}_t"
@@ -167,4 +159,6 @@ class Operators:
 
     def store(self, value: Value, shift: int, bits: int) -> Value:
         """wrap(down(value, shift), bits): what an operation writes."""
+        if shift > 0:
+            return cast(self.down(value, shift, bits), bits)
         return cast(self.scale(value, shift, bits), bits)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.operators import int_type
-from kilotune.codegen.fixed.arithmetic import FloatArray, quantise
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 
 FLASH_MACROS = """\
 /* Where constants live and how they are read: AVR needs special instructions for its flash. */
@@ -20,18 +20,42 @@ FLASH_MACROS = """\
 #define KT_LOAD8(p) ((int8_t)pgm_read_byte(p))
 #define KT_LOAD16(p) ((int16_t)pgm_read_word(p))
 #define KT_LOAD32(p) ((int32_t)pgm_read_dword(p))
+#define KT_LOAD_FLOAT(p) pgm_read_float(p)
 #define KT_LOAD_PLACE8(p) ((uint8_t)pgm_read_byte(p))
 #define KT_LOAD_PLACE16(p) ((uint16_t)pgm_read_word(p))
+/* the element at a pointer, which moves on */
+#if defined(__AVR_HAVE_LPMX__)
+#define KT_NEXT8(p) (__extension__({ int8_t r; __asm__("lpm %0, %a1+" : "=r"(r), "+z"(p)); r; }))
+#define KT_NEXT16(p) (__extension__({ int16_t r; __asm__("lpm %A0, %a1+\\n\\tlpm %B0, %a1+" : "=r"(r), "+z"(p)); r; }))
+#else
+#define KT_NEXT8(p) ((p)++, KT_LOAD8((p) - 1))
+#define KT_NEXT16(p) ((p)++, KT_LOAD16((p) - 1))
+#endif
+#define KT_NEXT32(p) ((p)++, KT_LOAD32((p) - 1))
+#define KT_NEXT_FLOAT(p) ((p)++, KT_LOAD_FLOAT((p) - 1))
+#define KT_NEXT_PLACE8(p) ((uint8_t)KT_NEXT8(p))
+#define KT_NEXT_PLACE16(p) ((uint16_t)KT_NEXT16(p))
 #else
 #define KT_FLASH
+#define KT_LOAD_FLOAT(p) (*(p))
 #define KT_LOAD8(p) (*(p))
 #define KT_LOAD16(p) (*(p))
 #define KT_LOAD32(p) (*(p))
 #define KT_LOAD_PLACE8(p) (*(p))
 #define KT_LOAD_PLACE16(p) (*(p))
+#define KT_NEXT8(p) (*(p)++)
+#define KT_NEXT16(p) (*(p)++)
+#define KT_NEXT32(p) (*(p)++)
+#define KT_NEXT_FLOAT(p) (*(p)++)
+#define KT_NEXT_PLACE8(p) (*(p)++)
+#define KT_NEXT_PLACE16(p) (*(p)++)
 #endif
 #endif
 """
+
+
+Stored = Callable[[FloatArray], IntArray]
+"""How values become the integers that are stored."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +74,12 @@ class SparseFormat:
     by column; by row there are fewer zeros in the wide matrices of projections, and one sum at a time is enough.
     """
 
-    values: tuple[int, ...]
+    values: tuple[float, ...]
     columns: tuple[int, ...]
     place_bits: int
 
 
-def constant_array(name: str, kind: str, values: Iterable[int], bits: int) -> ConstantArray:
+def constant_array(name: str, kind: str, values: Iterable[float], bits: int) -> ConstantArray:
     """A `static const` array; C has no empty ones, so those get one element that is never read."""
     numbers = [_number(v) for v in values] or ["0"]
     lines, line = [], ""
@@ -70,25 +94,64 @@ def constant_array(name: str, kind: str, values: Iterable[int], bits: int) -> Co
     return ConstantArray(definition, len(numbers) * bits // 8)
 
 
-def _number(value: int) -> str:
+def _number(value: float) -> str:
+    if isinstance(value, float):
+        return float_literal(value)
     return "INT32_MIN" if value == -(1 << 31) else str(value)
 
 
-def dense_array(name: str, values: FloatArray, bits: int, scale: int) -> ConstantArray:
-    """All elements in row-major order, quantised."""
-    return constant_array(name, int_type(bits), quantise(values, bits, scale).reshape(-1).tolist(), bits)
+def float_literal(value: float) -> str:
+    """A float constant that reads back as the same float."""
+    text = f"{np.float32(value):.9g}"
+    return text + ("f" if "." in text or "e" in text else ".0f")
 
 
-def sparse_format(values: FloatArray, bits: int, scale: int) -> SparseFormat:
+def float_array(name: str, values: FloatArray) -> ConstantArray:
+    """All elements in row-major order, as floats."""
+    return constant_array(name, "float", values.reshape(-1).tolist(), 32)
+
+
+def dense_array(name: str, values: FloatArray, bits: int, stored: Stored) -> ConstantArray:
+    """All elements in row-major order, as integers."""
+    return constant_array(name, int_type(bits), stored(values).reshape(-1).tolist(), bits)
+
+
+def sparse_format(values: FloatArray, stored: Stored, real: bool = False) -> SparseFormat:
     """The two lists of a matrix. Values that quantise to zero keep their place: positions depend on no decision."""
-    quantised = quantise(values, bits, scale)
-    kept: list[int] = []
+    quantised = values if real else stored(values)
+    kept: list[float] = []
     columns: list[int] = []
     for row in range(values.shape[0]):
         places = np.flatnonzero(values[row])
         kept += quantised[row, places].tolist()
         columns += [*(places + 1).tolist(), 0]
     return SparseFormat(tuple(kept), tuple(columns), 8 if values.shape[1] < 256 else 16)
+
+
+def stored_orders(program: ir.Program, sparse: frozenset[str]) -> dict[str, tuple[int, ...]]:
+    """Axes in the order in which a product reads them, for parameters that one product alone reads, whole.
+
+    The right operand of a matrix product is walked down its columns, a filter channel by channel; stored that way, neither
+    needs more than a pointer that moves on.
+    """
+    readers: dict[str, list[tuple[ir.Operation, ir.View]]] = {}
+    for operation in ir.operations(program.body):
+        for operand in operation.operands:
+            if isinstance(operand, ir.View):
+                readers.setdefault(operand.variable, []).append((operation, operand))
+    orders: dict[str, tuple[int, ...]] = {}
+    for variable in program.variables:
+        uses = readers.get(variable.name, [])
+        if variable.role is not ir.Role.PARAMETER or variable.name in sparse or len(uses) != 1:
+            continue
+        operation, view = uses[0]
+        if view != ir.whole(variable) or program.result.variable == variable.name:
+            continue
+        if isinstance(operation, ir.MatMul) and operation.b is view and min(view.shape) > 1:
+            orders[variable.name] = (1, 0)
+        elif isinstance(operation, ir.Conv2D) and operation.b is view:
+            orders[variable.name] = (0, 4, 1, 2, 3)
+    return orders
 
 
 def stored_sparse(program: ir.Program) -> set[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
-from kilotune.codegen.emit.operators import Value
-from kilotune.codegen.emit.parameters import stored_sparse
+from kilotune.codegen.emit.operators import Value, int_type
+from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, Rounding, quantise, scale_down
 from kilotune.codegen.fixed.table import FixedBatch
 
 LABEL_BITS = 16
@@ -18,7 +19,11 @@ LABEL_BITS = 16
 
 @dataclass(frozen=True)
 class Storage:
-    """C names, stored widths and scales by variable; `loop_names` are the C names of the loop indices."""
+    """C names, stored widths and scales by variable; `loop_names` are the C names of the loop indices.
+
+    `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
+    `shifts`: by how many bits a parameter is stored divided.
+    """
 
     program: ir.Program
     names: Mapping[str, str]
@@ -26,16 +31,73 @@ class Storage:
     bits: Mapping[str, int]
     scales: Mapping[str, int]
     sparse: frozenset[str]
+    orders: Mapping[str, tuple[int, ...]]
+    real: bool = False
+    shifts: Mapping[str, int] = field(default_factory=dict)
+    rounding: Rounding = Rounding.TOWARD_ZERO
+
+    def stored(self, name: str) -> Callable[[FloatArray], IntArray]:
+        """How the values of a parameter become integers; those that are stored divided (`preshift`) are divided here."""
+        shift = self.shifts.get(name, 0)
+        return lambda values: scale_down(quantise(values, self.bits[name], self.scales[name]), shift, self.rounding)
 
     def element(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> Value:
         """The element at `view.offset` moved by (counter expression, elements a step) pairs."""
-        variable = self.program.variable(view.variable)
-        number = element_number(view.offset, [m for m in moves if m[0] != "0"], self.loop_names)
-        bits = self.bits[view.variable]
-        if variable.role is ir.Role.PARAMETER:
-            return Value(f"KT_LOAD{bits}(&{self.names[view.variable]}[{number}])", bits)
-        name = "x" if variable.role is ir.Role.INPUT else self.names[view.variable]
+        number = self._number(view, moves)
+        bits, name = self.bits[view.variable], self.name(view.variable)
+        if self.in_flash(view.variable):
+            return Value(f"KT_LOAD{self.suffix(view.variable)}(&{name}[{number}])", bits)
         return Value(f"{name}[{number}]", bits)
+
+    def pointer(self, view: ir.View, moves: Sequence[tuple[str, int]], name: str, written: bool) -> str:
+        """The declaration of a pointer to that element."""
+        return f"{'' if written else 'const '}{self.pointed_type(view.variable)} *{name} = {self.address(view, moves)}"
+
+    def address(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> str:
+        """The expression of a pointer to that element."""
+        number = self._number(view, moves)
+        return self.name(view.variable) + (f" + {number}" if number != "0" else "")
+
+    def next(self, view: ir.View, pointer: str) -> str:
+        """The element at a pointer, which moves on to the next one."""
+        if self.in_flash(view.variable):
+            return f"KT_NEXT{self.suffix(view.variable)}({pointer})"
+        return f"*{pointer}++"
+
+    def name(self, variable: str) -> str:
+        """The C name of an array."""
+        return "x" if self.program.variable(variable).role is ir.Role.INPUT else self.names[variable]
+
+    def type_of(self, variable: str) -> str:
+        """The C type of a variable's elements."""
+        return int_type(self.bits[variable]) if self.is_integer(variable) else "float"
+
+    def pointed_type(self, variable: str) -> str:
+        """The same as pointers need it: the types of temporaries may alias, since they share one array."""
+        if self.program.variable(variable).role is not ir.Role.TEMPORARY:
+            return self.type_of(variable)
+        return f"kt_int{self.bits[variable]}" if self.is_integer(variable) else "kt_float"
+
+    def is_integer(self, variable: str) -> bool:
+        """Everything in a fixed-point program; labels only in one of floats."""
+        return not self.real or variable in ir.label_variables(self.program)
+
+    def strides(self, view: ir.View) -> tuple[int, ...]:
+        """Strides of a view in the stored array: its own, unless it is a whole parameter stored in another order."""
+        order = self.orders.get(view.variable)
+        if order is None:
+            return view.strides
+        shape = self.program.variable(view.variable).shape
+        steps = ir.row_major_strides(tuple(shape[axis] for axis in order))
+        return tuple(steps[order.index(axis)] for axis in range(len(order)))
+
+    def loop(self, counter: str, count: int, numbered: bool) -> str:
+        """The head of a loop that runs `count` times, down to zero where nobody asks which time it is."""
+        small = index_bits(self.program) == 16
+        kind = "uint_fast8_t" if small and count < 256 else "uint_fast16_t" if small else "kt_index"
+        if numbered:
+            return f"for ({kind} {counter} = 0; {counter} < {count}; {counter}++)"
+        return f"for ({kind} {counter} = {count}; {counter} != 0; {counter}--)"
 
     def describe(self, name: str) -> str:
         """Format of a variable for comments."""
@@ -43,23 +105,54 @@ class Storage:
         shape = f"[{', '.join(map(str, variable.shape))}]" if variable.shape else "scalar"
         if name in ir.label_variables(self.program):
             return f"{shape}, label"
-        return f"{shape}, {self.bits[name]} bits, scale {self.scales[name]}"
+        kind = "float" if self.real else f"{self.bits[name]} bits, scale {self.scales[name]}"
+        kind += f", stored divided by 2**{self.shifts[name]}" if name in self.shifts else ""
+        order = self.orders.get(name)
+        return f"{shape}, {kind}" + (f", stored by axes {', '.join(map(str, order))}" if order else "")
+
+    def _number(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> str:
+        return element_number(view.offset, [m for m in moves if m[0] != "0"], self.loop_names)
+
+    def in_flash(self, variable: str) -> bool:
+        """Whether it is a parameter."""
+        return self.program.variable(variable).role is ir.Role.PARAMETER
+
+    def suffix(self, variable: str) -> str:
+        """How the macros that read a parameter of this type end."""
+        return str(self.bits[variable]) if self.is_integer(variable) else "_FLOAT"
+
+
+def index_bits(program: ir.Program) -> int:
+    """Width of element numbers and loop counters: 16 bits are what an 8-bit processor counts with."""
+    largest = max(v.size for v in program.variables)
+    windows = [o for o in ir.operations(program.body) if isinstance(o, ir.Conv2D | ir.MaxPool)]
+    largest = max([largest, *(o.a.size + sum(o.padding) for o in windows)])
+    return 16 if largest < 1 << 15 else 32
 
 
 def describe_storage(batch: FixedBatch) -> Storage:
     """The storage of the only candidate of a batch."""
-    program = batch.program
+    scales = {v.name: int(s) for v, s in zip(batch.program.variables, batch.scales[0], strict=True)}
+    return make_storage(batch.program, stored_bits(batch), scales)
+
+
+def make_storage(
+    program: ir.Program, bits: Mapping[str, int], scales: Mapping[str, int], real: bool = False
+) -> Storage:
+    """Names and orders for variables of these widths."""
     loops = [loop.index for loop in _loops(program.body)]
     variables = [v.name for v in program.variables]
     identifiers = c_identifiers([*variables, *(f"loop {name}" for name in loops)])
-    scales = [int(s) for s in batch.scales[0]]
+    sparse = frozenset(stored_sparse(program))
     return Storage(
         program,
         {name: identifiers[name] for name in variables},
         {name: identifiers[f"loop {name}"] for name in loops},
-        stored_bits(batch),
-        dict(zip(variables, scales, strict=True)),
-        frozenset(stored_sparse(program)),
+        bits,
+        scales,
+        sparse,
+        stored_orders(program, sparse),
+        real,
     )
 
 

@@ -111,22 +111,36 @@ class Functions:
         if key not in self._made:
             decay = self._exponential(table, width)
             name = f"kt_{stem}{len(self._made)}"
-            wide = width_for(0, 1 << (2 * table.scale + 1))
             bits = width_for(0, 1 << table.scale)
-            one = f"(({int_type(wide)})1 << {table.scale})"
+            one = f"(({int_type(16)})1 << {table.scale})"
             body = Writer()
-            body.line(f"const {int_type(wide)} decayed = {decay.text}(v > 0 ? ({int_type(width)})-v : v);")
+            body.line(f"const int16_t decayed = {decay.text}(v > 0 ? ({int_type(width)})-v : v);")
             if stem == "sigmoid":
-                ratio = f"({one} * (v <= 0 ? decayed : {one})) / ({one} + decayed)"
-                body.line(f"return ({int_type(bits)})({ratio});")
+                body.line(f"return ({int_type(bits)}){self._fraction(table, f'v <= 0 ? decayed : {one}', one)};")
             else:
-                ratio = f"({one} * ({one} - decayed)) / ({one} + decayed)"
-                body.line(f"const {int_type(bits)} magnitude = ({int_type(bits)})({ratio});")
+                ratio = self._fraction(table, f"{one} - decayed", one)
+                body.line(f"const {int_type(bits)} magnitude = ({int_type(bits)}){ratio};")
                 body.line(f"return v <= 0 ? ({int_type(bits)})-magnitude : magnitude;")
             what = "1 / (1 + e**-v)" if stem == "sigmoid" else "tanh(v / 2)"
             self._define(name, table, width, bits, what, body)
             self._made[key] = Value(name, bits)
         return self._made[key]
+
+    def _fraction(self, table: Exponential, numerator: str, one: str) -> str:
+        """numerator * 2**scale / (one + decayed), toward zero; the decayed is between 0 and one, so the ratio is at most 1."""
+        kind = "uint8_t" if table.scale <= 6 else "uint16_t"
+        name = self.operators.require(
+            f"kt_fraction{kind[4:-2]}",
+            f"/* n * 2**bits / d for n <= d <= {'2**7' if kind == 'uint8_t' else '2**15'}, toward zero */\n"
+            f"static {kind} kt_fraction{kind[4:-2]}({kind} n, {kind} d, uint8_t bits)\n{{\n"
+            "#if defined(__AVR__) /* no divider: a bit of the quotient a step */\n"
+            f"    {kind} quotient = n == d;\n    if (quotient) n = 0;\n"
+            f"    for (; bits != 0; bits--) {{\n"
+            f"        n = ({kind})(n << 1);\n        quotient = ({kind})(quotient << 1);\n"
+            f"        if (n >= d) {{\n            n = ({kind})(n - d);\n            quotient |= 1;\n        }}\n    }}\n"
+            f"    return quotient;\n#else\n    return ({kind})(((uint32_t)n << bits) / d);\n#endif\n}}",
+        )
+        return f"{name}(({kind})({numerator}), ({kind})({one} + decayed), {table.scale})"
 
 
 def _argument_ends(table: Exponential) -> tuple[int, int]:

@@ -1,12 +1,11 @@
-"""C of the operations that look at a window or a row at once: MaxPool, NormaliseL2, ArgMax."""
+"""C of the operations that look at a window or at everything at once: MaxPool, ArgMax."""
 
 from __future__ import annotations
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row, counters_of, visit
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.operators import Value, cast, int_type
-from kilotune.codegen.fixed.table import Column
+from kilotune.codegen.emit.operators import Value, cast
 
 
 def inside(places: list[tuple[str, int, int, int]]) -> str:
@@ -20,12 +19,13 @@ def inside(places: list[tuple[str, int, int, int]]) -> str:
 
 def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
     """The largest element under every position of the window; padded places never win."""
-    writer, operators = context.writer, context.operators
+    writer = context.writer
     images, height, width, channels = operation.out.shape
     bits = context.storage.bits[operation.a.variable]
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", channels)]
     with writer.loops(outer, scope=True) as (image, y, x, channel):
-        writer.line(f"{int_type(bits)} largest = INT{bits}_MIN;")
+        kind = context.storage.type_of(operation.a.variable)
+        writer.line(f"{kind} largest = {context.arithmetic.least(bits)};")
         with writer.loops([("i4", operation.kernel[0]), ("i5", operation.kernel[1])]) as (ky, kx):
             places = [
                 window_place(writer_name, position, offset, operation, axis)
@@ -42,7 +42,7 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
                 else f"if ({beyond}) largest = {value.text};"
             )
         target = visit(context, operation.out, (image, y, x, channel), operation.out.strides)
-        result = operators.store(Value("largest", bits), row[Column.SHIFT_OUT], row[Column.BITS])
+        result = context.arithmetic.rescale(context, Value("largest", bits), row)
         writer.line(f"{target.text} = {cast(result, target.bits).text};")
 
 
@@ -65,72 +65,14 @@ def window_place(
     return name, f"(kt_index)({text})", operation.a.shape[1 + axis], -before, greatest
 
 
-def emit_normalise(context: Context, operation: ir.NormaliseL2, row: Row) -> None:
-    """Two passes over each row: the sum of squares, then the quotients."""
-    writer, operators = context.writer, context.operators
-    shift_a, shift_b = row[Column.SHIFT_A], row[Column.SHIFT_B]
-    length = operation.a.shape[-1] if operation.a.shape else 1
-    stored = context.storage.bits[operation.a.variable]
-    largest = 1 << max(stored - 1 - shift_a, 0)
-    wide = 32 if length * largest**2 < 1 << 32 and largest << shift_b < 1 << 31 else 64
-    rows = iterate([_first_of_rows(operation.out), _first_of_rows(operation.a)])
-    last = [view.strides[-1] if view.shape else 0 for view in (operation.out, operation.a)]
-    with writer.loops(counters_of(rows), scope=True) as counters:
-        writer.line(f"uint{wide}_t squares = 0;")
-        writer.line(f"int{wide}_t norm;")
-        with writer.loops([("k", length)]) as (k,):
-            value = visit(context, operation.a, [*counters, k], [*rows.strides[1], last[1]])
-            scaled = operators.exact(value, shift_a)
-            writer.line(f"const int{wide}_t value = {scaled.text};")
-            writer.line(f"squares += (uint{wide}_t)(value * value);")
-        writer.line(f"norm = (int{wide}_t){_square_root(context, wide)}(squares);")
-        with writer.loops([("k", length)]) as (k,):
-            target = visit(context, operation.out, [*counters, k], [*rows.strides[0], last[0]])
-            # |value| <= norm, so the quotient is at most 2**SHIFT_B
-            bits = 16 if shift_b < 15 else 32
-            quotient = f"{_ratio(context, wide)}({scaled.text}, {shift_b}, norm)"
-            result = operators.store(cast(Value(quotient, wide), bits), row[Column.SHIFT_OUT], row[Column.BITS])
-            writer.line(f"{target.text} = {cast(result, target.bits).text};")
-
-
-def _first_of_rows(view: ir.View) -> ir.View:
-    return ir.View(view.variable, view.shape[:-1], view.strides[:-1], view.offset)
-
-
-def _square_root(context: Context, bits: int) -> str:
-    """The integer square root, a bit at a time: no float, no table, no multiplication."""
-    kind = f"uint{bits}_t"
-    return context.operators.require(
-        f"kt_isqrt{bits}",
-        "/* floor(sqrt(v)), one bit of the root a step */\n"
-        f"static {kind} kt_isqrt{bits}({kind} v)\n{{\n"
-        f"    {kind} root = 0;\n"
-        f"    for ({kind} bit = ({kind})1 << {bits - 2}; bit != 0; bit >>= 2) {{\n"
-        "        if (v >= root + bit) {\n"
-        "            v -= root + bit;\n            root = (root >> 1) + bit;\n"
-        "        } else {\n            root >>= 1;\n        }\n    }\n    return root;\n}",
-    )
-
-
-def _ratio(context: Context, bits: int) -> str:
-    kind = f"int{bits}_t"
-    return context.operators.require(
-        f"kt_ratio{bits}",
-        "/* v * 2**n / norm toward zero; 0 for a row of zeros */\n"
-        f"static {kind} kt_ratio{bits}({kind} v, uint8_t n, {kind} norm)\n{{\n"
-        f"    return norm == 0 ? 0 : v * (({kind})1 << n) / norm;\n}}",
-    )
-
-
 def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
     """Index, in row-major order, of the first largest element."""
     writer = context.writer
     loops = iterate([operation.a])
-    bits = context.storage.bits[operation.a.variable]
     steps = ir.row_major_strides(loops.extents)
     with writer.block(""):
         first = visit(context, operation.a, ["0"] * len(loops.extents), loops.strides[0])
-        writer.line(f"{int_type(bits)} largest = {first.text};")
+        writer.line(f"{context.storage.type_of(operation.a.variable)} largest = {first.text};")
         writer.line("int16_t winner = 0;")
         with writer.loops(counters_of(loops)) as counters:
             value = visit(context, operation.a, counters, loops.strides[0])

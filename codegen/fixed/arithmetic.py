@@ -28,10 +28,15 @@ class Rounding(enum.Enum):
 
 
 class Accumulator(enum.Enum):
-    """How wide the sum of a matrix product is, under Shiftry's rules."""
+    """How wide the sum of a matrix product is; it wraps there.
+
+    Under Shiftry's rules; SeeDot's have one width for everything, DOUBLE here, and products and sums of at least 16 bits
+    (NARROW) or 32 (WIDE) where that is asked for.
+    """
 
     WIDE = "wide"  # 32 bits, whatever the operands
     DOUBLE = "double"  # twice the wider operand (the type annotations of Shiftry Section 3)
+    NARROW = "narrow"  # 16 bits, whatever the operands: an 8-bit processor adds them at half the cost
 
 
 def wrap(values: IntArray, bits: int) -> IntArray:

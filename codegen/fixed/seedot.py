@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Rounding, exponent, get_scale, quantise
+from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, get_scale, quantise
 from kilotune.codegen.fixed.exponential import Exponential, mul_scale, seedot_exponential, shiftry_exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch
 
@@ -39,6 +39,7 @@ class SeeDotLowering:
     program: ir.Program
     magnitudes: Mapping[str, float]
     rounding: Rounding = Rounding.TOWARD_ZERO
+    accumulator: Accumulator = Accumulator.DOUBLE
 
     def lower(self, choice: SeeDotParameters, exponent_ranges: Mapping[int, tuple[float, float]]) -> FixedBatch:
         """Lower one candidate; `exponent_ranges` holds (m, M) as reals by row of each Exp."""
@@ -211,6 +212,13 @@ class _Lowering:
     def _dot(self, row: int, out: str, a: ir.View, b: ir.View, length: int, sparse: bool) -> None:
         scale, halvings = tree_sum_scale(self._product(row, a, b), length, self.choice.maxscale)
         self._set(row, Column.SHIFT_TERM if sparse else Column.HALVINGS, halvings)
+        wide = {Accumulator.NARROW: 16, Accumulator.WIDE: 32}.get(self.rules.accumulator, 0)
+        if wide > self.choice.bits:
+            # the whole product is kept and then divided at once (the paper's footnote 3): no operand loses bits
+            shifts = [Column.SHIFT_A, Column.SHIFT_B]
+            self._set(row, Column.SHIFT_TERM, int(self.rows[row, Column.SHIFT_TERM] + self.rows[row, shifts].sum()))
+            self.rows[row, shifts] = 0
+            self._set(row, Column.ACC_BITS, wide)
         self._settle(row, out, scale)
 
     def _function(self, row: int, out: str, table: Exponential, shift: int) -> None:

@@ -157,7 +157,7 @@ class _Lowering:
         """
         bits_a, scale_a = self._operand(a, b, out)
         bits_b, scale_b = self._operand(b, a, out)
-        room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b) - self._bits_of(out)
+        room = self.scales[:, self.index[out]] + self._accumulator_bits(bits_a, bits_b, True) - self._bits_of(out)
         excess = np.maximum(scale_a + scale_b - room, 0)
         for operand in (b, a):
             if operand.variable in self.read_once:
@@ -165,15 +165,18 @@ class _Lowering:
                 return
         self._set(row, Column.SHIFT_TERM, np.minimum(excess, MAX_SHIFT))
 
-    def _accumulator_bits(self, bits_a: Ints, bits_b: Ints) -> Ints:
+    def _accumulator_bits(self, bits_a: Ints, bits_b: Ints, summed: bool) -> Ints:
         double = 2 * np.maximum(bits_a, bits_b)
+        if summed and self.rules.accumulator is Accumulator.NARROW:
+            return np.full_like(double, 16)
         return np.maximum(double, 32) if self.rules.accumulator is Accumulator.WIDE else double
 
     def _product(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
         bits_a, scale_a = self._operand(a, b, out)
         bits_b, scale_b = self._operand(b, a, out)
         natural = scale_a + scale_b - self.rows[:, row, Column.SHIFT_TERM]
-        self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b))
+        summed = isinstance(self.operations[row], ir.MatMul | ir.Conv2D)
+        self._set(row, Column.ACC_BITS, self._accumulator_bits(bits_a, bits_b, summed))
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
         for operand, bits, scale, constant in (
             (a, bits_a, scale_a, Column.CONSTANT_A),

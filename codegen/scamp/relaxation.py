@@ -16,7 +16,7 @@ from kilotune.codegen.scamp.graph import SumGraph, Transform, graph_of
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, evaluate
 from kilotune.codegen.scamp.registers import fits
-from kilotune.codegen.scamp.retiming import exact_placing
+from kilotune.codegen.scamp.retiming import exact_placing, own_placing
 from kilotune.codegen.scamp.selection import FUSED_SHIFTS, Placing, needs, select
 from kilotune.codegen.scamp.sums import InexactHalfError
 
@@ -48,7 +48,7 @@ def relax(
     """
     graph = graph_of(plan)
     relaxed = _Relaxation(graph, target or plan.target, registers, objective).run(
-        None if medians_only else exact_placing(plan)
+        own_placing(plan), None if medians_only else exact_placing(plan)
     )
     if target in (None, plan.target) and cost(relaxed, objective) >= cost(plan, objective):
         return plan
@@ -94,10 +94,10 @@ class _Relaxation:
     def __init__(self, graph: SumGraph, target: str, registers: int, objective: str) -> None:
         self._graph, self._target, self._registers, self._objective = graph, target, registers, objective
 
-    def run(self, together: Placing | None) -> Plan:
+    def run(self, own: Placing, together: Placing | None) -> Plan:
         plain = Placing.plain(self._graph)
         best_placing, best = plain, self._plan(plain)
-        start = medians(self._graph, plain)
+        start = medians(self._graph, own)
         started = self._plan(start)
         if self._better(started, best):
             best_placing, best = start, started

@@ -9,6 +9,7 @@ all others pull at them.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kilotune.codegen.scamp.graph import Transform, graph_of, nodes_of
@@ -30,25 +31,35 @@ class _Edge:
     weight: int
 
 
-def exact_placing(plan: Plan) -> Placing:
-    """The placing with the least sum of unit shifts and scalings over the edges between the plan's values.
+def own_placing(plan: Plan) -> Placing:
+    """Every node of `graph_of(plan)` where the plan itself computes it first."""
+    return _placing(plan, lambda dimension, count: [0] * count)
 
-    Every value is a node here, so what a plan shares (a shifted value that is used twice) counts once. The placing is
-    one of `graph_of(without_dead_steps(plan))`, whose nodes are the plan's additions.
+
+def exact_placing(plan: Plan) -> Placing:
+    """The placing of `graph_of(plan)` with the least sum of unit shifts and scalings between the plan's values.
+
+    Every value is a node here, so what a plan shares (a shifted value that is used twice) counts once.
     """
     plan = without_dead_steps(plan)
+    return _placing(plan, lambda dimension, count: _least(count, _edges(plan, dimension)))
+
+
+def _placing(plan: Plan, places_of: Callable[[str, int], list[int]]) -> Placing:
+    plan = without_dead_steps(plan)
     nodes, values = nodes_of(plan)
-    stored = list(Placing.plain(graph_of(plan)).stored)
+    plain = Placing.plain(graph_of(plan))
+    stored = list(plain.stored)
     if len(stored) != len(nodes) + 1:  # an addition that cancels out: not worth a renumbering
-        return Placing.plain(graph_of(plan))
-    places = {dimension: _least(len(values), _edges(plan, dimension)) for dimension in DIMENSIONS}
+        return plain
+    places = {dimension: places_of(dimension, len(values)) for dimension in DIMENSIONS}
     placed = {0}
     for number, value in enumerate(values):
         if value is not None and value.source not in placed:
             placed.add(value.source)
             here = Transform(**{dimension: places[dimension][number] for dimension in DIMENSIONS})
             stored[value.source] = replace(value.transform.then(here), sign=1)
-    return replace(Placing.plain(graph_of(plan)), stored=tuple(stored))
+    return replace(plain, stored=tuple(stored))
 
 
 def _edges(plan: Plan, dimension: str) -> list[_Edge]:

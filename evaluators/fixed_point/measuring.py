@@ -15,6 +15,7 @@ from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 
 Metrics = dict[str, float]
@@ -47,15 +48,22 @@ class FixedPointEvaluator:
     counting only samples that the float program classifies correctly. Of a numerical model: `precision_loss`, the
     largest absolute difference from the float outputs (Shiftry Section 3), and `mean_absolute_error` against the targets
     where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables),
-    and executed `multiplies_W` and `adds_W` by width. `in_place` lets results overwrite operands that die, `refine` improves
-    placements (`codegen.fixed.footprint`).
+    and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and `latency_ms`, as its cost table predicts
+    them. `in_place` lets results overwrite operands that die, `refine` improves placements (`codegen.fixed.footprint`).
     """
 
     def __init__(
-        self, task: Task, backend: Backend = Backend.AUTO, in_place: bool = True, refine: Refine | None = None
+        self,
+        task: Task,
+        backend: Backend = Backend.AUTO,
+        in_place: bool = True,
+        refine: Refine | None = None,
+        timing: Timing | None = None,
     ) -> None:
         self.task = task
         self._backend = backend
+        self.timing = timing
+        self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
         self.simulator = Simulator(task.program, task.parameters, task.features, backend)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine)
         self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
@@ -92,6 +100,9 @@ class FixedPointEvaluator:
             "demoted": ((bits == 8) & self._scaled).sum(axis=1),
             **self.footprint.operation_counts(batch),
         }
+        if self.timing is not None and self._costs is not None:
+            cycles = np.rint(self._costs.cycles(batch))
+            columns |= {"cycles": cycles, "latency_ms": 1000.0 * cycles / self.timing.clock_hz}
         lists = {name: values.tolist() for name, values in columns.items()}
         return [{name: values[i] for name, values in lists.items()} for i in range(len(batch))]
 

@@ -5,7 +5,7 @@ Storage is int64 [elements, samples]; every value is the exact integer that the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -38,6 +38,27 @@ def _run_one(
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
 ) -> IntArray:
+    machine = _machine(batch, index, parameters, features)
+    for step in steps:
+        machine.execute(step, batch.rows[index, step.row])
+    view = batch.program.result
+    result = machine.storage[view.variable][elements_of(view, {}).reshape(-1)]
+    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], features.shape[0])).T)
+
+
+def executions(
+    batch: FixedBatch, parameters: Mapping[str, np.ndarray], features: np.ndarray
+) -> Iterator[tuple[Step, IntArray]]:
+    """Every step of the only candidate of `batch` in order, with the integers that it wrote: `step.out.shape` + [samples]."""
+    machine = _machine(batch, 0, parameters, features)
+    for step in unroll(batch.program):
+        machine.execute(step, batch.rows[0, step.row])
+        written = machine.storage[step.operation.out.variable][step.out]
+        yield step, np.broadcast_to(written, (*written.shape[:-1], features.shape[0])).copy()
+
+
+def _machine(batch: FixedBatch, index: int, parameters: Mapping[str, np.ndarray], features: np.ndarray) -> _Machine:
+    """A candidate's storage before the first step."""
     samples = features.shape[0]
     storage: dict[str, IntArray] = {}
     for column, variable in enumerate(batch.program.variables):
@@ -48,12 +69,7 @@ def _run_one(
             storage[variable.name] = quantise(features, bits, scale).T
         else:
             storage[variable.name] = np.zeros((variable.size, samples), dtype=np.int64)
-    machine = _Machine(batch, storage)
-    for step in steps:
-        machine.execute(step, batch.rows[index, step.row])
-    view = batch.program.result
-    result = storage[view.variable][elements_of(view, {}).reshape(-1)]
-    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], samples)).T)
+    return _Machine(batch, storage)
 
 
 class _Machine:

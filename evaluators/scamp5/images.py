@@ -23,7 +23,7 @@ PHOTOGRAPHS = (
     "retina",
     "hubble_deep_field",
     "immunohistochemistry",
-    "cat",
+    "clock",
 )
 
 

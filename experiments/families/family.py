@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Offer:
-    """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour."""
+    """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour.
+    `objectives` are the names that --objective takes, the default first."""
 
     space: str
     decides: str
     best_strategy: str
+    objectives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,25 @@ class Family:
         return cast(FrontDoor, importlib.import_module(self.module))
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says. `given`: the family's options by parameter name, only those that were given; `limits` on
+    metrics by name, a device's memory among them; `device` as `evaluators.devices.Device.as_json` writes it."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    objective: str | None = None
+    device: Mapping[str, Any] | None = None
+
+
 class FrontDoor(Protocol):
     """What the module of a family defines, as functions."""
 
     def resolve_input(self, text: str | None) -> Path:
         """A path, or what is bundled under that name; None: the default. InputError when it is neither."""
 
-    def read_options(self, space: str, given: Mapping[str, Any], limits: Mapping[str, float]) -> dict[str, Any]:
-        """The given options of the family, by parameter name, and the limits on metrics, as `TuneRequest.options`.
-        ValueError, a sentence, for one that cannot be used."""
+    def read_options(self, space: str, asked: Asked) -> dict[str, Any]:
+        """`TuneRequest.options`. ValueError, a sentence, for something that cannot be used."""
 
     def build_problem(self, request: TuneRequest) -> Problem:
         """Load the input and make the space. InputError for an input that cannot be used, ValueError for options that

@@ -6,13 +6,18 @@ import click
 
 from kilotune.experiments.families.family import Family, Offer
 
+TIMED = ("memory", "latency")
+"""What is to be small, accuracy aside; latency needs a device."""
+
+LEVELS = ("Os", "O1", "O2", "O3")
+
 FIXED_POINT = Family(
     "Fixed-point programs (seedot, shiftry)",
     (
         Offer(
             "seedot", "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)", "exhaustive"
         ),
-        Offer("shiftry", "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)", "refine"),
+        Offer("shiftry", "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)", "refine", TIMED),
     ),
     (
         click.Option(
@@ -33,10 +38,12 @@ FIXED_POINT = Family(
             help="How scaling down rounds  [default: toward-zero]",
         ),
         click.Option(
-            ["--accumulator"],
-            type=click.Choice(["double", "wide"]),
-            help="Sums of products: twice the operands' width, or 32 bits (shiftry)  [default: double]",
+            ["--accumulator-bits"],
+            type=click.Choice(["auto", "16", "32"]),
+            help="Width of sums of products, which wrap there  [default: auto: twice the operands' width (shiftry), the"
+            " bitwidth (seedot)]",
         ),
+        click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
         click.Option(
             ["--in-place/--no-in-place"],
             default=None,

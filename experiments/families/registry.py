@@ -22,3 +22,8 @@ def find_offer(space: str) -> tuple[Family, Offer]:
             if offer.space == space:
                 return family, offer
     raise ValueError(f"There is no space {space!r}; there are {', '.join(offer.space for offer in offers())}.")
+
+
+def objective_help() -> str:
+    """What --objective takes, by space."""
+    return "; ".join(f"{', '.join(offer.objectives)} ({offer.space})" for offer in offers() if offer.objectives)

@@ -6,9 +6,12 @@ import click
 
 from kilotune.experiments.families.family import Family, Offer
 
+OBJECTIVES = ("instructions", "transfers", "front")
+"""Bus transfers are time and energy; the front is that of transfers and noise."""
+
 REVERSE_SPLIT = Family(
     "Convolution programs for SCAMP-5 (reverse-split)",
-    (Offer("reverse-split", "which pair of partial sums to split next (AUKE, TACO 2018)", "exhaustive"),),
+    (Offer("reverse-split", "which pair of partial sums to split next (AUKE, TACO 2018)", "exhaustive", OBJECTIVES),),
     (
         click.Option(
             ["--target"],
@@ -20,12 +23,6 @@ REVERSE_SPLIT = Family(
             ["--depth"],
             type=click.IntRange(0, 24),
             help="Weights become multiples of 1/2^DEPTH  [default: exact where that is possible, else 4]",
-        ),
-        click.Option(
-            ["--objective"],
-            type=click.Choice(["instructions", "transfers", "front"]),
-            help="What is to be least: instructions; bus transfers (time and energy); or the front of transfers and noise"
-            "  [default: instructions]",
         ),
     ),
     "kilotune.experiments.reverse_split_problem",

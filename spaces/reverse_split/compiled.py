@@ -18,10 +18,14 @@ from kilotune.spaces.reverse_split.splits import (
     divided,
     largest_pair,
     split_name,
+    start_sums,
 )
 
 MOST_DEPTH = 96
 """Of splitting.c."""
+
+LARGEST_WEIGHT = 1 << 24
+"""Of splitting.c, with room for doublings."""
 
 _RULES = ("first", "last", "factor")
 _HEADER, _NUMBERS = 3, 7
@@ -31,6 +35,7 @@ _HEADER, _NUMBERS = 3, 7
 class SplitLimits:
     """How far a search goes: states it visits, sums at a time, plans it keeps, and its discrepancies.
 
+    `by_cost` is the paper's search: cut by the cost before relaxation, the first plan of the least cost is the only one.
     A discrepancy is one that the order is contradicted by: the second best split spends 1, the next two 2, the next four 3.
     """
 
@@ -40,6 +45,7 @@ class SplitLimits:
     first_discrepancies: int = 0
     last_discrepancies: int = 1 << 20
     factors: bool = True
+    by_cost: bool = False
     slack: int = 1
     table_bits: int = 16
 
@@ -68,11 +74,11 @@ class SplitReport:
 def search_splits(
     sums: Sums, depth: int, limits: SplitLimits, weights: OrderWeights, halvings: int = 0, seed: int = 0
 ) -> SplitReport | None:
-    """Plans, best first; None without a C compiler. `halvings`: how many every program needs. MemoryError."""
+    """Plans, best first; None without a C compiler, or for weights that do not fit its integers. `halvings`: how many every program needs. MemoryError."""
     kernel = load_kernel()
-    if kernel is None:
+    start = start_sums(sums)
+    if kernel is None or any(abs(w) > LARGEST_WEIGHT for total in start for _, w in total):
         return None
-    start = tuple(dict.fromkeys(total for total in sums if total))
     west, south, east, north = _box(start)
     height = north - south + 1
     terms = [((x - west) * height + y - south, w) for total in start for (x, y), w in total]
@@ -80,7 +86,7 @@ def search_splits(
     cells = np.array(terms, dtype=np.int32).reshape(-1, 2)
     numbers = (
         *(limits.registers, limits.table_bits, limits.slack, limits.plans, limits.factors),
-        *(limits.first_discrepancies, limits.last_discrepancies, halvings),
+        *(limits.first_discrepancies, limits.last_discrepancies, halvings, limits.by_cost),
     )
     settings = np.array(numbers, dtype=np.int32)
     order = np.array(weights.values(), dtype=np.float64)
@@ -98,11 +104,8 @@ def search_splits(
 
 
 def _box(sums: Sequence[Sum]) -> tuple[int, int, int, int]:
-    boxes = [total.box for total in sums]
-    return (
-        *(min(box[side] for box in boxes) for side in (0, 1)),
-        *(max(box[side] for box in boxes) for side in (2, 3)),
-    )  # type: ignore[return-value]
+    wests, souths, easts, norths = zip(*(total.box for total in sums), strict=True)
+    return min(wests), min(souths), max(easts), max(norths)
 
 
 def _plan(start: Sums, row: list[int]) -> SplitPlan:

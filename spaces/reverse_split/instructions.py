@@ -26,13 +26,15 @@ def named_step(name: str) -> Step:
     return Step(match[1], tuple(map(int, match[2].split())), tuple(match[3].split()))
 
 
-def next_steps(target: str, values: list[Sum]) -> Iterator[tuple[Step, Sum]]:
-    """Every instruction on the values whose result is new; of equal results the first instruction."""
+def next_steps(target: str, values: list[Sum], window: int) -> Iterator[tuple[Step, Sum]]:
+    """Every instruction on the image and the last values whose result is new; of equal results the first instruction."""
     known = set(values)
+    recent = [*range(len(values))][-window:]
+    numbers = recent if 0 in recent else [0, *recent]
     for row in instruction_set(target).rows:
         if row.operands == 1 and not any(row.shifted) and row.signs == (1,) and not row.halvings:
             continue  # a copy
-        for operands in _operands(row, len(values)):
+        for operands in _operands(row, numbers):
             for directions in product(DIRECTIONS, repeat=row.directions):
                 if row.directions == 2 and row.offset(directions) == (0, 0):
                     continue
@@ -66,8 +68,8 @@ def plan_of_steps(
     return Plan(target, depth, tuple(steps), tuple(places[total] for total in wanted))
 
 
-def _operands(row: Instruction, count: int) -> Iterator[tuple[int, ...]]:
+def _operands(row: Instruction, numbers: list[int]) -> Iterator[tuple[int, ...]]:
     alike = len(set(zip(row.signs, row.shifted, strict=True))) <= 1
-    yield from (combinations if alike else permutations)(range(count), row.operands)
+    yield from (combinations if alike else permutations)(numbers, row.operands)
     if row.operands == 2 and not row.distinct and alike:
-        yield from ((number, number) for number in range(count))
+        yield from ((number, number) for number in numbers)

@@ -76,10 +76,11 @@ class SplitProblem:
 
 @dataclass(frozen=True)
 class ProvedProgram:
-    """A program whose text has been executed on sums and computes the kernels."""
+    """A program whose text has been executed on sums and computes the kernels, and the plan that it was made from."""
 
     program: Program
     text: str
+    plan: Plan
 
 
 def proved_program(problem: SplitProblem, plan: Plan, relaxation: Relaxation = Relaxation.FULL) -> ProvedProgram:
@@ -143,4 +144,4 @@ def _test_image() -> npt.NDArray[np.float64]:
 
 def _proved(problem: SplitProblem, plan: Plan) -> ProvedProgram:
     text = format_program(allocate(plan, problem.registers))
-    return ProvedProgram(prove(text, problem.wanted, problem.depth), text)
+    return ProvedProgram(prove(text, problem.wanted, problem.depth), text, plan)

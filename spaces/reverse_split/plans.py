@@ -6,22 +6,25 @@ from collections.abc import Sequence
 
 from kilotune.codegen.scamp.plan import Plan, Step
 from kilotune.codegen.scamp.sums import DIRECTIONS, Sum
-from kilotune.spaces.reverse_split.splits import Split, Sums, Transformation, after_split, from_image
+from kilotune.spaces.reverse_split.splits import Split, Sums, Transformation, after_split, from_image, start_sums
 
 
 class UnfinishedSplitsError(ValueError):
     """Splits that do not lead back to the image; the message is a sentence."""
 
 
-def plan_of_splits(wanted: Sequence[Sum], depth: int, splits: Sequence[Split]) -> Plan:
+def plan_of_splits(wanted: Sequence[Sum], depth: int, splits: Sequence[Split], shared: bool = True) -> Plan:
     """The unrelaxed plan, in instructions of the `auke` set, in the order that the splits undo themselves.
+
+    A value that is there already is not computed again when `shared`; otherwise no value but the sums of the states outlives
+    its split, which takes fewer registers.
 
     UnfinishedSplitsError when more than one sum is left, or one that is no pixel.
     """
-    states = [tuple(dict.fromkeys(total for total in wanted if total))]
+    states = [start_sums(wanted)]
     for split in splits:
         states.append(after_split(states[-1], split))
-    writer = _Writer(depth)
+    writer = _Writer(depth, shared)
     if states[-1]:
         first = from_image(states[-1], depth)
         if first is None:
@@ -36,14 +39,15 @@ def plan_of_splits(wanted: Sequence[Sum], depth: int, splits: Sequence[Split]) -
 class _Writer:
     """Steps so far, and the value of every sum that is there. A step that is there already is not written again."""
 
-    def __init__(self, depth: int) -> None:
+    def __init__(self, depth: int, shared: bool) -> None:
+        self._shared = shared
         self.steps: list[Step] = []
         self.values: dict[Sum, int] = {Sum.image(depth): 0}
         self._known: dict[Step, int] = {}
 
     def write(self, op: str, *operands: int) -> int:
         step = Step(op, operands)
-        if step not in self._known:
+        if step not in self._known or not self._shared:
             self.steps.append(step)
             self._known[step] = len(self.steps)
         return self._known[step]

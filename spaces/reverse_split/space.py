@@ -9,21 +9,26 @@ program is proved by symbolic execution.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 from kilotune.search.space import (
     Assignment,
+    CandidateModel,
     Constraint,
     Decision,
+    ExactStep,
     Measurement,
     Objective,
     Option,
+    Procedure,
+    Trial,
 )
 from kilotune.spaces.reverse_split.instructions import (
     apply_step,
@@ -44,15 +49,17 @@ from kilotune.spaces.reverse_split.measuring import (
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import largest_splits
 from kilotune.spaces.reverse_split.plans import plan_of_splits
-from kilotune.spaces.reverse_split.splits import Split, Sums, after_split, from_image, named_split
+from kilotune.spaces.reverse_split.procedure import first_descent, paper_search
+from kilotune.spaces.reverse_split.search import least_cost, search_programs
+from kilotune.spaces.reverse_split.splits import Split, Sums, after_split, from_image, named_split, start_sums
 
 METHOD, RELAXATION = "method", "relaxation"
 SPLITS, PROGRAM = "splits", "program"
 METHODS: tuple[Option, ...] = (SPLITS, PROGRAM)
 RELAXATIONS: tuple[Option, ...] = (Relaxation.FULL.value, Relaxation.MEDIANS.value, Relaxation.NONE.value)
 
-MOST_STEPS = 64
-"""Instructions of a candidate that is given one by one."""
+OFFERED_STEPS, OFFERED_VALUES = 12, 3
+"""Longer programs, and instructions on values older than the last few, are candidates too, but no walk is offered them."""
 
 MOST_SPLITS = 96
 
@@ -88,6 +95,30 @@ class ReverseSplitSpace:
         text = f"{type(self).__name__} {p.target} {p.registers} {p.goal.value} {p.depth} {p.wanted!r}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
+    @cached_property
+    def least(self) -> float:
+        """No program has less of the first objective."""
+        return least_cost(self.problem)
+
+    def procedure(self) -> Procedure:
+        """AUKE: depth first in the order of its heuristics, cut by cost, relaxed at medians; 20,000 states at most."""
+        found = paper_search(self.problem, OrderWeights())
+        if found is None:
+            yield [self.split_candidate(first_descent(self.problem), Relaxation.MEDIANS)]
+        else:
+            yield [self.split_candidate(found.names, Relaxation.MEDIANS)]
+
+    def model(self, trials: Sequence[Trial]) -> CandidateModel:
+        """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""
+        from kilotune.spaces.reverse_split.model import ProgramModel
+
+        return ProgramModel(self, trials)
+
+    def exact_search(self) -> Iterator[ExactStep]:
+        """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
+        for standing in search_programs(self):
+            yield ExactStep(standing.candidate, standing.bound, standing.complete)
+
     def start(self) -> MethodState:
         """Nothing decided."""
         return MethodState(self)
@@ -106,7 +137,7 @@ class ReverseSplitSpace:
             raise ValueError(found)
         return found
 
-    def plan(self, assignment: Assignment) -> Plan:
+    def plan(self, assignment: Assignment, shared: bool = True) -> Plan:
         """What a candidate says before relaxation and register allocation. ValueError: it says nothing."""
         wanted, depth = self.problem.wanted, self.problem.depth
         answers = [str(option) for name, option in assignment.items() if name not in (METHOD, RELAXATION)]
@@ -121,7 +152,7 @@ class ReverseSplitSpace:
         for answer in answers:
             splits.append(named_split(sums, answer))
             sums = after_split(sums, splits[-1])
-        return plan_of_splits(wanted, depth, splits)
+        return plan_of_splits(wanted, depth, splits, shared)
 
     def split_candidate(self, names: Sequence[str], relaxation: Relaxation = Relaxation.FULL) -> Assignment:
         """The candidate of splits by name."""
@@ -134,7 +165,12 @@ class ReverseSplitSpace:
     def _made(self, assignment: Assignment) -> ProvedProgram | str:
         relaxation = Relaxation(assignment.get(RELAXATION, Relaxation.NONE.value))
         try:
-            return proved_program(self.problem, self.plan(assignment), relaxation)
+            try:
+                return proved_program(self.problem, self.plan(assignment), relaxation)
+            except RegisterPressureError:
+                if relaxation is Relaxation.NONE:
+                    raise
+                return proved_program(self.problem, self.plan(assignment, shared=False), Relaxation.NONE)
         except (ValueError, WrongProgramError, InputError) as error:
             return str(error)
 
@@ -143,11 +179,6 @@ class ReverseSplitSpace:
             return Measurement(metrics_of(self.problem, self.program(assignment)))
         except ValueError as error:
             return Measurement(failure=str(error))
-
-
-def start_sums(wanted: Sequence[Sum]) -> Sums:
-    """The state that splitting starts from: the final sums, without zeros and repetitions."""
-    return tuple(dict.fromkeys(total for total in wanted if total))
 
 
 @dataclass(frozen=True)
@@ -178,7 +209,7 @@ class MethodState:
 
     def bound(self) -> float:
         """Of every program."""
-        return root_bound(self.space.problem)
+        return self.space.least
 
 
 @dataclass(frozen=True)
@@ -221,7 +252,7 @@ class SplitState:
 
     def bound(self) -> float:
         """Of every program: sums that are transforms of each other become one, so splits alone promise nothing."""
-        return root_bound(self.space.problem)
+        return self.space.least
 
 
 @dataclass(frozen=True)
@@ -249,9 +280,9 @@ class ProgramState:
     @cached_property
     def decision(self) -> Decision | None:
         """The next instruction."""
-        if self.plan is not None or len(self.answers) == MOST_STEPS:
+        if self.plan is not None or len(self.answers) >= OFFERED_STEPS:
             return None
-        names = (step_name(step) for step, _ in next_steps(self.space.problem.target, self._values))
+        names = (step_name(step) for step, _ in next_steps(self.space.problem.target, self._values, OFFERED_VALUES))
         return Decision(str(len(self.answers) + 1), tuple(names))
 
     @property
@@ -275,9 +306,4 @@ class ProgramState:
     def bound(self) -> float:
         """At least the instructions so far."""
         problem = self.space.problem
-        return max(root_bound(problem), float(len(self.answers)) * (1 if problem.goal is Goal.INSTRUCTIONS else 2))
-
-
-def root_bound(problem: SplitProblem) -> float:
-    """A bound on the first objective of all programs."""
-    return 0.0
+        return max(self.space.least, float(len(self.answers)) * (1 if problem.goal is Goal.INSTRUCTIONS else 2))

@@ -7,7 +7,7 @@ same or of another one; A is forgotten, for it follows from B. What is left of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -88,6 +88,11 @@ class Split:
         return is_part(self.a, sums[self.a_from]) and is_part(self.b, sums[self.b_from])
 
 
+def start_sums(wanted: Sequence[Sum]) -> Sums:
+    """The state that splitting starts from: the final sums, without zeros and repetitions."""
+    return tuple(dict.fromkeys(total for total in wanted if total))
+
+
 def is_part(part: Sum, whole: Sum) -> bool:
     """Sub-multiset: of every weight at most as much as the whole has, of the same sign."""
     weights = whole.weights()
@@ -115,26 +120,24 @@ def from_image(sums: Sums, depth: int) -> Transformation | None:
     return Transformation(east, north, power - depth, weight < 0)
 
 
-def transformations(sums: Sums, a_from: int, b_from: int) -> Iterator[Transformation]:
-    """All under which some PVR of one sum becomes one of the other, those within a sum in one of their two directions."""
+def transformations(sums: Sums, a_from: int, b_from: int, both_ways: bool = False) -> Iterator[Transformation]:
+    """All under which some PVR of one sum becomes one of the other. Within a sum a move and its inverse exchange A and B,
+    which is the same plan once it is relaxed: there is one of the two, unless `both_ways` are asked for."""
     first, second = sums[a_from].terms, sums[b_from].terms
     seen: dict[Transformation, None] = {}
     for (to, w), (at, v) in product(first, second):
-        powers = range(-MOST_DOUBLINGS, MOST_DOUBLINGS + 1)
-        for power in powers:
+        for power in range(-MOST_DOUBLINGS, MOST_DOUBLINGS + 1):
             if abs(v) < 1 << max(-power, 0) or abs(w) < 1 << max(power, 0):
                 continue
             seen[Transformation(to[0] - at[0], to[1] - at[1], power, (w > 0) != (v > 0))] = None
     for t in sorted(seen):
-        if a_from != b_from or _is_forward(t):
+        if a_from != b_from:
             yield t
-
-
-def _is_forward(t: Transformation) -> bool:
-    # t and its inverse find the same pairs with A and B exchanged; only where weights differ is it another B that stays.
-    if (t.east, t.north) == (0, 0):
-        return t.doublings > 0 and not t.negated
-    return t.doublings != 0 or (t.east, t.north) > (0, 0)
+        elif (t.east, t.north) == (0, 0):
+            if t.doublings > 0 and not t.negated:
+                yield t
+        elif t.doublings or both_ways or (t.east, t.north) > (0, 0):
+            yield t
 
 
 def largest_pair(sums: Sums, a_from: int, b_from: int, t: Transformation, backwards: bool = False) -> Sum:
@@ -149,7 +152,7 @@ def largest_pair(sums: Sums, a_from: int, b_from: int, t: Transformation, backwa
     ahead = (t.east, t.north) >= (0, 0)
     for (x, y), _ in sorted(sums[b_from].terms, reverse=backwards == ahead):
         to = (x + t.east, y + t.north)
-        share = _largest_share(b_left[x, y], a_left.get(to, 0), t, to == (x, y) and a_from == b_from)
+        share = largest_share(b_left[x, y], a_left.get(to, 0), t, to == (x, y) and a_from == b_from)
         if share:
             found[x, y] = share
             b_left[x, y] -= share
@@ -186,7 +189,7 @@ def _scaled(weight: int, t: Transformation) -> int:
     return size if (weight > 0) != t.negated else -size
 
 
-def _largest_share(b: int, a: int, t: Transformation, same: bool) -> int:
+def largest_share(b: int, a: int, t: Transformation, same: bool) -> int:
     """Of b at one cell and a where it leads to, how much of b is half of a pair; signed."""
     if not a or not b or ((a > 0) != (b > 0)) != t.negated:
         return 0

@@ -50,7 +50,7 @@ class ShiftryModel:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed % (1 << 31)
         solver.parameters.max_time_in_seconds = max(seconds / (count + 2), 0.01)
-        bound = -math.inf if self._space.options.limited else self._least_memory(encoding, solver)
+        bound = self._least_memory(encoding, solver) if self._space.options.memory_leads else -math.inf
         if bound == math.inf:
             return ModelAnswer((), bound, exhausted=True)
         candidates: list[Assignment] = []
@@ -103,7 +103,7 @@ class ShiftryModel:
     def _aim(self, encoding: _Encoding) -> None:
         """With limits: the least predicted loss, then memory. Without: memory of what is predicted to be precise enough, then loss."""
         weight = encoding.largest_cost + 1
-        if self._space.options.limited:
+        if self._space.options.precision_leads:
             encoding.model.minimize(encoding.cost * encoding.memory_span + encoding.memory_bytes)
             return
         excess = encoding.excess_over(round((self._permitted - self._surrogate.offset) * COST_UNITS))

@@ -61,17 +61,17 @@ def _cumulative_demote(
     """Algorithm 14, CumulativeDemoteVariables; with memory limits, stop as soon as they hold (Section 3's first strategy)."""
     accepted = current = start
     for _, name, option in ranked:
-        if space.options.limited:
+        if space.options.precision_leads:
             (trial,) = yield [current]
             if _violation(space, trial) == 0.0:
                 return
         current = {**current, name: option}
-        if not space.options.limited:
+        if not space.options.precision_leads:
             (trial,) = yield [current]
             if _violation(space, trial) > 0.0:
                 break
             accepted = current
-    yield [current if space.options.limited else accepted]
+    yield [current if space.options.precision_leads else accepted]
 
 
 def _bits(option: Option) -> int:

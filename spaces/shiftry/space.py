@@ -22,6 +22,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
+from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.space import (
@@ -36,6 +37,7 @@ from kilotune.search.space import (
     Procedure,
     Trial,
 )
+from kilotune.spaces.limits import check_timing, limit_constraints
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, Format, parse_format
 from kilotune.spaces.shiftry.limit import FitLimit
 
@@ -50,10 +52,12 @@ INPUT_OFFSETS = tuple(range(-4, 5))
 class ShiftryOptions:
     """What a user may set.
 
-    With a flash or RAM limit the aim is the best precision that fits; without one it is the least memory whose accuracy
+    With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that
+    fits; without one it is the least memory whose accuracy
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
     whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
-    operands that die (`codegen.in_place`), which the paper does not do.
+    operands that die (`codegen.in_place`), which the paper does not do. `fastest`: the least predicted cycles instead, within
+    the limits and the permitted loss.
     """
 
     flash_limit_bytes: int | None = None
@@ -63,11 +67,28 @@ class ShiftryOptions:
     rounding: Rounding = Rounding.TOWARD_ZERO
     accumulator: Accumulator = Accumulator.DOUBLE
     in_place: bool = True
+    timing: Timing | None = None
+    cycles_limit: float | None = None
+    latency_limit_ms: float | None = None
+    fastest: bool = False
+
+    def __post_init__(self) -> None:
+        check_timing(self)
 
     @property
     def limited(self) -> bool:
-        """Whether there is a memory limit."""
-        return self.flash_limit_bytes is not None or self.ram_limit_bytes is not None
+        """Whether there is a limit."""
+        return bool(limit_constraints(self))
+
+    @property
+    def precision_leads(self) -> bool:
+        """Whether the best precision within the limits is wanted."""
+        return self.limited and not self.fastest
+
+    @property
+    def memory_leads(self) -> bool:
+        """Whether the least memory is wanted."""
+        return not self.limited and not self.fastest
 
 
 class ShiftrySpace:
@@ -79,7 +100,7 @@ class ShiftrySpace:
         self.task = task
         self.options = options
         refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
-        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, refine)
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, refine, options.timing)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self.decisions = tuple(_decisions(task.program, self.profile))
@@ -102,18 +123,23 @@ class ShiftrySpace:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Precision first under memory limits, else memory first; of equals, the one with more 8-bit variables, which is faster."""
+        """Precision first under limits, else memory, or cycles where the fastest is wanted; of equals, the faster one.
+
+        Without a cost table that is the one with more 8-bit variables.
+        """
+        if self.options.fastest:
+            return (Objective("cycles"), Objective(self.precision_metric), Objective("memory_bytes"))
         ordered = [Objective(self.precision_metric), Objective("memory_bytes")]
         if not self.options.limited:
             ordered.reverse()
-        return (*ordered, Objective("demoted", Direction.MAXIMIZE))
+        last = Objective("demoted", Direction.MAXIMIZE) if self.options.timing is None else Objective("cycles")
+        return (*ordered, last)
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The limits, or the permitted loss of accuracy."""
-        limits = (("flash_bytes", self.options.flash_limit_bytes), ("ram_bytes", self.options.ram_limit_bytes))
-        result = [Constraint(metric, float(limit)) for metric, limit in limits if limit is not None]
-        if not self.options.limited:
+        """The limits, and where these are not all that is asked, the permitted loss of accuracy."""
+        result = list(limit_constraints(self.options))
+        if not self.options.precision_leads:
             if self._classifies:
                 least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
                 result.append(Constraint("accuracy_percent", least, at_least=True))
@@ -219,6 +245,8 @@ class ShiftryState:
         for limit, least in ((space.options.flash_limit_bytes, flash), (space.options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
+        if space.options.fastest:
+            return -math.inf
         return 0.0 if space.options.limited else flash + ram
 
 

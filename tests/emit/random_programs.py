@@ -329,4 +329,5 @@ def seedot_batches(draw: st.DrawFn, program: ir.Program) -> FixedBatch:
     magnitudes = {v.name: float(2.0 ** random.uniform(-4, 5)) for v in program.variables}
     lows = random.normal(-2, 2, len(tuple(ir.operations(program.body))))
     ranges = {row: (float(low), float(low + random.uniform(0.1, 5))) for row, low in enumerate(lows)}
-    return SeeDotLowering(program, magnitudes, draw(st.sampled_from(Rounding))).lower(choice, ranges)
+    rounding, accumulator = draw(st.sampled_from(Rounding)), draw(st.sampled_from(Accumulator))
+    return SeeDotLowering(program, magnitudes, rounding, accumulator).lower(choice, ranges)

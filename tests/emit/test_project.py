@@ -11,7 +11,8 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.project import Recording, write_project
+from kilotune.codegen.emit.project import write_project
+from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.emit.compiled import needs_compiler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kilotune.experiments.families.family import Asked
 from kilotune.experiments.families.registry import find_offer, offers
 from kilotune.experiments.model_problem import build_problem, read_options, resolve_input
 from kilotune.experiments.request import TuneRequest
@@ -15,7 +16,7 @@ MODEL = "fastgrnn16-digits"
 
 def ram_bytes(space: str, **given: object) -> tuple[float, float]:
     """RAM on the training and on the test data of one candidate."""
-    request = TuneRequest(space, str(resolve_input(MODEL)), "random", options=read_options(space, given, {}))
+    request = TuneRequest(space, str(resolve_input(MODEL)), "random", options=read_options(space, Asked(given)))
     problem = build_problem(TuneRequest.from_json(request.as_json()))
     candidate = random_candidate(problem.space, np.random.default_rng(0))
     test = problem.test_metrics(candidate)

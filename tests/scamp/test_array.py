@@ -82,6 +82,15 @@ def test_registers_saturate() -> None:
     assert run(text, np.full((2, 2), 100.0)).largest == 200
 
 
+def test_division_leaves_the_negated_half_and_the_operand() -> None:
+    halves = run("# scamp5; image in A; results in B, C, D\nB, C, D = div(A)", IMAGE).results
+    assert [np.array_equal(found, IMAGE * factor) for found, factor in zip(halves, (0.5, -0.5, 1), strict=True)] == [
+        True
+    ] * 3
+    zeros = run("# scamp5; image in A; results in B, C\nB, C = res()", IMAGE).results
+    assert not np.any(zeros)
+
+
 def test_noise_is_seeded_and_as_large_as_it_says() -> None:
     text = "# scamp5; image in A; results in B, C\nB = mov(A)\nC = mov2x(A, east, north)"
     image = np.full((256, 256), 80.0)

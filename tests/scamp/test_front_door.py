@@ -38,7 +38,7 @@ def write(place: Path, **content: object) -> None:
 
 def test_a_run_writes_the_program_and_proves_it(place: Path) -> None:
     write(place, kernels=[SOBEL], target="auke", registers=4)
-    status = tune("--input", "kernel.json", "--budget", "40trials", "--json", "result.json", "--output", "made")
+    status = tune("--input", "kernel.json", "--budget", "3s", "--json", "result.json", "--output", "made")
     assert status == ExitStatus.FEASIBLE
     result = json.loads((place / "result.json").read_text())
     assert set(result["best"]["artifacts"]) == {"program", "macros"}
@@ -66,7 +66,7 @@ def test_trivial_kernels_have_trivial_programs(place: Path, rows: list[list[int]
 
 def test_a_weight_that_needs_more_depth_is_said(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(place, kernels=[[[0.3, 700]]], depth=2)
-    assert tune("--input", "kernel.json", "--budget", "1trials", "--no-output") == ExitStatus.FEASIBLE
+    assert tune("--input", "kernel.json", "--budget", "2s", "--no-output") == ExitStatus.FEASIBLE
     shown = " ".join(capsys.readouterr().out.split())
     assert (
         "approximated to multiples of 1/4: the largest error is 0.05 (0.3 at cell (0, 0) of kernel 1 becomes 0.25)"

@@ -68,8 +68,11 @@ def test_the_chip_shifts_and_adds_at_once() -> None:
 
 def test_a_box_in_the_other_instruction_set() -> None:
     plan = naive_plan(KernelSet((Kernel.of_rows([[1] * 3] * 3),)).approximate(0).sums, 0, "auke")
-    assert [len(relax(plan, target=target).steps) for target in ("auke", "scamp5")] == [13, 8]
-    assert cost(relax(plan, target="scamp5", objective="transfers"), "transfers")[0] <= 17
+    assert len(plan.steps) == 20
+    auke, scamp5 = (relax(plan, target=target) for target in ("auke", "scamp5"))
+    assert computed(auke) == computed(scamp5) == computed(plan)
+    assert len(auke.steps) <= 13
+    assert len(scamp5.steps) <= 10
 
 
 def test_a_move_that_the_registers_cannot_hold_is_not_made() -> None:

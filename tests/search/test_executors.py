@@ -7,12 +7,13 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.executors.pool import PoolExecutor
+from kilotune.evaluators.executors.pool import PoolExecutor, ProcessWorker
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor, Finished
 from kilotune.search.result import Status
@@ -44,6 +45,10 @@ def two_workers() -> Iterator[PoolExecutor]:
     executor = PoolExecutor(FlatProblem(10, 4, 1, pairs=6), 2)
     yield executor
     executor.close()
+
+
+def processes_of(executor: PoolExecutor) -> list[SpawnProcess]:
+    return [desk.worker.process for desk in executor._desks if isinstance(desk.worker, ProcessWorker)]
 
 
 def collect(executor: Executor, tickets: int) -> dict[int, Finished]:
@@ -89,9 +94,9 @@ def test_a_worker_that_dies_while_idle_costs_nothing(two_workers: PoolExecutor) 
     candidate = {d.name: 10 for d in space.decisions}
     two_workers.submit(1, [candidate])
     collect(two_workers, 1)
-    for worker in list(two_workers._workers):
-        worker.process.kill()
-        worker.process.join()
+    for process in processes_of(two_workers):
+        process.kill()
+        process.join()
     two_workers.submit(2, [candidate])
     assert collect(two_workers, 1)[2].measurements == space.evaluate([candidate])
 
@@ -112,8 +117,33 @@ def test_closing_leaves_no_process_behind_and_may_be_repeated() -> None:
     executor = PoolExecutor(FlatProblem(2, 3, 1), 2)
     executor.submit(1, CANDIDATES[:2])
     executor.submit(2, CANDIDATES[2:])
-    processes = [worker.process for worker in executor._workers]
+    processes = processes_of(executor)
     assert len(processes) == 2
     executor.close()
     executor.close()
     assert not any(process.is_alive() for process in processes)
+
+
+@dataclass(frozen=True)
+class Hanging(FlatProblem):
+    """`d0` = 11 never comes back."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        while any(candidate["d0"] == 11 for candidate in batch):
+            time.sleep(0.1)
+        return super().evaluate(batch)
+
+
+def test_an_evaluation_that_hangs_is_stopped_and_the_others_of_its_chunk_are_measured() -> None:
+    plain = FlatProblem(2, 3, 1).evaluate(CANDIDATES)
+    executor = PoolExecutor(Hanging(2, 3, 1), 2, limit_s=1.0)
+    try:
+        executor.submit(1, CANDIDATES)
+        measurements = collect(executor, 1)[1].measurements
+    finally:
+        executor.close()
+    for candidate, measurement, expected in zip(CANDIDATES, measurements, plain, strict=True):
+        if candidate["d0"] == 11:
+            assert measurement.failure == "The evaluation was stopped after 1 s, the limit for one."
+        else:
+            assert measurement == expected

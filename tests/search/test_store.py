@@ -82,7 +82,7 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
     Store(str(path)).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE kilotune_meta SET schema_version = 7")
-    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 1"):
+    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 2"):
         Store(str(path))
 
 
@@ -132,13 +132,6 @@ def test_a_read_only_database_is_named(tmp_path: Path) -> None:
 def test_a_url_that_is_none_is_refused(url: str, message: str) -> None:
     with pytest.raises(StoreError, match=message):
         Store(url)
-
-
-def test_a_second_process_on_the_same_study_is_told_so(store: Store) -> None:
-    store.create(StudyRow("s", "flat", "f", "local", 1))
-    store.append("s", [TrialRow(0, "[]", {}, None, 0.0)])
-    with pytest.raises(StoreError, match="another process is working on this study"):
-        store.append("s", [TrialRow(0, "[]", {}, None, 0.0)])
 
 
 def test_many_processes_may_make_the_same_store(tmp_path: Path) -> None:

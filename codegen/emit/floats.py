@@ -1,0 +1,132 @@
+"""Floating-point C of a program: the baseline that fixed-point programs are measured against.
+
+It shares everything with them but the numbers: loops, sparse lists, parameters in flash, temporaries in one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource, emit_program
+from kilotune.codegen.emit.context import Context, Row, counters_of, visit
+from kilotune.codegen.emit.iteration import first_of_rows, iterate
+from kilotune.codegen.emit.operators import Operators, Value
+from kilotune.codegen.emit.parameters import float_literal
+from kilotune.codegen.emit.storage import LABEL_BITS, make_storage
+from kilotune.codegen.emit.writer import Writer
+from kilotune.codegen.fixed.arithmetic import FloatArray, Rounding
+from kilotune.codegen.fixed.table import Column
+
+FLOAT_BITS = 32
+
+
+def emit_float_c(
+    program: ir.Program, parameters: Mapping[str, FloatArray], *, name: str = "model", function: str = "predict"
+) -> CSource:
+    """The program in C with floats of 32 bits; link it with -lm. Temporaries are placed as those of fixed-point programs.
+
+    Raises ValueError for an operation that overwrites what it still has to read.
+    """
+    labels = ir.label_variables(program)
+    bits = {v.name: LABEL_BITS if v.name in labels else FLOAT_BITS for v in program.variables}
+    storage = make_storage(program, bits, dict.fromkeys(bits, 0), real=True)
+    rows = np.zeros((sum(1 for _ in ir.operations(program.body)), len(Column)), dtype=np.int32)
+    context = Context(storage, Operators(Rounding.TOWARD_ZERO), Floats(), rows, Writer(depth=1))
+    return emit_program(context, parameters, {}, True, (name, function), lambda: ([], []))
+
+
+@dataclass(frozen=True)
+class Floats:
+    """Numbers are floats. Functions are those of <math.h>."""
+
+    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
+        """The constant itself."""
+        return _value(float_literal(item.value) if item.value >= 0 else f"({float_literal(item.value)})")
+
+    def element(self, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+        """One element of the result."""
+        a, b, c = [*(value.text for value in values), "", "", ""][:3]
+        match operation:
+            case ir.Fill(value=value):
+                return _value(float_literal(value))
+            case ir.Copy():
+                return _value(a)
+            case ir.Add():
+                return _value(f"{a} + {b}")
+            case ir.Subtract():
+                return _value(f"{a} - {b}")
+            case ir.Multiply():
+                return _value(f"{a} * {b}")
+            case ir.Negate():
+                return _value(f"-{a}")
+            case ir.Relu():
+                return _value(f"{a} > 0 ? {a} : 0")
+            case ir.Relu6():
+                return _value(f"{a} < 0 ? 0 : {a} < 6 ? {a} : 6")
+            case ir.Exp():
+                return _value(f"expf({a})")
+            case ir.Sigmoid():
+                return _value(f"1 / (1 + expf(-{a}))")
+            case ir.Tanh():
+                return _value(f"tanhf({a})")
+            case ir.Select(strict=strict):
+                return _value(f"{a} {'>' if strict else '>='} 0 ? {b} : {c}")
+            case ir.Sign():
+                return Value(f"({a} > 0)", LABEL_BITS)
+        raise NotImplementedError(type(operation).__name__)
+
+    def rescale(self, context: Context, value: Value, row: Row) -> Value:
+        """The element itself."""
+        return value
+
+    def sum(self, context: Context, row: Row, length: int) -> _Sum:
+        """In order."""
+        return _Sum(context)
+
+    def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+        """The sum of squares of each row, then the quotients."""
+        writer, length = context.writer, operation.a.shape[-1] if operation.a.shape else 1
+        rows = iterate([first_of_rows(operation.out), first_of_rows(operation.a)])
+        last = [view.strides[-1] if view.shape else 0 for view in (operation.out, operation.a)]
+        with writer.loops(counters_of(rows), scope=True) as counters:
+            writer.line("float norm = 0;")
+            with writer.loops([("k", length)]) as (k,):
+                value = visit(context, operation.a, [*counters, k], [*rows.strides[1], last[1]]).text
+                writer.line(f"norm += {value} * {value};")
+            writer.line("norm = norm > 0 ? sqrtf(norm) : 1;")
+            with writer.loops([("k", length)]) as (k,):
+                value = visit(context, operation.a, [*counters, k], [*rows.strides[1], last[1]]).text
+                target = visit(context, operation.out, [*counters, k], [*rows.strides[0], last[0]]).text
+                writer.line(f"{target} = {value} / norm;")
+
+    def least(self, bits: int) -> str:
+        """Minus infinity."""
+        return "-INFINITY"
+
+
+@dataclass(frozen=True)
+class _Sum:
+    context: Context
+    numbered: bool = False
+    kind: str = "float"
+    key: str = "float"
+
+    def grown(self, a: Value, b: Value) -> str:
+        return f"sum + {a.text} * {b.text}"
+
+    def start(self) -> None:
+        self.context.writer.line("float sum = 0;")
+
+    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+        self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum += {a.text} * {b.text};")
+
+    def store(self, target: str, bits: int) -> None:
+        self.context.writer.line(f"{target} = sum;")
+
+
+def _value(text: str) -> Value:
+    return Value(text, FLOAT_BITS)

@@ -1,0 +1,144 @@
+"""The arithmetic of fixed-point programs: one element of every elementwise operation, as `codegen.fixed.table` defines it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.context import Context, Row, Sum
+from kilotune.codegen.emit.normalise import emit_normalise
+from kilotune.codegen.emit.operators import Value, cast, constant, int_type
+from kilotune.codegen.emit.sums import integer_sum
+from kilotune.codegen.emit.tables import Functions
+from kilotune.codegen.fixed.arithmetic import IntArray, scale_down, wrap
+from kilotune.codegen.fixed.exponential import Exponential
+from kilotune.codegen.fixed.table import Column
+
+
+@dataclass(frozen=True)
+class Integers:
+    """Numbers are integers at a scale."""
+
+    functions: Functions
+    tables: Sequence[Exponential]
+    narrow: frozenset[int] = frozenset()  # rows whose sums of 32 bits fit 16 (`ranges`)
+
+    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
+        """The literal at its final scale."""
+        first = 1 if isinstance(operation, ir.Select) else 0
+        return constant(row[Column.CONSTANT_A if place == first else Column.CONSTANT_B])
+
+    def element(self, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+        """One element of the result, at its width."""
+        return _result(self, context, operation, row, values)
+
+    def rescale(self, context: Context, value: Value, row: Row) -> Value:
+        """Down by SHIFT_OUT, to the result's width."""
+        return context.operators.store(value, row[Column.SHIFT_OUT], row[Column.BITS])
+
+    def sum(self, context: Context, row: Row, length: int) -> Sum:
+        """In order, or by SeeDot's TreeSum."""
+        return integer_sum(context, row, length, row.number in self.narrow)
+
+    def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+        """By an integer square root."""
+        emit_normalise(context, operation, row)
+
+    def least(self, bits: int) -> str:
+        """The end of the type."""
+        return f"INT{bits}_MIN"
+
+
+def _result(numbers: Integers, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+    operators, bits, shift_out = context.operators, row[Column.BITS], row[Column.SHIFT_OUT]
+    match operation:
+        case ir.Fill():
+            filled = scale_down(_exact(row[Column.CONSTANT_A]), shift_out, operators.rounding)
+            return constant(int(wrap(filled, bits)))
+        case ir.Sign():
+            return Value(f"({values[0].text} > 0)", context.storage.bits[operation.out.variable])
+        case ir.Select():
+            return _choice(context, operation, row, values)
+        case ir.Add() | ir.Subtract() | ir.Multiply():
+            return operators.store(_binary(context, operation, row, values), shift_out, bits)
+        case ir.Exp() | ir.Sigmoid() | ir.Tanh():
+            table = numbers.tables[row[Column.FUNCTION]]
+            result = numbers.functions.apply(operation, table, values[0], row[Column.SHIFT_A])
+            return operators.store(result, shift_out, bits)
+        case ir.Negate():
+            return operators.store(operators.subtract(constant(0), values[0], row[Column.ACC_BITS]), shift_out, bits)
+        case _:
+            return operators.store(_move(context, operation, row, values[0]), shift_out, bits)
+
+
+def _exact(value: int) -> IntArray:
+    """A number as the arithmetic functions take it."""
+    return np.asarray(value, dtype=np.int64)
+
+
+def _binary(context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+    operators, accumulator = context.operators, row[Column.ACC_BITS]
+    a, b = _scaled_pair(context, operation, row, values, accumulator)
+    match operation:
+        case ir.Add():
+            return operators.add(a, b, accumulator)
+        case ir.Subtract():
+            return operators.subtract(a, b, accumulator)
+        case _:
+            return operators.multiply(a, b, accumulator)
+
+
+def _scaled_pair(
+    context: Context, operation: ir.Operation, row: Row, values: Sequence[Value], bits: int
+) -> tuple[Value, Value]:
+    """Both operands after their shifts; a literal already is at its final scale."""
+    pair = []
+    for item, value, column in zip(operation.operands, values, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
+        literal = isinstance(item, ir.Literal)
+        pair.append(_modulo(value, bits) if literal else context.operators.scale(value, row[column], bits))
+    return pair[0], pair[1]
+
+
+def _modulo(value: Value, bits: int) -> Value:
+    return cast(value, bits) if value.bits > bits else value
+
+
+def _choice(context: Context, operation: ir.Select, row: Row, values: Sequence[Value]) -> Value:
+    """Exact until the end when something is shifted down there; modulo the result's width otherwise."""
+    operators, bits, shift_out = context.operators, row[Column.BITS], row[Column.SHIFT_OUT]
+    pair = []
+    for item, value, column in zip(operation.operands[1:], values[1:], (Column.SHIFT_A, Column.SHIFT_B), strict=True):
+        if isinstance(item, ir.Literal):
+            pair.append(value)
+        elif shift_out > 0:
+            pair.append(operators.exact(value, row[column]))
+        else:
+            pair.append(operators.scale(value, row[column], bits))
+    width = max(value.bits for value in pair)
+    relation = ">" if operation.strict else ">="
+    chosen = f"({values[0].text} {relation} 0 ? {pair[0].text} : {pair[1].text})"
+    # C gives both branches one type, at least int; the cast names it
+    return operators.store(Value(f"({int_type(width)}){chosen}", width), shift_out, bits)
+
+
+def _move(context: Context, operation: ir.Operation, row: Row, value: Value) -> Value:
+    match operation:
+        case ir.Copy():
+            return value
+        case ir.Relu():
+            return Value(f"({int_type(value.bits)})({value.text} > 0 ? {value.text} : 0)", value.bits)
+        case ir.Relu6():
+            limit = constant(row[Column.CONSTANT_B])
+            bits = max(value.bits, limit.bits)
+            kind = int_type(bits)
+            name = context.operators.require(
+                f"kt_clip{bits}",
+                f"/* v, held between 0 and limit */\n"
+                f"KT_INLINE {kind} kt_clip{bits}({kind} v, {kind} limit)\n{{\n"
+                f"    if (v < 0) v = 0;\n    return v < limit ? v : limit;\n}}",
+            )
+            return Value(f"{name}({value.text}, {limit.text})", bits)
+    raise NotImplementedError(type(operation).__name__)

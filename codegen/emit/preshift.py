@@ -1,0 +1,47 @@
+"""Parameters stored as their only reader wants them: divided beforehand, where it would divide each element it reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+
+_SHIFTED = ir.MatMul | ir.Conv2D | ir.Multiply | ir.Add | ir.Subtract
+
+
+def shifted_operands(program: ir.Program) -> Mapping[tuple[int, Column], str]:
+    """By row and shift: the parameter that only this operand reads, and so can be stored divided."""
+    operations = tuple(ir.operations(program.body))
+    readers = Counter(view.variable for o in operations for view in o.operands if isinstance(view, ir.View))
+    parameters = {v.name for v in program.variables if v.role is ir.Role.PARAMETER} - {program.result.variable}
+    found = {}
+    for row, operation in enumerate(operations):
+        if not isinstance(operation, _SHIFTED):
+            continue
+        for operand, column in zip(operation.operands, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
+            if isinstance(operand, ir.View) and operand.variable in parameters and readers[operand.variable] == 1:
+                found[row, column] = operand.variable
+    return found
+
+
+def preshifted_rows(batch: FixedBatch) -> Int32Array:
+    """The rows [candidates, operations, columns] as they are emitted: without divisions of such parameters."""
+    rows = batch.rows.copy()
+    for row, column in shifted_operands(batch.program):
+        np.minimum(rows[:, row, column], 0, out=rows[:, row, column])
+    return rows
+
+
+def preshift(batch: FixedBatch) -> tuple[Int32Array, dict[str, int]]:
+    """The rows of the only candidate without divisions of such parameters, and by which power of two to divide those."""
+    given = batch.rows[0]
+    shifts = {
+        name: int(given[row, column])
+        for (row, column), name in shifted_operands(batch.program).items()
+        if given[row, column] > 0
+    }
+    return preshifted_rows(batch)[0], shifts

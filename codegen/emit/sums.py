@@ -1,0 +1,150 @@
+"""Sums of integer products: in order modulo a power of two, or by SeeDot's TreeSum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kilotune.codegen.emit.context import Context, Row, Sum
+from kilotune.codegen.emit.operators import Operators, Value, cast, int_type
+from kilotune.codegen.emit.ranges import NARROW_BITS
+from kilotune.codegen.fixed.table import Column
+
+
+def integer_sum(context: Context, row: Row, length: int, narrow: bool = False) -> Sum:
+    """The sum that the row asks for. A tree without halvings adds modulo 2**ACC_BITS in any order, so also in order.
+
+    `narrow`: the final value is known to fit NARROW_BITS, so the sum is taken modulo 2**NARROW_BITS.
+    """
+    bits, halvings = NARROW_BITS if narrow else row[Column.ACC_BITS], row[Column.HALVINGS]
+    if halvings <= 0:
+        return _Linear(context, row, bits)
+    return _Tree(context, row, length, bits, context.scratch(row.number, bits, (length - 1).bit_length() + 1))
+
+
+def _term(context: Context, row: Row, a: Value, b: Value, bits: int) -> Value:
+    """One product of a sum: scaled operands, wrapped at the accumulator's width, divided by 2**SHIFT_TERM."""
+    operators = context.operators
+    product = operators.multiply(
+        operators.scale(a, row[Column.SHIFT_A], bits), operators.scale(b, row[Column.SHIFT_B], bits), bits
+    )
+    return operators.scale(product, row[Column.SHIFT_TERM], bits)
+
+
+def _store(context: Context, row: Row, total: Value, target: str, bits: int) -> None:
+    result = context.operators.store(total, row[Column.SHIFT_OUT], row[Column.BITS])
+    context.writer.line(f"{target} = {cast(result, bits).text};")
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """Term after term."""
+
+    context: Context
+    row: Row
+    bits: int
+    numbered: bool = False
+
+    @property
+    def kind(self) -> str:
+        return f"uint{self.bits}_t"
+
+    @property
+    def key(self) -> str:
+        shifts = [self.row[column] for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
+        return "_".join(str(n).replace("-", "m") for n in [self.bits, *(shifts if any(shifts) else [])])
+
+    def start(self) -> None:
+        self.context.writer.line(f"{self.kind} sum = 0;")
+
+    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+        text = self.grown(a, b)
+        self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum = {text};")
+
+    def grown(self, a: Value, b: Value) -> str:
+        row, operators, bits = self.row, self.context.operators, self.bits
+        plain = not row[Column.SHIFT_A] and not row[Column.SHIFT_B] and not row[Column.SHIFT_TERM]
+        if plain and bits == 32 and max(a.bits, b.bits) <= 16:
+            return operators.accumulate(a, b)
+        value = _term(self.context, row, a, b, bits)
+        return f"(uint{bits}_t)(sum + (uint{bits}_t){value.text})"
+
+    def store(self, target: str, bits: int) -> None:
+        _store(self.context, self.row, Value(f"({int_type(self.bits)})sum", self.bits), target, bits)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """TreeSum: the first HALVINGS levels halve both addends."""
+
+    context: Context
+    row: Row
+    length: int
+    bits: int
+    scratch: str
+    numbered: bool = True
+    kind: str = ""
+    key: str = ""
+
+    def grown(self, a: Value, b: Value) -> str:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        pass
+
+    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+        value = _term(self.context, self.row, a, b, self.bits)
+        text = f"({condition}) ? {value.text} : 0" if condition else value.text
+        name = _tree_add(self.context.operators, self.bits)
+        halvings = self.row[Column.HALVINGS]
+        self.context.writer.line(f"{name}({self.scratch}, (kt_index)({number}), {text}, {halvings});")
+
+    def store(self, target: str, bits: int) -> None:
+        name = _tree_total(self.context.operators, self.bits)
+        total = Value(f"{name}({self.scratch}, {self.length}, {self.row[Column.HALVINGS]})", self.bits)
+        _store(self.context, self.row, total, target, bits)
+
+
+def _pair(operators: Operators, bits: int) -> str:
+    """The function that adds two neighbours of the tree."""
+    kind = int_type(bits)
+    whole = operators.add(Value("a", bits), Value("b", bits), bits)
+    halves = operators.add(operators.down(Value("a", bits), 1), operators.down(Value("b", bits), 1), bits)
+    return operators.require(
+        f"kt_pair{bits}",
+        f"KT_INLINE {kind} kt_pair{bits}({kind} a, {kind} b, uint8_t halve)\n{{\n"
+        f"    return halve ? {halves.text} : {whole.text};\n}}",
+    )
+
+
+def _tree_add(operators: Operators, bits: int) -> str:
+    pair = _pair(operators, bits)
+    return operators.require(
+        f"kt_tree_add{bits}",
+        "/* TreeSum one term at a time: waiting[l] holds a sum of level l of the tree until its neighbour is known, so\n"
+        " * that a sum of n terms needs log2(n) places and not n. The first `halvings` levels halve both addends. */\n"
+        f"static void kt_tree_add{bits}(kt_int{bits} *waiting, kt_index number, int{bits}_t term, uint8_t halvings)\n{{\n"
+        "    uint8_t level = 0;\n"
+        f"    for (; number & 1; number >>= 1, level++) term = {pair}(waiting[level], term, level < halvings);\n"
+        "    waiting[level] = term;\n}",
+    )
+
+
+def _tree_total(operators: Operators, bits: int) -> str:
+    pair = _pair(operators, bits)
+    half = operators.down(Value("sum", bits), 1).text
+    return operators.require(
+        f"kt_tree_total{bits}",
+        "/* The root of the tree: what still waits, from the lowest level up; a last sum without a neighbour moves up,\n"
+        " * halved as its level says. */\n"
+        f"static int{bits}_t kt_tree_total{bits}(const kt_int{bits} *waiting, kt_index count, uint8_t halvings)\n{{\n"
+        f"    int{bits}_t sum = 0;\n    uint8_t level = 0, found = 0;\n"
+        "    for (kt_index left = count, bit = count; left > 1; left = (kt_index)((left + 1) / 2), bit >>= 1, level++) {\n"
+        "        const uint8_t halve = level < halvings;\n"
+        "        if ((bit & 1) && found) {\n"
+        f"            sum = {pair}(waiting[level], sum, halve);\n"
+        "        } else if ((bit & 1) || found) {\n"
+        "            if (!found) sum = waiting[level];\n"
+        f"            if (halve) sum = {half};\n"
+        "            found = 1;\n        }\n    }\n"
+        "    return found ? sum : waiting[level];\n}",
+    )

@@ -1,0 +1,127 @@
+"""Recorded samples, with which an exported program checks itself where it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource, Interface
+from kilotune.codegen.emit.parameters import constant_array
+from kilotune.codegen.fixed.arithmetic import IntArray
+
+AVR_SAMPLE_BYTES = 6144
+"""What recorded samples may take of an AVR's flash; the model and the serial port want the rest."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What the simulator computed: `inputs` [n, features] as quantised integers, `outputs` [n, elements of the result]."""
+
+    inputs: IntArray
+    outputs: IntArray
+
+    def __len__(self) -> int:
+        return int(self.outputs.shape[0])
+
+    def within(self, interface: Interface, most_bytes: int) -> Recording:
+        """The first samples that fit into so many bytes; at least one."""
+        each = interface.features * interface.input_bits // 8 + interface.results * interface.result_bits // 8
+        count = max(1, min(len(self), most_bytes // max(each, 1)))
+        return Recording(self.inputs[:count], self.outputs[:count])
+
+
+@dataclass(frozen=True)
+class Export:
+    """A program on its way into a folder. `level`: the compiler's -O level on the device, such as `Os`."""
+
+    source: CSource
+    recording: Recording
+    name: str
+    level: str = "Os"
+
+
+def check_recording(interface: Interface, recording: Recording) -> None:
+    """ValueError when the recording has not the program's shape and widths."""
+    samples = len(recording)
+    wanted = {"inputs": (samples, interface.features), "outputs": (samples, interface.results)}
+    for name, shape in wanted.items():
+        found = getattr(recording, name).shape
+        if found != shape:
+            raise ValueError(f"recorded {name} have shape {found}, and the program needs {shape}")
+    for name, bits in (("inputs", interface.input_bits or 8), ("outputs", interface.result_bits)):
+        values = getattr(recording, name)
+        if values.size and not -(1 << (bits - 1)) <= values.min() <= values.max() < 1 << (bits - 1):
+            raise ValueError(f"recorded {name} do not fit {bits} bits: quantise them at the program's scale")
+
+
+def sample_arrays(interface: Interface, recording: Recording, attribute: str = "") -> str:
+    """`inputs` and `outputs` as constant arrays in C, with an attribute such as PROGMEM."""
+    arrays = []
+    for name, kind, bits in (
+        ("inputs", interface.input_type, interface.input_bits),
+        ("outputs", interface.result_type, interface.result_bits),
+    ):
+        if bits:
+            values = getattr(recording, name).reshape(-1).tolist()
+            arrays.append(constant_array(name, kind, values, bits).definition)
+    return "\n\n".join(arrays).replace(" KT_FLASH", attribute)
+
+
+def samples_header(interface: Interface, recording: Recording) -> str:
+    """samples.h of a device: the arrays lie in flash."""
+    return (
+        "/* Recorded samples and what the simulator computed for them. */\n#ifndef SAMPLES_H\n#define SAMPLES_H\n\n"
+        "#include <stdint.h>\n#if defined(__AVR__)\n#include <avr/pgmspace.h>\n#elif !defined(PROGMEM)\n#define PROGMEM\n#endif\n\n"
+        f"#define SAMPLES {len(recording)}\n\n{sample_arrays(interface, recording, ' PROGMEM')}\n\n#endif\n"
+    )
+
+
+def check_program(export: Export, recording: Recording) -> str:
+    """main.c of a target with printf: run the recorded samples, say how many are equal, exit 0 when all are."""
+    face, source = export.source.interface, export.source
+    arguments = [f"inputs + i * {face.features}"] if face.input_bits else []
+    real = face.kind is ir.ResultKind.REAL
+    if real:
+        call = f"{source.function}({', '.join([*arguments, 'result'])});"
+        compare = (
+            f"        {face.result_type} result[{face.results}];\n        {call}\n"
+            f"        equal += memcmp(result, outputs + i * {face.results}, sizeof result) == 0;\n"
+        )
+    else:
+        compare = f"        equal += {source.function}({', '.join(arguments)}) == outputs[i];\n"
+    return (
+        "/* Runs the model on recorded inputs and compares with the outputs that the simulator computed. */\n"
+        f'#include "{source.name}.h"\n\n#include <stdio.h>\n'
+        + ("#include <string.h>\n" if real else "")
+        + f"\n#define SAMPLES {len(recording)}L\n\n"
+        + sample_arrays(face, recording)
+        + "\n\nint main(void)\n{\n    long equal = 0;\n    for (long i = 0; i < SAMPLES; i++) {\n"
+        + compare
+        + '    }\n    printf("%ld of %ld outputs equal\\n", equal, SAMPLES);\n'
+        + "    return equal == SAMPLES ? 0 : 1;\n}\n"
+    )
+
+
+def facts(source: CSource) -> str:
+    """What a caller must know, as items of a README."""
+    face = source.interface
+    if face.input_bits:
+        scale = f"2**{face.input_scale}" if face.input_scale >= 0 else f"2**({face.input_scale})"
+        given = (
+            f"Input: {face.features} features, each as {face.input_type}: multiply the real value by "
+            f"{scale} (`MODEL_INPUT_SCALE`) and truncate."
+        )
+    else:
+        given = "The program takes no input."
+    if face.kind is ir.ResultKind.CLASS:
+        result = f"Result: the class, 0 to {face.classes - 1}."
+    else:
+        result = (
+            f"Result: {face.results} values of {face.result_type}; divide by 2 to the power of "
+            f"`MODEL_RESULT_SCALE` ({face.result_scale})."
+        )
+    return (
+        f"- {given}\n- {result}\n"
+        f"- Constants: {source.flash_bytes} bytes of flash. Temporaries: {source.ram_bytes} bytes of RAM in one array.\n"
+        f"- `{source.function}` is not re-entrant, since that array is static.\n"
+    )

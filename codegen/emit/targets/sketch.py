@@ -1,0 +1,120 @@
+"""The Arduino program: it runs recorded samples and says what came out, then reads samples from the serial port."""
+
+from __future__ import annotations
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.targets.recording import Export
+
+BAUD = 115200
+
+
+def sketch(export: Export, usage: str) -> str:
+    """C++ for the Arduino core; `usage`: the lines that say what to do with it."""
+    face = export.source.interface
+    real = face.kind is ir.ResultKind.REAL
+    lines = [f"/* A fixed-point model on an Arduino. Written by kilotune; changes will be lost.\n *\n{usage} */"]
+    lines += ['#include "model.h"', '#include "samples.h"', "", "#include <string.h>", "#include <math.h>", ""]
+    if face.input_bits:
+        lines += [f"static {face.input_type} x[MODEL_FEATURES];"]
+    if real:
+        lines += [f"static {face.result_type} result[MODEL_RESULTS];"]
+    lines += ["", *_infer(export), "", *_report(export), "", *_recorded(export)]
+    lines += ["", "void setup()", "{", f"    Serial.begin({BAUD});", "    while (!Serial) {", "    }"]
+    lines += ["    run_recorded();"]
+    if face.input_bits:
+        lines += ['    Serial.println(F("type a sample: " TEXT(MODEL_FEATURES) " numbers"));']
+    lines += ["}", "", *_loop(export)]
+    return "\n".join(lines) + "\n"
+
+
+def _infer(export: Export) -> list[str]:
+    """`infer` leaves the label, or writes `result`."""
+    function, face = export.source.function, export.source.interface
+    given = ["x"] if face.input_bits else []
+    if face.kind is ir.ResultKind.REAL:
+        return [
+            "static void infer()",
+            "{",
+            f"    {function}({', '.join([*given, 'result'])});",
+            "}",
+        ]
+    return ["static int label;", "", "static void infer()", "{", f"    label = {function}({', '.join(given)});", "}"]
+
+
+def _report(export: Export) -> list[str]:
+    lines = ["#define TEXT_OF(number) #number", "#define TEXT(number) TEXT_OF(number)", ""]
+    lines += ["static void print_result()", "{"]
+    if export.source.interface.kind is ir.ResultKind.CLASS:
+        return [*lines, '    Serial.print(F("label "));', "    Serial.print(label);", "}"]
+    return [
+        *lines,
+        '    Serial.print(F("result"));',
+        "    for (uint16_t j = 0; j < MODEL_RESULTS; j++) {",
+        "        Serial.print(' ');",
+        "        Serial.print(ldexp(result[j], -(MODEL_RESULT_SCALE)), 6);",
+        "    }",
+        "}",
+    ]
+
+
+def _recorded(export: Export) -> list[str]:
+    face = export.source.interface
+    lines = ["static void run_recorded()", "{", "    uint16_t equal = 0;", "    uint32_t total = 0;"]
+    lines += ["    for (uint16_t i = 0; i < SAMPLES; i++) {"]
+    if face.input_bits:
+        lines += ["        memcpy_P(x, inputs + i * (uint32_t)MODEL_FEATURES, sizeof x);"]
+    lines += ["        const uint32_t start = micros();", "        infer();"]
+    lines += ["        const uint32_t took = micros() - start;"]
+    if face.kind is ir.ResultKind.REAL:
+        lines += [f"        {face.result_type} expected[MODEL_RESULTS];"]
+        lines += ["        memcpy_P(expected, outputs + i * (uint32_t)MODEL_RESULTS, sizeof expected);"]
+        lines += ["        const bool same = memcmp(result, expected, sizeof expected) == 0;"]
+    else:
+        lines += [f"        {face.result_type} expected;"]
+        lines += ["        memcpy_P(&expected, outputs + i, sizeof expected);"]
+        lines += ["        const bool same = label == expected;"]
+    return [
+        *lines,
+        "        equal += same;",
+        "        total += took;",
+        '        Serial.print(F("sample "));',
+        "        Serial.print(i);",
+        '        Serial.print(F(": "));',
+        "        print_result();",
+        '        Serial.print(same ? F(", equal, ") : F(", DIFFERENT, "));',
+        "        Serial.print(took);",
+        '        Serial.print(F(" us, "));',
+        "        Serial.print(took * (uint32_t)(F_CPU / 1000000L));",
+        '        Serial.println(F(" cycles"));',
+        "    }",
+        "    Serial.print(equal);",
+        '    Serial.print(F(" of " TEXT(SAMPLES) " outputs equal, "));',
+        "    Serial.print(total / SAMPLES);",
+        '    Serial.println(F(" us on average"));',
+        "}",
+    ]
+
+
+def _loop(export: Export) -> list[str]:
+    face = export.source.interface
+    if not face.input_bits:
+        return ["void loop()", "{", "}"]
+    return [
+        "/* The numbers of a sample, as they come; the last one starts the inference. */",
+        "void loop()",
+        "{",
+        "    static uint16_t received = 0;",
+        "    const int next = Serial.peek();",
+        "    if (next < 0) return;",
+        "    if (next != '-' && next != '.' && (next < '0' || next > '9')) {",
+        "        Serial.read();",
+        "        return;",
+        "    }",
+        f"    x[received] = ({face.input_type})(int32_t)ldexp(Serial.parseFloat(), MODEL_INPUT_SCALE);",
+        "    if (++received < MODEL_FEATURES) return;",
+        "    received = 0;",
+        "    infer();",
+        "    print_result();",
+        "    Serial.println();",
+        "}",
+    ]

@@ -1,0 +1,106 @@
+"""Firmware: emitted C with a main that marks each inference, built by avr-gcc."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kilotune.codegen import ir
+from kilotune.evaluators.elf import Elf, read_elf
+from kilotune.evaluators.simulated import Artefact, DeviceError, Sizes
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu99", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
+DATA_SPACE = 0x800000
+"""Where avr-gcc's linker scripts put the data space."""
+
+_TRACE = """\
+#include <avr/io.h>
+/* The barriers make the RAM array what the C says at this point. */
+#define KT_AFTER(row) do { __asm__ volatile ("" ::: "memory"); \\
+    GPIOR2 = (row) >> 8; GPIOR1 = (row) & 255; __asm__ volatile ("" ::: "memory"); } while (0)
+"""
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """A linked program for one processor."""
+
+    mcu: str
+    artefact: Artefact
+    elf: Elf
+    traced: bool
+
+    @property
+    def sizes(self) -> Sizes:
+        """Bytes of flash and of static RAM, the harness (input, output, main) included."""
+        return Sizes(self.elf.flash_bytes, self.elf.static_ram_bytes, self.artefact.input_bytes)
+
+
+def avr_gcc() -> str | None:
+    """The compiler's path; None when it is not installed."""
+    return shutil.which("avr-gcc")
+
+
+def build_firmware(
+    artefact: Artefact,
+    mcu: str,
+    *,
+    level: str = "-Os",
+    compiler: str | None = None,
+    traced: bool = False,
+    defines: Sequence[str] = (),
+) -> Firmware:
+    """Compile and link. DeviceError with the compiler's words when that fails, or when there is no avr-gcc."""
+    compiler = compiler or avr_gcc()
+    if compiler is None:
+        raise DeviceError("avr-gcc was not found: install gcc-avr and avr-libc (`kilotune doctor`).")
+    with tempfile.TemporaryDirectory(prefix="kilotune-avr-") as scratch:
+        folder = Path(scratch)
+        (folder / f"{artefact.name}.h").write_text(artefact.header)
+        (folder / f"{artefact.name}.c").write_text(artefact.source)
+        (folder / "harness.c").write_text(harness(artefact))
+        (folder / "trace.h").write_text(_TRACE)
+        trace = ("-include", "trace.h") if traced else ()
+        command = [compiler, f"-mmcu={mcu}", level, *FLAGS, *WARNINGS, *trace, *defines]
+        command += ["-o", "firmware.elf", "harness.c", f"{artefact.name}.c", "-lm"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode:
+            raise DeviceError(_failure(mcu, done.stderr))
+        return Firmware(mcu, artefact, read_elf((folder / "firmware.elf").read_bytes()), traced)
+
+
+def _failure(mcu: str, said: str) -> str:
+    """The linker's words for a program that is too large are long; the compiler's first error is enough."""
+    for region, name in (("`data'", "RAM"), ("`text'", "flash")):
+        if f"within region {region}" in said or f"fit in region {region}" in said:
+            return f"The program needs more {name} than {mcu} has."
+    errors = [line for line in said.splitlines() if "error:" in line]
+    return f"avr-gcc failed for {mcu}: {errors[0] if errors else said.strip()[-300:]}"
+
+
+def harness(artefact: Artefact) -> str:
+    """The main: for ever, mark the start, infer, mark the end, keep the result. The simulator writes inputs at the start."""
+    arguments = ["kt_input"] if artefact.features else []
+    if artefact.kind is ir.ResultKind.REAL:
+        call = f"{artefact.function}({', '.join([*arguments, 'kt_output'])});"
+        keep = ""
+    else:
+        call = f"const int label = {artefact.function}({', '.join(arguments)});"
+        keep = f"kt_output[0] = ({_c_type(artefact, 'result')})label;"
+    sample = f"{_c_type(artefact, 'input')} kt_input[{artefact.features}];\n" if artefact.features else ""
+    return (
+        f'#include "{artefact.name}.h"\n#include <stdint.h>\n#include <avr/io.h>\n\n{sample}'
+        f"{_c_type(artefact, 'result')} kt_output[{artefact.results}];\n\n"
+        f"int main(void)\n{{\n    for (;;) {{\n        GPIOR0 = 1;\n        {call}\n        GPIOR0 = 2;\n        {keep}\n"
+        '        __asm__ volatile ("" ::: "memory");\n    }\n}\n'
+    )
+
+
+def _c_type(artefact: Artefact, which: str) -> str:
+    kind = artefact.input_type if which == "input" else artefact.result_type
+    return "float" if kind.kind == "f" else f"int{8 * kind.itemsize}_t"

@@ -1,0 +1,172 @@
+/* Inferences on a simulated AVR, driven from Python.
+ *
+ * The firmware marks the start and the end of each inference by writing 1 and 2 to GPIOR0, in one cycle, and after each operation
+ * of a traced build its number to GPIOR2 (high byte) and GPIOR1 (low byte). Instructions are stepped one at a time: the stack
+ * pointer is sampled after each, and simavr 1.6 needs correcting after some. That version takes ADIW and SBIW with
+ * (K & 15) >= 12 for 32-bit instructions, so that a skip over one of them skips two.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <simavr/sim_avr.h>
+#include <simavr/sim_core.h>
+#include <simavr/sim_io.h>
+
+enum { GPIOR0 = 0x3E, GPIOR1 = 0x4A, GPIOR2 = 0x4B, SPL = 0x5D, SPH = 0x5E };
+enum { START = 1, END = 2 };
+enum { FINISHED, TOO_MANY_CYCLES, CRASHED, BAD_REQUEST };
+
+typedef struct {
+    avr_t *avr;
+    uint64_t started, ended;
+    uint32_t least_sp;
+    int at_start;           /* START was written by the last instruction */
+    int corrects_skips;
+    /* tracing: the bytes at `watched` after each operation, and the numbers of the operations */
+    uint32_t watched, watched_bytes;
+    uint8_t *snapshots;
+    int32_t *rows;
+    int64_t events, most_events;
+} Machine;
+
+static void on_mark(struct avr_t *avr, avr_io_addr_t address, uint8_t value, void *parameter)
+{
+    Machine *m = parameter;
+    avr->data[address] = value;
+    if (value == START) {
+        m->at_start = 1;
+        m->started = avr->cycle;
+    } else if (value == END) {
+        m->ended = avr->cycle;
+    }
+}
+
+static void on_operation(struct avr_t *avr, avr_io_addr_t address, uint8_t value, void *parameter)
+{
+    Machine *m = parameter;
+    avr->data[address] = value;
+    if (m->snapshots && m->events < m->most_events) {
+        memcpy(m->snapshots + m->events * m->watched_bytes, avr->data + m->watched, m->watched_bytes);
+        m->rows[m->events] = avr->data[GPIOR2] << 8 | value;
+    }
+    m->events++;
+}
+
+static void say_nothing(avr_t *avr, const int level, const char *format, va_list arguments)
+{
+    (void)avr, (void)level, (void)format, (void)arguments;
+}
+
+/* NULL when simavr has no such processor, or the flash is too small. */
+Machine *kilotune_avr_open(const char *mcu, uint32_t clock_hz, uint8_t *flash, uint32_t flash_bytes, int corrects_skips)
+{
+    avr_global_logger_set(say_nothing);
+    avr_t *avr = avr_make_mcu_by_name(mcu);
+    if (!avr) return NULL;
+    avr_init(avr);
+    Machine *m = calloc(1, sizeof *m);
+    if (!m || flash_bytes > avr->flashend + 1) {
+        avr_terminate(avr);
+        free(m);
+        return NULL;
+    }
+    avr->frequency = clock_hz;
+    avr->log = 0;
+    avr_loadcode(avr, flash, flash_bytes, 0);
+    avr->codeend = avr->flashend;
+    m->avr = avr;
+    m->least_sp = avr->ramend;
+    m->corrects_skips = corrects_skips;
+    avr_register_io_write(avr, GPIOR0, on_mark, m);
+    avr_register_io_write(avr, GPIOR1, on_operation, m);
+    return m;
+}
+
+void kilotune_avr_close(Machine *m)
+{
+    avr_terminate(m->avr);
+    free(m->avr);
+    free(m);
+}
+
+static uint16_t word_at(const avr_t *avr, uint32_t address)
+{
+    return address + 1 <= avr->flashend ? avr->flash[address] | avr->flash[address + 1] << 8 : 0;
+}
+
+static int is_skip(uint16_t opcode)
+{
+    return (opcode & 0xfc00) == 0x1000      /* CPSE */
+        || (opcode & 0xfc08) == 0xfc00      /* SBRC, SBRS */
+        || (opcode & 0xfd00) == 0x9900;     /* SBIC, SBIS */
+}
+
+static void step(Machine *m)
+{
+    avr_t *avr = m->avr;
+    const uint32_t before = avr->pc;
+    avr->run_cycle_count = 1; /* one instruction a call */
+    avr->pc = avr_run_one(avr);
+    if (avr->pc == before + 6 && m->corrects_skips && is_skip(word_at(avr, before))) {
+        const uint16_t skipped = word_at(avr, before + 2);
+        /* ADIW, SBIW: one word */
+        if ((skipped & 0xfe00) == 0x9600 && (skipped & 15) >= 12) {
+            avr->pc = before + 4;
+            avr->cycle--;
+        }
+    }
+    const uint32_t sp = avr->data[SPL] | avr->data[SPH] << 8;
+    if (sp < m->least_sp && sp > 0xff) m->least_sp = sp; /* at reset the two halves are written one after the other */
+}
+
+static int run_to_start(Machine *m, uint64_t most_cycles)
+{
+    const uint64_t end = m->avr->cycle + most_cycles;
+    m->at_start = 0;
+    while (!m->at_start) {
+        if (m->avr->cycle > end) return TOO_MANY_CYCLES;
+        if (m->avr->state != cpu_Running) return CRASHED;
+        step(m);
+    }
+    return FINISHED;
+}
+
+/* Runs `samples` inferences. Inputs [samples][input_bytes] go to RAM at `input`, outputs [samples][output_bytes] come from
+ * `output`; `cycles` [samples]. 0, or why it stopped: sample `*done` did not finish. */
+int kilotune_avr_run(Machine *m, int64_t samples, uint32_t input, uint32_t input_bytes, const uint8_t *inputs, uint32_t output,
+                     uint32_t output_bytes, uint8_t *outputs, uint64_t *cycles, uint64_t most_cycles, int64_t *done)
+{
+    avr_t *avr = m->avr;
+    *done = 0;
+    if (input + input_bytes > avr->ramend + 1u || output + output_bytes > avr->ramend + 1u) return BAD_REQUEST;
+    if (m->watched + m->watched_bytes > avr->ramend + 1u) return BAD_REQUEST;
+    if (!m->at_start) {
+        const int status = run_to_start(m, most_cycles);
+        if (status) return status;
+    }
+    for (; *done < samples; ++*done) {
+        memcpy(avr->data + input, inputs + *done * input_bytes, input_bytes);
+        const uint64_t started = m->started;
+        const int status = run_to_start(m, most_cycles);
+        if (status) return status;
+        memcpy(outputs + *done * output_bytes, avr->data + output, output_bytes);
+        cycles[*done] = m->ended - started - 1; /* less the writing of START itself */
+    }
+    return FINISHED;
+}
+
+/* From now on keep, after each operation, its number in `rows` and `bytes` bytes of RAM in `snapshots`; at most `most_events`. */
+void kilotune_avr_trace(Machine *m, uint32_t address, uint32_t bytes, uint8_t *snapshots, int32_t *rows, int64_t most_events)
+{
+    m->watched = address;
+    m->watched_bytes = bytes;
+    m->snapshots = snapshots;
+    m->rows = rows;
+    m->events = 0;
+    m->most_events = most_events;
+}
+
+int64_t kilotune_avr_events(const Machine *m) { return m->events; }
+
+uint32_t kilotune_avr_peak_stack_bytes(const Machine *m) { return m->avr->ramend - m->least_sp; }

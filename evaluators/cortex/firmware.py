@@ -1,0 +1,137 @@
+"""Firmware for simulated Cortex-M boards: emitted C with the start-up code of this folder, built by arm-none-eabi-gcc."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from kilotune.codegen import ir
+from kilotune.evaluators.elf import Elf, read_elf
+from kilotune.evaluators.simulated import Artefact, DeviceError, Sizes
+
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu99", "-mthumb", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-nostartfiles")
+LINKED = ("-Wl,--gc-sections", "-Wl,--no-warn-rwx-segments", "--specs=nano.specs", "--specs=nosys.specs")
+
+
+@dataclass(frozen=True)
+class Board:
+    """A machine of QEMU, the compiler's options for it, and its memory in bytes."""
+
+    machine: str
+    options: tuple[str, ...]
+    flash_bytes: int
+    ram_bytes: int
+
+
+BOARDS: Mapping[str, Board] = MappingProxyType(
+    {
+        "cortex-m0plus": Board("microbit", ("-mcpu=cortex-m0plus",), 256 << 10, 16 << 10),
+        "cortex-m4": Board(
+            "mps2-an386", ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"), 4 << 20, 4 << 20
+        ),
+    }
+)
+"""By processor. The micro:bit's is a Cortex-M0, which has the same instructions as the M0+."""
+
+_SCRIPT = """\
+MEMORY {{ FLASH (rx) : ORIGIN = 0, LENGTH = {flash} RAM (rwx) : ORIGIN = 0x20000000, LENGTH = {ram} }}
+ENTRY(kt_reset)
+SECTIONS {{
+  .text : {{ KEEP(*(.vectors)) *(.text*) *(.rodata*) . = ALIGN(4); }} > FLASH
+  .ARM.exidx : {{ *(.ARM.exidx*) }} > FLASH
+  .data : ALIGN(4) {{ kt_data_start = .; *(.data*) . = ALIGN(4); kt_data_end = .; }} > RAM AT > FLASH
+  kt_data_load = LOADADDR(.data);
+  .bss (NOLOAD) : ALIGN(4) {{ kt_bss_start = .; *(.bss*) *(COMMON) . = ALIGN(4); kt_bss_end = .; end = .; }} > RAM
+  kt_stack_top = ORIGIN(RAM) + LENGTH(RAM);
+}}
+"""
+
+
+@dataclass(frozen=True)
+class CortexFirmware:
+    """A linked program: its file's content, and what was read of it."""
+
+    processor: str
+    artefact: Artefact
+    image: bytes
+    elf: Elf
+
+    @property
+    def sizes(self) -> Sizes:
+        """Bytes of flash and of static RAM, the harness included."""
+        return Sizes(self.elf.flash_bytes, self.elf.static_ram_bytes, self.artefact.input_bytes)
+
+
+def arm_gcc() -> str | None:
+    """The compiler's path; None when it is not installed."""
+    return shutil.which("arm-none-eabi-gcc")
+
+
+def build_cortex_firmware(
+    artefact: Artefact, processor: str, *, level: str = "-Os", traced: bool = False
+) -> CortexFirmware:
+    """Compile and link. DeviceError with the compiler's words when that fails, or when there is no compiler."""
+    compiler = arm_gcc()
+    if compiler is None:
+        raise DeviceError("arm-none-eabi-gcc was not found: install gcc-arm-none-eabi and libnewlib-arm-none-eabi.")
+    board = BOARDS[processor]
+    with tempfile.TemporaryDirectory(prefix="kilotune-cortex-") as scratch:
+        folder = Path(scratch)
+        texts = {
+            f"{artefact.name}.h": artefact.header,
+            f"{artefact.name}.c": artefact.source,
+            "harness.h": _harness_header(artefact),
+            "trace.h": _TRACE,
+            "link.ld": _SCRIPT.format(flash=board.flash_bytes, ram=board.ram_bytes),
+            "startup.c": (Path(__file__).parent / "startup.c").read_text(encoding="utf-8"),
+        }
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        trace = ("-include", "trace.h", "-DKT_TRACED") if traced else ()
+        command = [compiler, *board.options, level, *FLAGS, *WARNINGS, *trace, *LINKED, "-T", "link.ld"]
+        command += ["-o", "firmware.elf", "startup.c", f"{artefact.name}.c", "-lm"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode:
+            raise DeviceError(_failure(processor, done.stderr))
+        image = (folder / "firmware.elf").read_bytes()
+        return CortexFirmware(processor, artefact, image, read_elf(image))
+
+
+_TRACE = """\
+#include <stddef.h>
+#include <stdint.h>
+void kt_trace(int32_t row, void *ram, size_t bytes);
+#define KT_AFTER(row) do { __asm__ volatile ("" ::: "memory"); kt_trace((row), &kt_ram, sizeof kt_ram); } while (0)
+"""
+
+
+def _harness_header(artefact: Artefact) -> str:
+    types = [
+        "float" if kind.kind == "f" else f"int{8 * kind.itemsize}_t"
+        for kind in (artefact.input_type, artefact.result_type)
+    ]
+    given = "(input)" if artefact.features else ""
+    if artefact.kind is ir.ResultKind.REAL:
+        call = f"{artefact.function}({'(input), ' if artefact.features else ''}(output))"
+        infer = f"do {{ {call}; kt_end(); }} while (0)"
+    else:
+        infer = f"do {{ const int label = {artefact.function}({given}); kt_end(); (output)[0] = ({types[1]})label; }} while (0)"
+    return (
+        f'#include "{artefact.name}.h"\n#include <stdint.h>\n#define KT_INPUT_TYPE {types[0]}\n'
+        f"#define KT_RESULT_TYPE {types[1]}\n#define KT_FEATURES {artefact.features}\n"
+        f"#define KT_RESULTS {artefact.results}\n#define KT_INFER(input, output) {infer}\n"
+    )
+
+
+def _failure(processor: str, said: str) -> str:
+    for region, name in (("`RAM'", "RAM"), ("`FLASH'", "flash")):
+        if f"region {region} overflowed" in said or f"fit in region {region}" in said:
+            return f"The program needs more {name} than the simulated {processor} board has."
+    errors = [line for line in said.splitlines() if "error:" in line]
+    return f"arm-none-eabi-gcc failed for {processor}: {errors[0] if errors else said.strip()[-300:]}"

@@ -1,0 +1,156 @@
+/* A TCG plugin of QEMU: instructions, and cycles by the tables of the technical reference manuals, of each inference.
+ *
+ * Debian ships no header of the plugin interface, so what is used of its version 1 is declared here. Cycles are approximate:
+ * flash without wait states, divisions at their mean, and of the pipelining of loads only what neighbours show.
+ * Sources: Cortex-M0+ TRM (DDI 0484) Table 3-1; Cortex-M4 TRM (DDI 0439) Tables 3-1 and 7-1.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef uint64_t qemu_plugin_id_t;
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+typedef void (*TranslationCallback)(qemu_plugin_id_t, struct qemu_plugin_tb *);
+typedef void (*ExecutionCallback)(unsigned int, void *);
+typedef void (*ExitCallback)(qemu_plugin_id_t, void *);
+enum { NO_REGISTERS = 0 };
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, TranslationCallback);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, ExecutionCallback, int, void *);
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, ExitCallback, void *);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
+const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
+size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
+
+__attribute__((visibility("default"))) int qemu_plugin_version = 1;
+
+typedef struct {
+    uint64_t start, end;
+    uint32_t instructions, cycles;
+    bool conditional; /* ends with a branch that may not be taken */
+} Block;
+
+static uint64_t start_address, end_address;
+static bool is_m4, counting;
+static uint64_t instructions, cycles;
+static const Block *previous;
+static FILE *results;
+
+static uint32_t ones(uint32_t bits) { return (uint32_t)__builtin_popcount(bits); }
+
+static uint32_t taken(void) { return is_m4 ? 2 : 1; } /* refilling the pipeline, beyond the branch's own cycle */
+
+static bool is_access16(uint16_t op) { return (op >> 12) >= 5 && (op >> 12) <= 9; }
+
+static uint32_t cycles16(uint16_t op, bool after_access)
+{
+    if ((op & 0xf800) == 0x4800 || is_access16(op)) return is_m4 && after_access ? 1 : 2; /* LDR, STR */
+    if ((op & 0xf600) == 0xb400) {                                                      /* PUSH, POP */
+        const uint32_t listed = ones(op & 0x1ff);
+        return 1 + listed + ((op & 0x0900) == 0x0900 ? 1 + taken() : 0);
+    }
+    if ((op & 0xf000) == 0xc000) return 1 + ones(op & 0xff);                       /* LDM, STM */
+    if ((op & 0xf000) == 0xd000) return 1;                                         /* B<c>, when not taken */
+    if ((op & 0xf800) == 0xe000) return 1 + taken();                               /* B */
+    if ((op & 0xff00) == 0x4700) return 1 + taken();                               /* BX, BLX */
+    if ((op & 0xfd87) == 0x4487) return 1 + taken();                               /* ADD, MOV to PC */
+    return 1;
+}
+
+static uint32_t cycles32(uint16_t first, uint16_t second, bool after_access)
+{
+    if ((first & 0xf800) == 0xf000 && (second & 0xd000) == 0xd000) return 3; /* BL */
+    if ((first & 0xf800) == 0xf000 && (second & 0xd000) == 0x8000) return is_m4 ? 1 : 3; /* B<c>.W; MRS, MSR, barriers */
+    if ((first & 0xf800) == 0xf000 && (second & 0xd000) == 0x9000) return 1 + taken();   /* B.W */
+    if (!is_m4) return 3;
+    if ((first & 0xfe40) == 0xe800) return 1 + ones(second);                   /* LDM.W, STM.W */
+    if ((first & 0xfff0) == 0xe8d0 && (second & 0xffe0) == 0xf000) return 2 + taken(); /* TBB, TBH */
+    if ((first & 0xfe40) == 0xe840) return 3;                                  /* LDRD, STRD */
+    if ((first & 0xfe00) == 0xf800) return after_access ? 1 : 2;               /* LDR.W, STR.W */
+    if ((first & 0xff80) == 0xfb80) return (first & 0x0050) == 0x0010 ? 7 : 1; /* SMULL, SMLAL; SDIV, UDIV: 2 to 12 */
+    if ((first & 0xff80) == 0xfb00) return (second & 0xf000) == 0xf000 ? 1 : 2; /* MUL; MLA, MLS */
+    if ((first & 0xee00) == 0xec00) {                                          /* VLDR, VSTR, VLDM, VSTM, VPUSH, VPOP */
+        const bool single = (first & 0x0120) == 0x0100;
+        return single ? (after_access ? 1 : 2) : 1 + (second & 0xff);
+    }
+    if ((first & 0xff00) == 0xee00 && (second & 0x0e10) == 0x0a00) {           /* floating-point arithmetic */
+        const uint32_t kind = first & 0x00b0;
+        if (kind == 0x0080) return 14;                                          /* VDIV */
+        if (kind == 0x0000 || kind == 0x0010 || kind == 0x00a0 || kind == 0x0090) return 3; /* VMLA, VNMLA, VFMA */
+        if (kind == 0x00b0 && (first & 0xf) == 1 && (second & 0x00c0) == 0x00c0) return 14; /* VSQRT */
+        return 1;
+    }
+    return 1;
+}
+
+static void on_block(unsigned int processor, void *data)
+{
+    const Block *block = data;
+    (void)processor;
+    if (block->start == end_address && counting) {
+        counting = false;
+        fprintf(results, "%llu %llu\n", (unsigned long long)instructions, (unsigned long long)cycles);
+    }
+    if (counting) {
+        if (previous && previous->conditional && block->start != previous->end) cycles += taken();
+        instructions += block->instructions;
+        cycles += block->cycles;
+        previous = block;
+    }
+    if (block->start == start_address) {
+        counting = true;
+        instructions = cycles = 0;
+        previous = NULL;
+    }
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+    (void)id;
+    Block *block = calloc(1, sizeof *block); /* blocks live as long as the run */
+    bool after_access = false;
+    if (!block) abort();
+    block->start = block->end = qemu_plugin_tb_vaddr(tb);
+    for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+        const struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        uint16_t words[2] = {0, 0};
+        const size_t size = qemu_plugin_insn_size(instruction);
+        memcpy(words, qemu_plugin_insn_data(instruction), size < 4 ? 2 : 4);
+        block->instructions++;
+        block->cycles += size < 4 ? cycles16(words[0], after_access) : cycles32(words[0], words[1], after_access);
+        after_access = size < 4 ? is_access16(words[0]) || (words[0] & 0xf800) == 0x4800
+                                : (words[0] & 0xfe00) == 0xf800 || (words[0] & 0xef20) == 0xed00;
+        /* B<c>, CBZ, CBNZ, B<c>.W */
+        block->conditional = size < 4 ? (words[0] & 0xf000) == 0xd000 || (words[0] & 0xf500) == 0xb100
+                                      : (words[0] & 0xf800) == 0xf000 && (words[1] & 0xd000) == 0x8000;
+        block->end += size;
+    }
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, NO_REGISTERS, block);
+}
+
+static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
+{
+    (void)id, (void)data;
+    fclose(results);
+}
+
+/* start=ADDRESS end=ADDRESS core=m0plus|m4 counts=PATH */
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const void *info, int count, char **arguments)
+{
+    (void)info;
+    for (int i = 0; i < count; i++) {
+        if (!strncmp(arguments[i], "start=", 6)) start_address = strtoull(arguments[i] + 6, NULL, 0);
+        if (!strncmp(arguments[i], "end=", 4)) end_address = strtoull(arguments[i] + 4, NULL, 0);
+        if (!strncmp(arguments[i], "core=", 5)) is_m4 = !strcmp(arguments[i] + 5, "m4");
+        if (!strncmp(arguments[i], "counts=", 7)) results = fopen(arguments[i] + 7, "w");
+    }
+    if (!results) return 1;
+    qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+    qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+    return 0;
+}

@@ -1,0 +1,125 @@
+"""A candidate on a simulated Cortex-M: every sample compared with the batch simulator, instructions counted, cycles estimated."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.compiled_library import build_library
+from kilotune.evaluators.cortex.firmware import BOARDS, CortexFirmware, build_cortex_firmware
+from kilotune.evaluators.divergence import DivergenceError, Trace, describe, find_divergence, first_wrong_sample
+from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes, of_emitted, quantised
+
+SECONDS = 120
+"""Of QEMU's time; what takes longer is taken for an endless loop."""
+
+
+@dataclass(frozen=True)
+class CortexTarget:
+    """A processor (`cortex-m0plus`, `cortex-m4`) and how programs are built for it."""
+
+    processor: str
+    level: str = "-Os"
+
+    def __str__(self) -> str:
+        return f"{self.processor}, {self.level}"
+
+
+@dataclass(frozen=True)
+class CortexRun:
+    """`run.cycles` are approximate; `instructions` [samples] are exact."""
+
+    run: Run
+    instructions: npt.NDArray[np.int64]
+
+
+def qemu() -> str | None:
+    """The emulator's path; None when it is not installed."""
+    return shutil.which("qemu-system-arm")
+
+
+def run_artefact(
+    artefact: Artefact, inputs: npt.NDArray[np.generic], target: CortexTarget, seconds: float = SECONDS
+) -> tuple[Sizes, CortexRun]:
+    """Sizes, and the inferences of `inputs` [samples, features], as the program takes them. DeviceError when that fails."""
+    firmware = build_cortex_firmware(artefact, target.processor, level=target.level)
+    with tempfile.TemporaryDirectory(prefix="kilotune-qemu-") as scratch:
+        folder = Path(scratch)
+        _execute(firmware, inputs, folder, seconds)
+        return firmware.sizes, _results(artefact, inputs.shape[0], folder)
+
+
+def run_checked(
+    source: CSource,
+    batch: FixedBatch,
+    parameters: Mapping[str, FloatArray],
+    features: FloatArray,
+    expected: IntArray,
+    target: CortexTarget,
+) -> tuple[Sizes, CortexRun]:
+    """As `evaluators.avr.run.run_checked`. DivergenceError names the first operation that differs."""
+    inputs = quantised(source, features)
+    artefact = of_emitted(source)
+    sizes, result = run_artefact(artefact, inputs, target)
+    sample = first_wrong_sample(expected, result.run.outputs)
+    if sample is not None:
+        firmware = build_cortex_firmware(artefact, target.processor, level=target.level, traced=True)
+        with tempfile.TemporaryDirectory(prefix="kilotune-qemu-") as scratch:
+            _execute(firmware, inputs[sample : sample + 1], Path(scratch), SECONDS)
+            trace = _read_trace(Path(scratch), firmware)
+        found = find_divergence(batch, parameters, features[sample], trace, source.offsets)
+        raise DivergenceError(describe(str(target), sample, found))
+    return sizes, result
+
+
+def _execute(firmware: CortexFirmware, inputs: npt.NDArray[np.generic], folder: Path, seconds: float) -> None:
+    emulator, plugin = qemu(), build_library(Path(__file__).parent / "plugin.c")
+    if emulator is None:
+        raise DeviceError("qemu-system-arm was not found: install qemu-system-arm.")
+    if plugin is None:
+        raise DeviceError("The plugin that counts instructions could not be built: install gcc.")
+    given = np.ascontiguousarray(inputs, dtype=firmware.artefact.input_type)
+    (folder / "firmware.elf").write_bytes(firmware.image)
+    (folder / "in.bin").write_bytes(len(given).to_bytes(4, "little") + given.tobytes())
+    start, end = (firmware.elf.symbols[name].address & ~1 for name in ("kt_start", "kt_end"))
+    core = firmware.processor.removeprefix("cortex-")
+    command = [emulator, "-M", BOARDS[firmware.processor].machine, "-nographic", "-monitor", "none", "-serial", "none"]
+    command += ["-semihosting-config", "enable=on,target=native", "-kernel", "firmware.elf"]
+    command += ["-plugin", f"{plugin},start={start},end={end},core={core},counts=counts.txt"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"On {firmware.processor} the inferences did not end within {seconds:g} seconds.") from None
+    if done.returncode:
+        raise DeviceError(f"On {firmware.processor} the program stopped with a fault. {done.stderr.strip()[-200:]}")
+
+
+def _results(artefact: Artefact, samples: int, folder: Path) -> CortexRun:
+    written = (folder / "out.bin").read_bytes()
+    size = samples * artefact.output_bytes
+    if len(written) != size + 4:
+        raise DeviceError(f"The device wrote {len(written)} bytes of results, {size + 4} were expected.")
+    outputs = np.frombuffer(written[:size], dtype=artefact.result_type).reshape(samples, artefact.results)
+    counts = np.loadtxt(folder / "counts.txt", dtype=np.int64, ndmin=2)
+    kept = outputs.astype(np.int64) if outputs.dtype.kind == "i" else outputs.astype(np.float32)
+    peak = int.from_bytes(written[size:], "little")
+    return CortexRun(Run(kept, counts[:, 1], peak), counts[:, 0])
+
+
+def _read_trace(folder: Path, firmware: CortexFirmware) -> Trace:
+    place = firmware.elf.symbols.get(firmware.artefact.array)
+    size = place.size_bytes if place else 0
+    path = folder / "trace.bin"
+    written = np.frombuffer(path.read_bytes() if path.exists() else b"", dtype=np.uint8)
+    records = written[: len(written) // (4 + size) * (4 + size)].reshape(-1, 4 + size)
+    return Trace(np.ascontiguousarray(records[:, :4]).view("<i4")[:, 0], records[:, 4:])

@@ -1,0 +1,130 @@
+"""What emitted code does, counted: how often each kind of work is executed in one inference.
+
+A feature is a name such as `load.flash.16.pointer` or `down.toward-zero.32.15.16`; a cost table gives its cycles. Which
+features a row of a program has depends on the candidate's widths and shifts, how often it has them on the
+program alone. So a batch of candidates is one array of feature numbers beside one vector of counts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Rounding
+
+Ints = npt.NDArray[np.int64]
+
+WIDTHS = (8, 16, 32)
+_BITS = tuple(str(w) for w in WIDTHS)
+_SHIFTS = tuple(str(n) for n in range(32))
+_PLACES = ("flash", "ram")
+ROUNDINGS = tuple(r.value for r in Rounding)
+_OPERATIONS: tuple[type[ir.Operation], ...] = (
+    *(ir.Fill, ir.Copy, ir.Add, ir.Subtract, ir.Multiply, ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Negate, ir.Relu),
+    *(ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.NormaliseL2, ir.Select, ir.ArgMax, ir.Sign),
+)
+_KINDS = (*(kind.__name__ for kind in _OPERATIONS), "SparseMatMul", "GroupedConv2D")
+FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
+_REACHED = ("pointer", "number")
+_LENGTHS = ("short", "long")
+
+AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
+    {
+        "program": (),  # the call, and what surrounds all operations
+        "start": (_KINDS,),  # an operation begins
+        "loop": (),  # one round of a loop of the program
+        "nest": (_KINDS,),  # an inner loop of an operation begins
+        "pointer": (_PLACES,),  # a pointer is set where a loop begins
+        "element": (_KINDS, _LENGTHS),  # one element of the result; long: counters of 16 bits
+        "tap": (_KINDS, _LENGTHS),  # one round of an inner loop
+        "store": (_BITS, _REACHED),
+        "load": (_PLACES, _BITS, _REACHED),
+        "apply": (_KINDS, _BITS),  # the operation itself, at the accumulator's width
+        "product": (_BITS, _BITS, _BITS),  # elementwise, by the operands' and the accumulator's width
+        "mac": (_BITS, _BITS, _BITS, ("plain", "scaled")),  # a product of a sum, with its addition
+        "dot": (
+            _PLACES,
+            _BITS,
+            _PLACES,
+            _BITS,
+            _BITS,
+        ),  # the same in a run of plain ones, reading both factors included
+        "run": (_KINDS,),  # a run begins
+        "check": (),  # one comparison with an end of a padded image
+        "down": (ROUNDINGS, _BITS, _SHIFTS, _BITS),  # a division by 2**n: of what width, to what width
+        "up": (_BITS, _SHIFTS),
+        "function": (FUNCTIONS, _BITS, ("one", "two")),  # by the width of its tables, of which there are one or two
+        "fraction": (_BITS, _SHIFTS),  # the quotient of a sigmoid or a tanh, by the bits that it has
+        "scan": (_KINDS, _BITS),  # an element that ArgMax or MaxPool looks at
+        "norm": (("root", "square", "quotient"), ("32", "64")),  # NormaliseL2, by the width that it computes in
+        "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
+    }
+)
+
+
+def _names() -> Iterator[str]:
+    for family, axes in AXES.items():
+        for labels in itertools.product(*axes):
+            yield ".".join((family, *labels))
+
+
+FEATURES: tuple[str, ...] = tuple(_names())
+"""Every feature, in the order of their numbers."""
+
+NUMBERS: Mapping[str, int] = MappingProxyType({name: number for number, name in enumerate(FEATURES)})
+
+
+def _start(family: str) -> int:
+    return NUMBERS[".".join((family, *(axis[0] for axis in AXES[family])))]
+
+
+def number(family: str, *labels: int | Ints) -> Ints:
+    """Feature numbers from positions on the family's axes."""
+    place: int | Ints = 0
+    for axis, label in zip(AXES[family], labels, strict=True):
+        place = place * len(axis) + label
+    return np.asarray(_start(family) + place, dtype=np.int64)
+
+
+def width_position(bits: Ints | int) -> Ints:
+    """Position of a width: 8, 16, 32 become 0, 1, 2."""
+    return np.asarray(np.asarray(bits) // 16, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Feature `numbers` [candidates, terms], each executed `counts` [terms] times."""
+
+    numbers: Ints
+    counts: npt.NDArray[np.float64]
+
+    def times(self, cycles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Cycles [candidates] at `cycles` [features]."""
+        return np.asarray(cycles[self.numbers] @ self.counts)
+
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """Counts [candidates, features]."""
+        result = np.zeros((self.numbers.shape[0], len(FEATURES)))
+        for row, numbers in zip(result, self.numbers, strict=True):
+            np.add.at(row, numbers, self.counts)
+        return result
+
+
+FREE = NUMBERS["down.floor.8.0.8"]
+"""A shift by nothing: what a candidate that lacks a term has in its place."""
+
+
+def kind_position(name: str) -> int:
+    """Position of a kind of operation on its axis."""
+    return _KINDS.index(name)
+
+
+def length_position(count: int) -> int:
+    """Position of a trip count: below 256 an 8-bit counter does."""
+    return 0 if count < 256 else 1

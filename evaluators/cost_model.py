@@ -1,0 +1,96 @@
+"""Predicted cycles of candidates: counted features times a table of cycles that was fitted to simulator runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.cost_counts import CostFeatures
+from kilotune.evaluators.cost_features import FEATURES, NUMBERS
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """Cycles by feature; those that are not named cost nothing. `made`: how, from what, with which compiler."""
+
+    target: str
+    cycles: Mapping[str, float]
+    made: Mapping[str, Any]
+
+    def vector(self) -> npt.NDArray[np.float64]:
+        """Cycles [features]."""
+        result = np.zeros(len(FEATURES))
+        for name, value in self.cycles.items():
+            result[NUMBERS[name]] = value
+        return result
+
+    def as_json(self) -> str:
+        """The table as a file."""
+        content = {"schema": SCHEMA, "target": self.target, "made": dict(self.made), "cycles": dict(self.cycles)}
+        return json.dumps(content, indent=1) + "\n"
+
+
+def parse_cost_table(text: str, path: str) -> CostTable:
+    """Read `CostTable.as_json`. InputError that names what is wrong."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from error
+    if not isinstance(content, dict) or not isinstance(content.get("cycles"), dict):
+        raise InputError(path, expected='an object with "cycles"', found=type(content).__name__)
+    for name, value in content["cycles"].items():
+        if name not in NUMBERS:
+            raise InputError(
+                path, place=f"cycles.{name}", expected="a feature of a cost table", found="an unknown name"
+            )
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
+            raise InputError(path, place=f"cycles.{name}", expected="cycles, from 0", found=repr(value))
+    return CostTable(str(content.get("target", path)), content["cycles"], content.get("made", {}))
+
+
+def shipped_cost_table(name: str) -> CostTable | None:
+    """The table of a target that comes with the package, such as `avr`; None when there is none."""
+    place = resources.files("kilotune.evaluators.costs") / f"{name}.json"
+    return parse_cost_table(place.read_text(encoding="utf-8"), str(place)) if place.is_file() else None
+
+
+class CostModel:
+    """Predicts the cycles of one program's candidates, whole batches at once."""
+
+    def __init__(self, program: ir.Program, parameters: Mapping[str, FloatArray], table: CostTable) -> None:
+        self._features = CostFeatures(program, parameters)
+        self._cycles = table.vector()
+
+    def cycles(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
+        """Predicted cycles of one inference [candidates]."""
+        return self._features.terms(batch).times(self._cycles)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What turns programs into seconds: a cost table and a clock."""
+
+    table: CostTable
+    clock_hz: int
+
+    def __repr__(self) -> str:
+        """Short, and different for different tables: studies are told apart by it."""
+        digest = hashlib.sha256(self.table.as_json().encode()).hexdigest()[:12]
+        return f"Timing({self.table.target}, {digest}, {self.clock_hz})"
+
+    def milliseconds(self, cycles: float) -> float:
+        """Time of that many cycles."""
+        return 1000.0 * cycles / self.clock_hz

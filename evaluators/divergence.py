@@ -1,0 +1,112 @@
+"""Where a device stops computing what the simulator computes: the first operation whose result differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.storage import stored_bits
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.straight_line import Step
+from kilotune.evaluators.fixed_point.reference import executions
+from kilotune.evaluators.simulated import Bytes, DeviceError
+
+
+class DivergenceError(DeviceError):
+    """A device computed other outputs than the simulator."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One inference after each operation: `rows` [events] (its number), and the bytes of the RAM array [events, bytes]."""
+
+    rows: npt.NDArray[np.int32]
+    snapshots: Bytes
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """An operation that wrote `found` where the simulator wrote `expected`. `found` is None where it did not run."""
+
+    operation: ir.Operation
+    element: int
+    expected: int
+    found: int | None
+
+    def __str__(self) -> str:
+        o = self.operation
+        if self.found is None:
+            return f"{o.location}: {type(o).__name__}, which writes {o.out.variable}, did not run when it should"
+        return (
+            f"{o.location}: {type(o).__name__} wrote {o.out.variable}[{self.element}] = {self.found} "
+            f"where the simulator has {self.expected}"
+        )
+
+
+def first_wrong_sample(expected: IntArray, found: npt.NDArray[np.generic]) -> int | None:
+    """The first sample whose outputs [samples, results] differ."""
+    wrong = np.flatnonzero((expected != found).any(axis=1))
+    return int(wrong[0]) if wrong.size else None
+
+
+def count_events(program: ir.Program) -> int:
+    """How often an operation runs in one inference."""
+
+    def count(body: tuple[ir.Statement, ...]) -> int:
+        return sum(s.count * count(s.body) if isinstance(s, ir.Loop) else 1 for s in body)
+
+    return count(program.body)
+
+
+def find_divergence(
+    batch: FixedBatch,
+    parameters: Mapping[str, FloatArray],
+    sample: FloatArray,
+    trace: Trace,
+    offsets: Mapping[str, int],
+) -> Divergence | None:
+    """Compare a trace of the inference of `sample` [features] with the definition of the semantics.
+
+    `offsets`: where each variable starts in the RAM array. None when every operation wrote what it should.
+    """
+    bits = stored_bits(batch)
+    steps = executions(batch, parameters, sample[None, :])
+    for event, steps_of_one in enumerate(_by_execution(steps)):
+        first = steps_of_one[0][0]
+        operation = first.operation
+        if event >= len(trace.rows) or int(trace.rows[event]) != first.row:
+            return Divergence(operation, 0, 0, None)
+        width = bits[operation.out.variable] // 8
+        for step, written in steps_of_one:
+            elements, expected = step.out.reshape(-1), written.reshape(-1)
+            places = offsets[operation.out.variable] + elements[:, None] * width + np.arange(width)
+            found = np.ascontiguousarray(trace.snapshots[event][places]).view(f"<i{width}")[:, 0]
+            wrong = np.flatnonzero(found != expected)
+            if wrong.size:
+                at = int(wrong[0])
+                return Divergence(operation, int(elements[at]), int(expected[at]), int(found[at]))
+    return None
+
+
+def _by_execution(steps: Iterator[tuple[Step, IntArray]]) -> Iterator[list[tuple[Step, IntArray]]]:
+    """Steps of one execution together: a convolution has one a group."""
+    for step in steps:
+        operation = step[0].operation
+        groups = operation.groups if isinstance(operation, ir.Conv2D) else 1
+        yield [step, *islice(steps, groups - 1)]
+
+
+def describe(where: str, sample: int, divergence: Divergence | None) -> str:
+    """The sentence of a DivergenceError. `where`: processor and compiler options."""
+    if divergence is None:
+        return (
+            f"Sample {sample} has another result on {where} than in the simulator, but no operation differs once the "
+            f"program is built with trace hooks: suspect the compiler's optimisation, or the code around the operations."
+        )
+    return f"{divergence} (sample {sample}, {where})."

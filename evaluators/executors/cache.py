@@ -1,0 +1,129 @@
+"""Measurements kept between studies: the same candidate of the same space is measured once.
+
+The key is the hash of the space's fingerprint (its program, data and options), kilotune's version and the
+candidate. What is measured faster than the cache could answer is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kilotune.evaluators.compiled_library import cache_folder
+from kilotune.search.encoding import encoding_of
+from kilotune.search.executor import Executor, Finished
+from kilotune.search.space import Assignment, Measurement, Space
+
+WORTH_KEEPING_S = 0.001
+"""A candidate that takes less is measured again sooner than looked up and written."""
+
+KEYS_PER_QUERY = 500
+
+
+class EvaluationCache:
+    """A SQLite file. A file that cannot be used is no error: then nothing is found and nothing is kept."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or cache_folder() / "evaluations.db"
+        self._connection: sqlite3.Connection | None = None
+        with contextlib.suppress(sqlite3.Error, OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(self.path, timeout=5.0, isolation_level=None)
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=OFF")  # a lost measurement is measured again
+            connection.execute("CREATE TABLE IF NOT EXISTS measurements (key TEXT PRIMARY KEY, metrics TEXT)")
+            self._connection = connection
+
+    def __len__(self) -> int:
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection is not None:
+                return int(self._connection.execute("SELECT COUNT(*) FROM measurements").fetchone()[0])
+        return 0
+
+    def find(self, keys: Sequence[str]) -> dict[str, Measurement]:
+        """What is known of these keys."""
+        found: dict[str, Measurement] = {}
+        if self._connection is None:
+            return found
+        with contextlib.suppress(sqlite3.Error, ValueError):
+            for start in range(0, len(keys), KEYS_PER_QUERY):
+                part = keys[start : start + KEYS_PER_QUERY]
+                query = f"SELECT key, metrics FROM measurements WHERE key IN ({','.join('?' * len(part))})"
+                found |= {key: Measurement(json.loads(text)) for key, text in self._connection.execute(query, part)}
+        return found
+
+    def keep(self, measurements: Mapping[str, Measurement]) -> None:
+        """Those that succeeded; a failure may have been the machine's."""
+        if self._connection is None:
+            return
+        rows = [(key, json.dumps(dict(m.metrics))) for key, m in measurements.items() if m.failure is None]
+        with contextlib.suppress(sqlite3.Error, TypeError):
+            self._connection.execute("BEGIN")
+            self._connection.executemany("INSERT OR IGNORE INTO measurements VALUES (?, ?)", rows)
+            self._connection.execute("COMMIT")
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.close()
+        for path in (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm"))):
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Safe to call twice."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class CachingExecutor:
+    """Answers what the cache knows, and lets another executor measure the rest."""
+
+    def __init__(self, executor: Executor, space: Space, cache: EvaluationCache) -> None:
+        self.workers = executor.workers
+        self._executor, self._cache = executor, cache
+        self._encoding = encoding_of(space)
+        self._prefix = f"{importlib.metadata.version('kilotune')}\n{space.name}\n{space.fingerprint}\n"
+        self._keys: dict[int, list[str]] = {}
+        self._known: dict[int, dict[str, Measurement]] = {}
+        self._finished: list[Finished] = []
+
+    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
+        keys = [self._key(candidate) for candidate in chunk]
+        known = self._cache.find(keys)
+        missing = [candidate for key, candidate in zip(keys, chunk, strict=True) if key not in known]
+        if missing:
+            self._keys[ticket], self._known[ticket] = keys, known
+            self._executor.submit(ticket, missing)
+        else:
+            self._finished.append(Finished(ticket, [known[key] for key in keys], 0.0, evaluations=0))
+
+    def results(self, timeout_s: float) -> list[Finished]:
+        ready, self._finished = self._finished, []
+        return ready + [self._completed(f) for f in self._executor.results(0.0 if ready else timeout_s)]
+
+    def cancel(self) -> None:
+        self._finished.clear()
+        self._keys.clear()
+        self._known.clear()
+        self._executor.cancel()
+
+    def close(self) -> None:
+        self._executor.close()
+        self._cache.close()
+
+    def _completed(self, finished: Finished) -> Finished:
+        keys, known = self._keys.pop(finished.ticket), self._known.pop(finished.ticket)
+        measured = dict(zip((key for key in keys if key not in known), finished.measurements, strict=True))
+        if finished.work_s >= WORTH_KEEPING_S * len(measured):
+            self._cache.keep(measured)
+        both = known | measured
+        return Finished(finished.ticket, [both[key] for key in keys], finished.work_s, evaluations=len(measured))
+
+    def _key(self, candidate: Assignment) -> str:
+        text = self._encoding.text(self._encoding.key(candidate))
+        return hashlib.blake2b((self._prefix + text).encode(), digest_size=20).hexdigest()

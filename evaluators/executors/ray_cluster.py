@@ -1,0 +1,162 @@
+"""Evaluations on a Ray cluster: actors that keep the space with its compiled kernels and caches.
+
+The space travels once, through the object store; chunks are arguments of actor calls, two in flight an actor. What an
+actor's death means is decided in `dispatch`, so Ray itself restarts and retries nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.search.executor import ExecutorError, measure
+from kilotune.search.space import Assignment, Measurement, Space
+
+LOOK_AT_NODES_S = 5.0
+"""How long nothing may come back before we ask whether the cluster still has nodes: a call to a lost one never ends."""
+
+LOCAL = "local"
+"""The address that starts a cluster on this machine, for this process."""
+
+
+class RayExecutor(DispatchingExecutor):
+    """`address`: LOCAL, `auto` (the cluster of this machine), or HOST:PORT. `workers`: actors, each taking one processor;
+    default: as many as the cluster has processors. `limit_s`: see `DispatchingExecutor`. ValueError, a sentence, for a cluster that
+    cannot be used; ExecutorError from `submit` and `results` when it is lost."""
+
+    def __init__(
+        self, space: Space, address: str = LOCAL, workers: int | None = None, limit_s: float | None = None
+    ) -> None:
+        self._crew_of_actors = ActorCrew(space, address, workers)
+        super().__init__(self._crew_of_actors, limit_s)
+
+    def close(self) -> None:
+        super().close()
+        self._crew_of_actors.close()
+
+
+class ActorCrew:
+    """Hires actors."""
+
+    jobs_each = 2
+
+    def __init__(self, space: Space, address: str, workers: int | None) -> None:
+        self._ray = _connect(address, workers)
+        self._reference = self._ray.put(space)
+        processors = int(self._ray.cluster_resources().get("CPU", 0))
+        if workers is None and processors < 1:
+            raise ValueError(f"The Ray cluster {address} has no processor: add a node, or ask for workers with --jobs.")
+        self.most_workers = workers or processors
+        self._last_news_s = time.monotonic()
+        self._actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=1)(_Evaluator)
+
+    def hire(self) -> ActorWorker:
+        self._look_at_nodes()
+        return ActorWorker(self._ray, self._actor.remote(self._reference))
+
+    def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
+        heads = {worker.calls[0]: worker for worker in workers if isinstance(worker, ActorWorker)}
+        if not heads:
+            time.sleep(timeout_s)
+            return []
+        try:
+            ready, _ = self._ray.wait(list(heads), num_returns=len(heads), timeout=0.0)
+            if not ready and timeout_s > 0:
+                ready, _ = self._ray.wait(list(heads), num_returns=1, timeout=timeout_s)
+        except self._ray.exceptions.RaySystemError as error:
+            raise ExecutorError(f"The Ray cluster is gone ({_first_line(error)}).") from None
+        if ready:
+            self._last_news_s = time.monotonic()
+        elif time.monotonic() - self._last_news_s > LOOK_AT_NODES_S:
+            self._look_at_nodes()
+        return [(heads[call], heads[call].receive()) for call in ready]
+
+    def _look_at_nodes(self) -> None:
+        """ExecutorError when no node with a processor is alive."""
+        if not any(node["Alive"] and node["Resources"].get("CPU") for node in self._ray.nodes()):
+            raise ExecutorError("The Ray cluster has lost all its nodes.")
+        self._last_news_s = time.monotonic()
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends with it. Safe to call twice."""
+        with contextlib.suppress(Exception):
+            self._ray.shutdown()
+
+
+class ActorWorker:
+    """One actor and the calls that it still owes an answer; the first call is the one that says it is ready."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
+        self.calls: deque[Any] = deque([actor.ready.remote()])
+
+    def send(self, candidates: Sequence[Assignment]) -> bool:
+        self.calls.append(self._actor.measure.remote(list(candidates)))
+        return True
+
+    def receive(self) -> News:
+        """The answer to the oldest call, which has come."""
+        try:
+            answer = self._ray.get(self.calls.popleft())
+        except self._ray.exceptions.RayActorError as error:
+            return Death(_first_line(error))
+        except self._ray.exceptions.RayTaskError as error:  # loading the space failed
+            return Death(_first_line(error))
+        return Ready() if answer is None else Answer(*answer)
+
+    def kill(self) -> None:
+        with contextlib.suppress(Exception):  # the cluster may be gone
+            self._ray.kill(self._actor, no_restart=True)
+
+
+class _Evaluator:
+    """The actor."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def ready(self) -> None:
+        return None
+
+    def measure(self, candidates: list[Assignment]) -> tuple[list[Measurement], float]:
+        return measure(self._space, candidates)
+
+
+def _connect(address: str, workers: int | None) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    try:
+        import ray
+    except ImportError:
+        raise ValueError("Ray is not installed: `pip install ray`.") from None
+    quiet: dict[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+    try:
+        if address == LOCAL:
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
+        else:
+            _knock(address)
+            ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(f"The Ray cluster {address} cannot be reached ({_first_line(error)}).") from None
+    # Ray prints what happens to its workers on stdout, where our result goes; we report it as measurements instead.
+    with contextlib.suppress(AttributeError):
+        ray._private.worker.print_to_stdstream = lambda *_arguments, **_options: None
+    return ray
+
+
+def _knock(address: str) -> None:
+    """OSError when nobody listens at HOST:PORT: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=5.0).close()
+
+
+def _first_line(error: Exception) -> str:
+    """The first sentence of Ray's own words."""
+    return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)

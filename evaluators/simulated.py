@@ -1,0 +1,101 @@
+"""What every simulated device has in common: the program handed to it, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class DeviceError(RuntimeError):
+    """A program that cannot be built for a device, or does not run there as it should; the message is for users."""
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """C with an entry `function`: `features` inputs of `input_type`, `results` outputs of `result_type`.
+
+    A class program returns its label, which the harness stores as `result_type`. Types are those of NumPy; `float32` too.
+    `array`, `offsets`: the name of the RAM array and the byte of each variable in it, for tracing.
+    """
+
+    name: str
+    header: str
+    source: str
+    function: str
+    kind: ir.ResultKind
+    features: int
+    input_type: np.dtype[np.generic]
+    results: int
+    result_type: np.dtype[np.generic]
+    array: str = ""
+    offsets: Mapping[str, int] | None = None
+
+    @property
+    def input_bytes(self) -> int:
+        """Size of one sample."""
+        return self.features * self.input_type.itemsize
+
+    @property
+    def output_bytes(self) -> int:
+        """Size of one result."""
+        return self.results * self.result_type.itemsize
+
+
+def of_emitted(source: CSource) -> Artefact:
+    """The artefact of an emitted program, of fixed-point or of float numbers."""
+    face = source.interface
+    return Artefact(
+        source.name,
+        source.header,
+        source.source,
+        source.function,
+        face.kind,
+        face.features,
+        _type(face.input_type if face.input_bits else "int8_t"),
+        face.results,
+        _type(face.result_type),
+        "kt_ram",
+        source.offsets,
+    )
+
+
+def _type(name: str) -> np.dtype[np.generic]:
+    """NumPy's type of a C type."""
+    return np.dtype("<f4") if name == "float" else np.dtype(f"<i{int(name[3:-2]) // 8}")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a linked program. Static RAM holds the sample too (`input_bytes` of it); the stack comes on top."""
+
+    flash_bytes: int
+    static_ram_bytes: int
+    input_bytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """`outputs` [samples, results] and `cycles` [samples] of inferences that all ended."""
+
+    outputs: IntArray | npt.NDArray[np.float32]
+    cycles: npt.NDArray[np.int64]
+    peak_stack_bytes: int
+
+
+def quantised(source: CSource, features: FloatArray) -> IntArray:
+    """Samples as the program takes them [samples, features]; without features for a program that has no input."""
+    face = source.interface
+    if face.real:
+        raise ValueError("a float program takes its samples as they are")
+    if not face.input_bits:
+        return np.zeros((features.shape[0], 0), dtype=np.int64)
+    return quantise(features, face.input_bits, face.input_scale)

@@ -1,0 +1,155 @@
+"""Random programs that exercise every operation at many shapes, widths and shifts: what cost tables are fitted to besides models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding, get_scale
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.profile import profile
+
+_HERE = ir.Location("probe.sd", 1, 1)
+SAMPLES = 4
+FEATURES = 24
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A program with parameters, samples [samples, features], and one candidate."""
+
+    parameters: dict[str, FloatArray]
+    features: FloatArray
+    batch: FixedBatch
+
+
+@dataclass
+class _Builder:
+    random: np.random.Generator
+    variables: list[ir.Variable] = field(default_factory=list)
+    parameters: dict[str, FloatArray] = field(default_factory=dict)
+    body: list[ir.Statement] = field(default_factory=list)
+
+    def pick(self, low: int, high: int) -> int:
+        return int(self.random.integers(low, high + 1))
+
+    def variable(self, shape: tuple[int, ...], role: ir.Role = ir.Role.TEMPORARY, sparse: bool = False) -> ir.View:
+        made = ir.Variable(f"v{len(self.variables)}", shape, role, _HERE, sparse=sparse)
+        self.variables.append(made)
+        return ir.whole(made)
+
+    def parameter(self, shape: tuple[int, ...], sparse: bool = False) -> ir.View:
+        view = self.variable(shape, ir.Role.PARAMETER, sparse)
+        values = self.random.normal(0, 0.5, shape)
+        if sparse:
+            values = np.where(self.random.random(shape) < self.random.uniform(0.1, 0.6), values, 0.0)
+        self.parameters[view.variable] = values
+        return view
+
+
+def probe(seed: int) -> Probe:
+    """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit."""
+    random = np.random.default_rng(seed)
+    b = _Builder(random)
+    last = b.variable((FEATURES, 1), ir.Role.INPUT)
+    loops = b.pick(0, 3) == 0
+    for _ in range(b.pick(2, 6)):
+        last = _operation(b, last)
+    body: tuple[ir.Statement, ...] = tuple(b.body)
+    if loops:
+        body = (body[0], ir.Loop("i", 0, b.pick(2, 6), body[1:], _HERE))
+    kind = ir.ResultKind.REAL
+    if b.pick(0, 2) == 0:
+        label = b.variable(())
+        body, last, kind = (*body, ir.ArgMax(label, _HERE, last)), label, ir.ResultKind.CLASS
+    program = ir.Program("probe", tuple(b.variables), body, last, kind)
+    features = random.normal(0, 1, (SAMPLES, FEATURES))
+    seen, _ = profile(program, b.parameters, features)
+    share = random.random()
+    bits = np.where(random.random((1, len(b.variables))) < share, 8, 16)
+    # as searches choose them: as large as the values allow, or a little more or less
+    best = [get_scale(seen.magnitude(v.name), int(w)) for v, w in zip(program.variables, bits[0], strict=True)]
+    scales = np.array([best]) + random.integers(-2, 3, bits.shape)
+    largest = {row: float(values.max()) for row, values in seen.exponents.items()}
+    rounding = list(Rounding)[b.pick(0, 2)]
+    accumulator = list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
+    batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
+    return Probe(b.parameters, features, batch)
+
+
+_UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
+_BINARY = (ir.Add, ir.Subtract, ir.Multiply)
+
+
+def _operation(b: _Builder, last: ir.View) -> ir.View:
+    size = last.size
+    choice = b.pick(0, 9)
+    if choice <= 2:
+        rows = b.pick(2, 20)
+        out = b.variable((rows, 1))
+        flat = ir.View(last.variable, (size, 1), (1, 1))
+        sparse = b.pick(0, 2) == 0
+        b.body.append(ir.MatMul(out, _HERE, b.parameter((rows, size), sparse), flat, sparse))
+        return out
+    if choice <= 4:
+        out = b.variable(last.shape)
+        kind = _BINARY[b.pick(0, 2)]
+        choices: list[ir.Operand] = [
+            b.parameter(last.shape),
+            b.parameter(()),
+            ir.Literal(float(b.random.normal())),
+            last,
+        ]
+        other = choices[b.pick(0, 3)]
+        b.body.append(kind(out, _HERE, last, other))
+        return out
+    if choice == 5:
+        return _image_operation(b, last)
+    if choice == 6:
+        out = b.variable(last.shape)
+        condition = ir.View(last.variable, (), ())
+        b.body.append(ir.Select(out, _HERE, condition, last, b.parameter(last.shape)))
+        return out
+    if choice == 7:
+        # a product with a matrix on the right, as FastGRNN has: the weights are read down their columns
+        columns = b.pick(2, 16)
+        out = b.variable((1, columns))
+        flat = ir.View(last.variable, (1, size), (1, 1))
+        b.body.append(ir.MatMul(out, _HERE, flat, b.parameter((size, columns))))
+        return out
+    if b.pick(0, len(_UNARY)) == 0:  # along the last axis, so one row
+        out = b.variable((1, size))
+        b.body.append(ir.NormaliseL2(out, _HERE, ir.View(last.variable, (1, size), (1, 1))))
+        return out
+    out = b.variable(last.shape)
+    b.body.append(_UNARY[b.pick(0, len(_UNARY) - 1)](out, _HERE, last))
+    return out
+
+
+def _image_operation(b: _Builder, last: ir.View) -> ir.View:
+    """A convolution or a pooling of a small image; before it, a product that makes the image."""
+    channels, side = b.pick(1, 3), b.pick(3, 5)
+    pixels = channels * side * side
+    made = b.variable((pixels, 1))
+    b.body.append(
+        ir.MatMul(
+            made, _HERE, b.parameter((pixels, last.size), True), ir.View(last.variable, (last.size, 1), (1, 1)), True
+        )
+    )
+    strides = ir.row_major_strides((1, side, side, channels))
+    image = ir.View(made.variable, (1, side, side, channels), strides)
+    kernel, pad = b.pick(2, 3), b.pick(0, 1)
+    extent = side + 2 * pad - kernel + 1
+    padding = (pad, pad, pad, pad)
+    if b.pick(0, 2) == 0:
+        pooled = b.variable((1, extent, extent, channels))
+        b.body.append(ir.MaxPool(pooled, _HERE, image, (kernel, kernel), (1, 1), padding))
+        return pooled
+    out_channels = b.pick(1, 3)
+    out = b.variable((1, extent, extent, out_channels))
+    weights = b.parameter((1, kernel, kernel, channels, out_channels))
+    b.body.append(ir.Conv2D(out, _HERE, image, weights, (1, 1), padding))
+    return out

@@ -1,0 +1,156 @@
+"""How several processes that run the same study divide its trials among themselves.
+
+All of them replay the same strategy from the same seed, so they propose the same candidates under the same numbers.
+Before measuring, a process claims numbers in the store; what another one has claimed it waits for. A process that dies
+stops beating, and after a while the others take its claims over. Whether it beats is seen by each on its own
+monotonic clock, so no machine's wall clock matters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from kilotune.search.schema import CLAIMS, STUDIES, TRIALS, TUNERS
+from kilotune.search.store import Store, StoreError, TrialRow, find_study
+
+BEAT_S = 2.0
+DEAD_AFTER_S = 15.0
+
+
+class Division(Protocol):
+    """What a run asks before and while it measures."""
+
+    def claim(self, numbers: Sequence[int], most: int) -> list[int]:
+        """At most `most` of the ascending numbers, in order and perhaps none, that this process is to measure."""
+
+    def arrivals(self, numbers: Sequence[int]) -> list[TrialRow]:
+        """What others have measured of ascending numbers."""
+
+    @property
+    def others(self) -> int:
+        """How many other processes work on the study."""
+
+    def leave(self) -> None:
+        """Give back what was claimed."""
+
+
+class Alone:
+    """Nobody else can be there: the study is not in a store."""
+
+    others = 0
+
+    def claim(self, numbers: Sequence[int], most: int) -> list[int]:
+        return list(numbers[:most])
+
+    def arrivals(self, numbers: Sequence[int]) -> list[TrialRow]:
+        return []
+
+    def leave(self) -> None:
+        return None
+
+
+class Shared:
+    """A stored study. A thread of its own beats, however long a proposal or an evaluation takes."""
+
+    def __init__(self, store: Store, study: str) -> None:
+        self._store, self._name, self._owner = store, study, uuid.uuid4().hex
+        self._seen: dict[str, tuple[int, float]] = {}  # of the others: beat, and when we first saw it (monotonic)
+        self._left = threading.Event()
+        with store.transaction() as connection:
+            self._study = find_study(connection, study)
+            self._register(connection)
+        self._pulse = threading.Thread(target=self._beat, daemon=True, name="kilotune-pulse")
+        self._pulse.start()
+
+    def claim(self, numbers: Sequence[int], most: int) -> list[int]:
+        if not numbers or most <= 0:
+            return []
+        with self._store.transaction() as connection:
+            # An update first: from here on no other process can claim until this transaction ends.
+            connection.execute(STUDIES.update().where(STUDIES.c.id == self._study).values(name=self._name))
+            self._bury_the_dead(connection)
+            finished = self._finished(connection, numbers)
+            claims = self._claims(connection, finished)
+            free = (n for n in numbers if n not in finished and not any(first <= n <= last for first, last in claims))
+            mine = list(_first_run(free, most))
+            if mine:
+                run = {"study_id": self._study, "first": mine[0], "last": mine[-1], "owner": self._owner}
+                connection.execute(CLAIMS.insert().values(run))
+        return mine
+
+    def arrivals(self, numbers: Sequence[int]) -> list[TrialRow]:
+        wanted = set(numbers)
+        rows = self._store.trials(self._name, numbers[0], numbers[-1]) if numbers else ()
+        return [row for row in rows if row.number in wanted]
+
+    @property
+    def others(self) -> int:
+        return len(self._seen)
+
+    def leave(self) -> None:
+        self._left.set()
+        self._pulse.join()
+        with contextlib.suppress(StoreError), self._store.transaction() as connection:
+            self._forget(connection, self._owner)
+
+    def _finished(self, connection: sa.Connection, numbers: Sequence[int]) -> set[int]:
+        number = TRIALS.c.number
+        query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(numbers[0], numbers[-1]))
+        return set(connection.execute(query).scalars())
+
+    def _claims(self, connection: sa.Connection, finished: set[int]) -> list[tuple[int, int]]:
+        """The runs that living processes measure; our own ones that are finished are taken out of the table."""
+        query = sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)
+        claims = []
+        for row in connection.execute(query).all():
+            if row.owner == self._owner and finished.issuperset(range(row.first, row.last + 1)):
+                connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, CLAIMS.c.first == row.first))
+            elif row.owner == self._owner or row.owner in self._seen:
+                claims.append((row.first, row.last))
+        return claims
+
+    def _bury_the_dead(self, connection: sa.Connection) -> None:
+        now = time.monotonic()
+        query = sa.select(TUNERS.c.owner, TUNERS.c.beat).where(TUNERS.c.study_id == self._study)
+        beats = {row.owner: row.beat for row in connection.execute(query) if row.owner != self._owner}
+        self._seen = {
+            owner: self._seen[owner] if owner in self._seen and self._seen[owner][0] == beat else (beat, now)
+            for owner, beat in beats.items()
+        }
+        for owner, (_, since) in list(self._seen.items()):
+            if now - since > DEAD_AFTER_S:
+                self._forget(connection, owner)
+                del self._seen[owner]
+
+    def _forget(self, connection: sa.Connection, owner: str) -> None:
+        for table in (CLAIMS, TUNERS):
+            connection.execute(table.delete().where(table.c.study_id == self._study, table.c.owner == owner))
+
+    def _beat(self) -> None:
+        while not self._left.wait(BEAT_S):
+            mine = (TUNERS.c.study_id == self._study) & (TUNERS.c.owner == self._owner)
+            with contextlib.suppress(StoreError), self._store.transaction() as connection:
+                beaten = connection.execute(TUNERS.update().where(mine).values(beat=TUNERS.c.beat + 1))
+                if not beaten.rowcount:  # we were asleep so long that others took us for dead
+                    self._register(connection)
+
+    def _register(self, connection: sa.Connection) -> None:
+        connection.execute(TUNERS.insert().values(study_id=self._study, owner=self._owner, beat=0))
+
+
+def _first_run(numbers: Iterable[int], most: int) -> Iterator[int]:
+    """Consecutive numbers from the first on."""
+    expected = None
+    for number in itertools.islice(numbers, most):
+        if expected not in (None, number):
+            return
+        yield number
+        expected = number + 1

@@ -1,0 +1,190 @@
+"""One run of a study: the loop around any strategy and any executor."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kilotune.search.budget import Budget
+from kilotune.search.candidates import count_candidates
+from kilotune.search.encoding import Key
+from kilotune.search.executor import Executor
+from kilotune.search.measuring import ChunkedMeasuring
+from kilotune.search.result import Progress, Status, as_metric, relative_gap
+from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.strategy import Outcome, TimeAware
+
+if TYPE_CHECKING:
+    from kilotune.search.study import Study
+
+PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
+WRITE_EVERY_S = 0.4
+POLL_OTHERS_S = 0.1
+DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repeats whole neighbourhoods
+
+
+class Run:
+    """One run of a study: its strategy, its clock, its budget."""
+
+    def __init__(
+        self, study: Study, executor: Executor, budget: Budget, on_progress: Callable[[Progress], None] | None
+    ) -> None:
+        self._study, self._budget, self._on_progress = study, budget, on_progress
+        self._strategy = study.make_strategy()
+        self._allow = self._strategy.allow if isinstance(self._strategy, TimeAware) else None
+        self._measuring = ChunkedMeasuring(executor, self._must_stop)
+        self._division = study.division()
+        self._unreplayed = study.book.keys()  # trials of earlier runs that this one has not proposed yet
+        self.new_trials = 0
+        self._proposed = 0  # distinct candidates
+        self._duplicates = 0  # in a row
+        self._size = count_candidates(study.space)
+        self._started_s: float | None = None if self._unreplayed else time.monotonic()
+        self._written_s = time.monotonic()
+
+    def elapsed_s(self) -> float:
+        """Since the end of the replay."""
+        return 0.0 if self._started_s is None else time.monotonic() - self._started_s
+
+    def leave(self) -> None:
+        """Other processes of the study may take over what this run has not finished."""
+        self._division.leave()
+
+    def rounds(self) -> None:
+        """The loop of every search."""
+        study, strategy = self._study, self._strategy
+        while study.status is Status.RUNNING:
+            if self._allow is not None:
+                self._allow(self._budget.seconds - self.elapsed_s())
+            proposals = strategy.propose(PROPOSALS_PER_ROUND)
+            study.bound = max(study.bound, strategy.bound)
+            if proposals:
+                trials = self._answer(proposals)
+                if trials is not None:
+                    strategy.learn(trials)
+            self._look_around()
+            if not proposals and strategy.outcome is not None:
+                self._finish(strategy.outcome)
+        self._report()
+
+    def _answer(self, proposals: Sequence[Assignment]) -> list[Trial] | None:
+        """The trials of all proposals; None when the run has to stop before all are measured."""
+        study = self._study
+        book, encode = study.book, study.book.encoding.key
+        keys = [encode(candidate) for candidate in proposals]
+        fresh: dict[Key, tuple[int, Assignment]] = {}
+        for key, candidate in zip(keys, proposals, strict=True):
+            if key not in book and key not in fresh:
+                fresh[key] = (book.number_for(self._proposed), candidate)
+            elif key in self._unreplayed:
+                self._unreplayed.remove(key)
+            else:
+                self._duplicates += 1
+                continue
+            self._proposed += 1
+            self._duplicates = 0
+        if fresh and not self._measure(fresh):
+            return None
+        return [book.trial(key, candidate) for key, candidate in zip(keys, proposals, strict=True)]
+
+    def _measure(self, fresh: Mapping[Key, tuple[int, Assignment]]) -> bool:
+        """Measure and record as many as the budget allows, or have other processes of the study do it; whether that was
+        all of them."""
+        if self._started_s is None:
+            self._started_s = time.monotonic()
+        waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
+        taken: dict[int, tuple[Key, Assignment]] = {}
+
+        def take(most: int) -> list[tuple[int, Assignment]]:
+            affordable = int(min(self._trials_left() - len(taken), most))
+            mine = self._division.claim(list(waiting), affordable)
+            taken.update((number, waiting.pop(number)) for number in mine)
+            return [(number, taken[number][1]) for number in mine]
+
+        while waiting:
+            for numbers, measurements in self._measuring.chunks(take, len(waiting), self._division.others):
+                self._record(numbers, [taken.pop(number) for number in numbers], measurements)
+            if taken or self._must_stop() or self._trials_left() <= 0:
+                return False
+            if waiting and not self._welcome(waiting):
+                time.sleep(POLL_OTHERS_S)
+        return True
+
+    def _record(
+        self, numbers: Sequence[int], measured: Sequence[tuple[Key, Assignment]], measurements: Sequence[Measurement]
+    ) -> None:
+        elapsed_s = self.elapsed_s()
+        self.new_trials += len(numbers)
+        for number, (key, candidate), measurement in zip(numbers, measured, measurements, strict=True):
+            self._study.record(key, number, candidate, measurement, elapsed_s)
+        if self._division.others or time.monotonic() - self._written_s > WRITE_EVERY_S:
+            self._report()
+
+    def _welcome(self, waiting: dict[int, tuple[Key, Assignment]]) -> int:
+        """Take in what other processes have measured of the waiting trials; how many there were. Where one has measured
+        another candidate under that number (a strategy with a solver's time limit), ours gets a new number."""
+        book, rows = self._study.book, self._division.arrivals(list(waiting))
+        book.load(rows)
+        for row in rows:
+            key, candidate = waiting.pop(row.number)
+            if key not in book:
+                waiting[book.dodge(waiting)] = (key, candidate)
+        return len(rows)
+
+    def _look_around(self) -> None:
+        """Is there a reason to end?"""
+        study = self._study
+        if not self._unreplayed and self._started_s is None:
+            self._started_s = time.monotonic()
+        if self._started_s is None and not study.stopped:
+            return  # a replay must not end before the trial at which the run that it replays went on
+        if self._size is not None and len(study.book) >= self._size:
+            self._finish(Outcome.EXHAUSTED)
+        elif (
+            len(study.space.objectives) == 1
+            and study.book.front.feasible
+            and study.book.front.best_rank[1] <= study.bound
+        ):
+            self._finish(Outcome.PROVED)
+        elif self._study.stopped:
+            study.status = Status.INTERRUPTED
+        elif self._must_stop() or self._trials_left() <= 0:
+            study.status = Status.BUDGET_SPENT
+        elif self._duplicates >= DUPLICATES_UNTIL_STALLED:
+            self._finish(Outcome.STALLED)
+        elif time.monotonic() - self._written_s > WRITE_EVERY_S:
+            self._report()
+
+    def _finish(self, outcome: Outcome) -> None:
+        self._study.status, self._study.outcome = Status.FINISHED, outcome
+
+    def _must_stop(self) -> bool:
+        return self._study.stopped or self.elapsed_s() >= self._budget.seconds
+
+    def _trials_left(self) -> float:
+        return self._budget.trials - self.new_trials
+
+    def _report(self) -> None:
+        """Write first: what has been reported is never lost."""
+        self._study.save(self.elapsed_s())
+        self._written_s = time.monotonic()
+        if self._on_progress is not None:
+            self._on_progress(self._progress())
+
+    def _progress(self) -> Progress:
+        study, elapsed_s = self._study, self.elapsed_s()
+        bound = study.reported_bound()
+        return Progress(
+            trials=len(study.book),
+            new_trials=self.new_trials,
+            incumbent=study.book.front.best,
+            feasible=study.book.front.feasible,
+            bound=as_metric(bound, study.space.objectives[0]),
+            gap=relative_gap(study.book.front.best_rank[1] if study.book.front.feasible else math.inf, bound),
+            trials_per_s=self.new_trials / elapsed_s if elapsed_s > 0 else 0.0,
+            elapsed_s=elapsed_s,
+            seconds_left=max(0.0, self._budget.seconds - elapsed_s),
+            trials_left=max(0.0, self._trials_left()),
+        )

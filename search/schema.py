@@ -1,0 +1,55 @@
+"""The tables in which studies are stored, and their version."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION = 2
+
+TABLES = sa.MetaData()
+META = sa.Table("kilotune_meta", TABLES, sa.Column("schema_version", sa.Integer, nullable=False))
+STUDIES = sa.Table(
+    "studies",
+    TABLES,
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("space", sa.String(255), nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),
+    sa.Column("strategy", sa.String(255), nullable=False),
+    sa.Column("seed", sa.BigInteger, nullable=False),
+    sa.Column("budget", sa.Text, nullable=False),
+    sa.Column("decisions", sa.Text),  # JSON [[name, [option, ...]], ...] of a flat space, else NULL
+    sa.Column("request", sa.Text, nullable=False),  # JSON object of the caller
+    sa.Column("status", sa.String(32), nullable=False),
+    sa.Column("outcome", sa.String(32)),
+    sa.Column("bound", sa.Float),
+    sa.Column("elapsed_s", sa.Float, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),  # Unix time
+)
+TRIALS = sa.Table(
+    "trials",
+    TABLES,
+    sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("candidate_hash", sa.String(32), nullable=False),
+    sa.Column("candidate", sa.Text, nullable=False),  # `Encoding.text`: option indices, or an object
+    sa.Column("metrics", sa.Text, nullable=False),
+    sa.Column("failure", sa.Text),
+    sa.Column("elapsed_s", sa.Float, nullable=False),
+    sa.UniqueConstraint("study_id", "candidate_hash"),
+)
+TUNERS = sa.Table(  # processes that work on a study right now
+    "tuners",
+    TABLES,
+    sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("owner", sa.String(32), primary_key=True),
+    sa.Column("beat", sa.Integer, nullable=False),  # grows while the process lives
+)
+CLAIMS = sa.Table(  # runs of trials that one of them is measuring
+    "claims",
+    TABLES,
+    sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("first", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("last", sa.BigInteger, nullable=False),
+    sa.Column("owner", sa.String(32), nullable=False),
+)

@@ -1,0 +1,157 @@
+"""`tune` with a device: time as metric, limit and objective; finalists measured on it, or why they were not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilotune.evaluators.devices import find_device
+from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
+from kilotune.experiments.request import TuneRequest, parse_limit
+from kilotune.search.space import Assignment
+from tests.devices.toolchains import needs_avr, needs_cortex
+
+TUNE = [sys.executable, "-m", "kilotune.experiments"]
+QUICK = ("--space", "shiftry", "--input", "protonn-cancer", "--budget", "60trials", "--no-output", "--json", "-")
+
+
+def tune(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*TUNE, *arguments],
+        cwd=folder,
+        env={**os.environ, "KILOTUNE_STORAGE": str(folder / "studies.db"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == ExitStatus.FEASIBLE, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@needs_avr
+def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
+    done = tune(tmp_path, *QUICK, "--device", "uno")
+    found = result(done)
+    report = found["best"]["on_device"]
+    assert report["device"] == "uno"
+    assert report["reason"] is None
+    assert report["predicted"]["cycles"] == found["best"]["metrics"]["cycles"]
+    measured = report["measured"]
+    assert measured["samples"] >= 30
+    assert measured["fits"]
+    assert abs(report["predicted"]["cycles"] / report["levels"]["-Os"]["cycles"] - 1) < 0.15
+    assert measured["latency_ms"] == pytest.approx(measured["cycles"] / 16_000, rel=1e-3)
+    assert measured["ram_bytes"] == measured["static_ram_bytes"] + measured["peak_stack_bytes"]
+    assert set(report["levels"]) == {"-Os", "-O2", "-O3"}
+    assert found["procedure"]["on_device"]["measured"]["cycles"] > 0
+    assert all("on_device" in trial for trial in found["front"])
+    assert "cycles, predicted" in done.stderr
+    assert "cycles, measured" in done.stderr
+    assert "the outputs of 60 samples equal the search's bit for bit" in done.stderr
+
+
+@needs_cortex
+def test_cortex_figures_say_that_they_are_approximate(tmp_path: Path) -> None:
+    done = tune(tmp_path, *QUICK, "--device", "mkr1000")
+    measured = result(done)["best"]["on_device"]["measured"]
+    assert "cycles" not in measured
+    assert measured["approximate_cycles"] > measured["instructions"] > 0
+    assert "cycles, approximate" in done.stderr
+
+
+def test_without_tools_the_cost_model_is_all(tmp_path: Path) -> None:
+    done = tune(tmp_path, *QUICK, "--device", "uno", PATH=str(tmp_path))
+    report = result(done)["best"]["on_device"]
+    assert report["measured"] is None
+    assert report["predicted"]["cycles"] > 0
+    assert "apt install gcc-avr avr-libc simavr libsimavr-dev gcc" in report["reason"]
+    assert "Cycles are the cost model's." in done.stderr
+
+
+def test_a_latency_limit_is_a_constraint(tmp_path: Path) -> None:
+    found = result(tune(tmp_path, *QUICK, "--device", "uno", "--limit", "latency=0.4ms"))
+    assert {"metric": "latency_ms", "at_most": 0.4} in found["constraints"]
+    assert found["best"]["metrics"]["latency_ms"] <= 0.4
+    assert found["objectives"][0]["metric"] == "disagreements"
+
+
+def test_latency_is_an_objective(tmp_path: Path) -> None:
+    least_memory = result(tune(tmp_path, *QUICK, "--device", "uno", "--limit", "cycles=1e9"))
+    fastest = result(tune(tmp_path, *QUICK, "--device", "uno", "--objective", "latency"))
+    assert fastest["objectives"][0] == {"metric": "cycles", "direction": "minimize"}
+    assert fastest["best"]["metrics"]["cycles"] <= least_memory["best"]["metrics"]["cycles"]
+    assert fastest["best"]["metrics"]["accuracy_percent"] >= fastest["float"]["train"]["accuracy_percent"] - 2.0
+    assert fastest["bound"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--space", "shiftry", "--limit", "latency=20ms"), "need --device"),
+        (("--space", "seedot", "--limit", "cycles=1000"), "need --device"),
+        (("--space", "shiftry", "--objective", "latency"), "need --device"),
+        (("--space", "memory", "--device", "uno", "--objective", "latency"), "not for the space memory"),
+        (("--space", "shiftry", "--device", "uno", "--limit", "latency=20KiB"), "expected flash=SIZE"),
+        (("--space", "shiftry", "--device", "due"), "There is no device 'due'"),
+    ],
+)
+def test_what_needs_a_device_says_so(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = tune(tmp_path, *arguments, "--budget", "1trials", "--no-output")
+    assert done.returncode == ExitStatus.BAD_INPUT
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("latency=20ms", ("latency", 20.0)),
+        ("latency=0.2s", ("latency", 200.0)),
+        ("latency=500us", ("latency", 0.5)),
+        ("cycles=1e6", ("cycles", 1e6)),
+        ("flash=32KiB", ("flash", 32768)),
+        (" ram = 2KB ", ("ram", 2000)),
+    ],
+)
+def test_limits_are_read(text: str, limit: tuple[str, float]) -> None:
+    assert parse_limit(text) == limit
+
+
+def test_a_board_of_ones_own_and_its_study_resumes(tmp_path: Path) -> None:
+    board = {"name": "slow", "flash_bytes": 8192, "ram_bytes": 512, "clock_hz": 1_000_000, "processor": "atmega88"}
+    (tmp_path / "board.json").write_text(json.dumps(board))
+    first = result(tune(tmp_path, *QUICK, "--device", "board.json", "--study", "mine"))
+    assert first["best"]["metrics"]["latency_ms"] == pytest.approx(first["best"]["metrics"]["cycles"] / 1000)
+    (tmp_path / "board.json").unlink()  # the study keeps the description
+    again = tune(tmp_path, "resume", "mine", "--budget", "5trials", "--no-output", "--json", "-")
+    assert result(again)["best"]["on_device"]["device"] == "slow"
+
+
+@pytest.mark.parametrize("space", ["shiftry", "seedot"])
+def test_predicted_time_is_a_metric_of_every_candidate(space: str) -> None:
+    device = find_device("uno").as_json()
+    problem = build_problem(
+        TuneRequest(space, str(resolve_input("protonn-cancer")), "random", options={"device": device})
+    )
+    assert isinstance(problem, ModelProblem)
+
+    def first() -> Assignment:
+        state = problem.space.start()
+        while state.decision is not None:
+            state = state.take(state.decision.options[0])
+        return state.assignment
+
+    metrics = problem.space.evaluate([first()])[0].metrics
+    assert metrics["latency_ms"] == pytest.approx(metrics["cycles"] / 16_000)

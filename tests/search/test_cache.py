@@ -1,0 +1,114 @@
+"""A measurement that an earlier study made is used again, and never a wrong one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.space import Assignment, Measurement
+from kilotune.search.study import Study
+from tests.search.problems import FlatProblem
+
+SLOW = FlatProblem(10, 4, 1, pairs=6, sleep_s=0.002)
+
+
+class Counting(InProcessExecutor):
+    """Counts what is really measured."""
+
+    def __init__(self, space: FlatProblem) -> None:
+        super().__init__(space)
+        self.measured = 0
+
+    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
+        self.measured += len(chunk)
+        super().submit(ticket, chunk)
+
+
+def search(space: FlatProblem, cache: Path, strategy: str = "local", trials: int = 150) -> tuple[Study, int]:
+    """The study, and how many candidates were measured for it."""
+    inner = Counting(space)
+    executor = CachingExecutor(inner, space, EvaluationCache(cache))
+    study = Study(space, strategy, 2)
+    study.run(executor, Budget(trials=trials))
+    executor.close()
+    return study, inner.measured
+
+
+def test_a_second_study_measures_only_what_is_new(tmp_path: Path) -> None:
+    cache = tmp_path / "evaluations.db"
+    first, measured = search(SLOW, cache)
+    assert measured == 150
+    again, measured_again = search(SLOW, cache)
+    assert measured_again == 0
+    assert again.trials() == first.trials()
+    longer, measured_more = search(SLOW, cache, trials=180)
+    assert measured_more == 30
+    assert longer.trials()[:150] == first.trials()
+
+
+def test_another_problem_shares_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "evaluations.db"
+    search(SLOW, cache)
+    other = FlatProblem(10, 4, 2, pairs=6, sleep_s=0.002)
+    study, measured = search(other, cache)
+    assert measured == 150
+    plain = Study(other, "local", 2)
+    plain.run(InProcessExecutor(other), Budget(trials=150))
+    assert study.trials() == plain.trials()
+
+
+def test_what_is_measured_at_once_is_not_kept(tmp_path: Path) -> None:
+    cache = tmp_path / "evaluations.db"
+    fast = FlatProblem(10, 4, 1, pairs=6)
+    search(fast, cache, "random", 2000)
+    assert len(EvaluationCache(cache)) < 20
+
+
+@dataclass(frozen=True)
+class Unlucky(FlatProblem):
+    """Fails wherever d0 is 11."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        time.sleep(0.002 * len(batch))
+        measured = super().evaluate(batch)
+        return [
+            Measurement(failure="It broke.") if candidate["d0"] == 11 else m
+            for candidate, m in zip(batch, measured, strict=True)
+        ]
+
+
+def test_failures_are_tried_again(tmp_path: Path) -> None:
+    cache = tmp_path / "evaluations.db"
+    space = Unlucky(2, 3, 1)
+    first, _ = search(space, cache, "random", 9)
+    again, measured = search(space, cache, "random", 9)
+    assert measured == 3
+    assert again.trials() == first.trials()
+
+
+@pytest.mark.parametrize("damage", ["text", "folder"])
+def test_a_cache_that_cannot_be_used_costs_nothing_but_time(tmp_path: Path, damage: str) -> None:
+    cache = tmp_path / "evaluations.db"
+    if damage == "text":
+        cache.write_text("this is no database, and it is long enough to be read as a header of one" * 20)
+    else:
+        cache.mkdir()
+    study, measured = search(SLOW, cache, trials=40)
+    assert measured == 40
+    assert len(study.trials()) == 40
+
+
+def test_clearing_forgets(tmp_path: Path) -> None:
+    path = tmp_path / "evaluations.db"
+    search(SLOW, path, trials=20)
+    cache = EvaluationCache(path)
+    assert len(cache) == 20
+    cache.clear()
+    assert len(EvaluationCache(path)) == 0

@@ -1,0 +1,124 @@
+"""Several processes on one study: the trials of one process, each measured once, whoever dies."""
+
+from __future__ import annotations
+
+import collections
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search import division
+from kilotune.search.budget import Budget
+from kilotune.search.division import Shared
+from kilotune.search.space import Trial
+from kilotune.search.store import Store, StudyRow, TrialRow
+from kilotune.search.study import Study
+from tests.search.sharing_study import space
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Path]:
+    """A database that holds the study `shared`, which nobody has worked on."""
+    path = tmp_path / "studies.db"
+    store = Store(str(path))
+    Study.create(store, "shared", space(), "local", 5)
+    yield path
+    store.close()
+
+
+def tuner(database: Path, trials: int, log: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.search.sharing_study", str(database), str(trials), str(log)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def measured(*logs: Path) -> collections.Counter[str]:
+    return collections.Counter(line for log in logs if log.exists() for line in log.read_text().splitlines())
+
+
+def alone(trials: int) -> list[Trial]:
+    study = Study(space("/dev/null"), "local", 5)
+    study.run(InProcessExecutor(space("/dev/null")), Budget(trials=trials))
+    return study.trials()
+
+
+def test_two_tuners_find_the_trials_of_one_and_measure_none_twice(database: Path, tmp_path: Path) -> None:
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    tuners = [tuner(database, 150, log) for log in logs]
+    results = [process.communicate(timeout=100)[0].split() for process in tuners]
+    assert [result[:2] for result in results] == [["started", "150"]] * 2
+    kept = Study.resume(Store(str(database)), "shared", space()).trials()
+    assert len(kept) == 300
+    assert kept == alone(300)
+    assert set(measured(*logs).values()) == {1}
+    assert min(len(measured(log)) for log in logs) == 150
+
+
+def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, tmp_path: Path) -> None:
+    logs = [tmp_path / "victim.log", tmp_path / "heir.log"]
+    victim, heir = (tuner(database, 250, log) for log in logs)
+    while not logs[0].exists():
+        time.sleep(0.01)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    assert heir.communicate(timeout=100)[0].split()[1] == "250"
+    kept = Study.resume(Store(str(database)), "shared", space()).trials()
+    assert kept == alone(len(kept))
+    assert len(kept) >= 250
+    assert measured(logs[0])  # it was at work, so the heir did some of that again
+    assert measured(logs[0]) & measured(logs[1])
+
+
+def study_with_two(tmp_path: Path) -> tuple[Store, Shared, Shared]:
+    store = Store(str(tmp_path / "studies.db"))
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    return store, Shared(store, "s"), Shared(store, "s")
+
+
+def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -> None:
+    store, one, two = study_with_two(tmp_path)
+    store.append("s", [TrialRow(3, "[3]", {}, None, 0.0)])
+    assert one.claim(range(10), 2) == [0, 1]
+    assert two.claim(range(10), 5) == [2]  # up to the finished one
+    assert two.claim(range(10), 5) == [4, 5, 6, 7, 8]
+    assert one.claim(range(10), 5) == [9]
+    assert one.claim(range(10), 5) == []
+    assert [row.number for row in one.arrivals(range(10))] == [3]
+    assert (one.others, two.others) == (1, 1)
+    two.leave()
+    assert one.claim(range(10), 5) == [2]
+    one.leave()
+
+
+def test_the_claims_of_a_process_that_no_longer_beats_are_void(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(division, "BEAT_S", 0.1)
+    monkeypatch.setattr(division, "DEAD_AFTER_S", 0.8)
+    _, one, two = study_with_two(tmp_path)
+    assert one.claim(range(4), 4) == [0, 1, 2, 3]
+    for _ in range(12):  # it lives, so it keeps them, however long that takes
+        time.sleep(0.1)
+        assert two.claim(range(4), 4) == []
+    one._left.set()  # its heart stops
+    one._pulse.join()
+    end = time.monotonic() + 5
+    while not (mine := two.claim(range(4), 4)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert mine == [0, 1, 2, 3]
+    assert two.others == 0
+    two.leave()
+
+
+def test_a_trial_that_two_processes_finish_counts_once(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "studies.db"))
+    store.create(StudyRow("s", "flat", "f", "local", 1))
+    first = TrialRow(0, "[1]", {"loss": 1.0}, None, 0.1)
+    store.append("s", [first])
+    store.append("s", [TrialRow(0, "[1]", {"loss": 1.0}, None, 0.9), TrialRow(1, "[1]", {"loss": 1.0}, None, 0.9)])
+    assert list(store.trials("s")) == [first]
