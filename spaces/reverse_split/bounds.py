@@ -2,7 +2,7 @@
 
 auke: instructions that move, that halve and that add are different ones. The box of the sums must be reached from the
 image one side and one cell at a time; every halving deepens by one; every addition at most doubles a support. And where x and
-y are replaced by 1 or -1, shifts become superfluous, and what is left computes a number from 1: shortest such chains
+y are replaced by 1 or -1, shifts do nothing but change signs, and what is left computes a number from 1: shortest such chains
 are found by the compiled search (with subtractions and halvings: plain addition chains would not be a bound).
 
 scamp5: one instruction may move two cells and add at once, or add three without moving. Halvings stand alone.
@@ -43,23 +43,22 @@ def lower_bound(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INS
     factor = min(NEED_GROWTH - 1, int(growth) + (growth > int(growth)))
     bound = int(table[min(shifts, NEED_SHIFTS - 1), factor]) + halvings * costs.halve
     if target == "auke":
-        chains = [chain_length(value, depth) for total in wanted for value in _evaluations(total)]
+        chains = [
+            min(chain_length(value, depth) for value in alike) for total in wanted for alike in _evaluations(total)
+        ]
         bound = max(bound, (shifts + max(chains, default=0)) * costs.plain)
     return max(bound, len(wanted) * costs.plain)
 
 
-def _evaluations(total: Sum) -> tuple[int, ...]:
-    """The sum's values where x and y are 1 or -1, in its own units; only with both 1 does a shift leave a number as it is.
-
-    Otherwise it may be a negation, and so signs are free: every addition has its four signs at the same price, so what a
-    free negation can save is that of a number that is only halved, and the absolute value stands for it.
-    """
-    values = (
-        (x, y, sum(weight * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), weight in total))
+def _evaluations(total: Sum) -> tuple[tuple[int, ...], ...]:
+    """The sum's values where x and y are 1 or -1, in its own units. At -1 a shift is a negation, so either sign will do:
+    additions and subtractions make both at the same cost."""
+    values = [
+        sum(weight * (x if across % 2 else 1) * (y if up % 2 else 1) for (across, up), weight in total)
         for x in (1, -1)
         for y in (1, -1)
-    )
-    return tuple(value if x == y == 1 else abs(value) for x, y, value in values)
+    ]
+    return ((values[0],), *((value, -value) for value in values[1:]))
 
 
 @lru_cache(maxsize=1024)

@@ -119,13 +119,17 @@ def _correction(total: Sum) -> int:
 
 def _effort(total: Sum, centre: int) -> int:
     """A rough count of the instructions of a product, and of the centre's correction."""
-    rest = Sum.of(total.terms + (((0, 0), -centre),))
+    rest = Sum.of((*total.terms, ((0, 0), -centre)))
     if not rest:
         return 1 << 30
     core, factors = factorised(rest)
     parts = separated(core) or (core,)
     cells = sum(2 * len(part.terms) - 2 + sum(abs(w).bit_count() - 1 for _, w in part) for part in parts)
-    return cells + sum(1 + abs(cell[0]) + abs(cell[1]) for cell, _ in factors) + (abs(centre).bit_length() if centre else 0)
+    return (
+        cells
+        + sum(1 + abs(cell[0]) + abs(cell[1]) for cell, _ in factors)
+        + (abs(centre).bit_length() if centre else 0)
+    )
 
 
 def derived(values: Sequence[Sum], sums: Sequence[Sum], depth: int, target: str, costs: Costs) -> Plan | None:
@@ -144,7 +148,7 @@ def _build(
 ) -> bool:
     image = Sum.image(depth)
     if centre:
-        rest = Sum.of(total.terms + (((0, 0), -centre),))
+        rest = Sum.of((*total.terms, ((0, 0), -centre)))
         if not halved_first or not _build(values, rest, depth, factored, halved_first, upright, 0):
             return False
         unit = next(value for value in (Sum((((0, 0), 1 << k),)) for k in range(depth + 1)) if value in values)

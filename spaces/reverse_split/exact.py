@@ -33,8 +33,12 @@ SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
 every second one where the improvement has not got on for `PATIENCE` steps."""
 
 PATIENCE = 60
-WORTH_A_WALK = 2.5
+WORTH_A_WALK = 1.5
+WALKS_OF_A_START = 2
 """A start that is longer than the shortest by this factor is left alone."""
+
+RESTART_EVERY = 24
+"""Turns after which the walk that stands worst begins anew."""
 
 STEPS_OF_A_START = 2
 """Before the better walks are preferred."""
@@ -204,7 +208,7 @@ class _Search:
         seeds = itertools.count(self.seed * 1_000_003)
         shortest = min(len(plan.steps) for plan in plans)
         plans = [plan for plan in plans if len(plan.steps) <= WORTH_A_WALK * shortest]
-        for plan in plans:
+        for plan, _ in itertools.product(plans, range(WALKS_OF_A_START)):
             walk = Walk(plan, self.wanted, self.costs, next(seeds))
             self.walks.append(walk)
             for _ in range(STEPS_OF_A_START):
@@ -212,8 +216,9 @@ class _Search:
                 yield
         for turn in itertools.count():
             self.walks.sort(key=lambda walk: walk.cost)
-            if turn % 50 == 49:  # a new walk in the place of the worst
-                self.walks[-1] = Walk(plans[turn // 50 % len(plans)], self.wanted, self.costs, next(seeds))
-            walk = self.walks[min(turn % 4, len(self.walks) - 1)] if turn % 8 else self.walks[turn // 8 % len(self.walks)]
+            if turn % RESTART_EVERY == RESTART_EVERY - 1:
+                again = plans[turn // RESTART_EVERY % len(plans)]
+                self.walks[-1] = Walk(again, self.wanted, self.costs, next(seeds))
+            walk = self.walks[turn % min(3, len(self.walks)) if turn % 4 else turn // 4 % len(self.walks)]
             self._advance(walk)
             yield

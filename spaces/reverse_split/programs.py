@@ -39,7 +39,7 @@ MOST_VALUES = 90
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
-OFFSETS = (
+OFFSETS: tuple[tuple[str, ...], ...] = (
     (),
     ("north",),
     ("east",),
@@ -48,7 +48,6 @@ OFFSETS = (
     ("north", "north"),
     ("east", "east"),
     ("south", "south"),
-) + (
     ("west", "west"),
     ("north", "east"),
     ("south", "west"),
@@ -265,7 +264,7 @@ def shape_of(total: Sum, depth: int) -> tuple[float, ...]:
 def needs(target: str, costs: Costs) -> npt.NDArray[np.int32]:
     """Shape (NEED_SHIFTS, NEED_GROWTH): the least cost of instructions that together move a box by so many cells and
     multiply a count by at least so much."""
-    moves = ((1, 1, costs.plain), (0, 2, costs.plain))
+    moves: tuple[tuple[int, int, int], ...] = ((1, 1, costs.plain), (0, 2, costs.plain))
     if target == "scamp5":
         moves = ((1, 2, costs.plain), (2, 2, costs.far), (0, 3, costs.plain))
     table = np.zeros((NEED_SHIFTS, NEED_GROWTH), dtype=np.int32)

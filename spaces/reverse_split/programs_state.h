@@ -1,0 +1,250 @@
+/* Values modulo 2^61 - 1, the state of a search, and its tables. Part of programs.c. */
+#ifndef KILOTUNE_PROGRAMS_STATE_H
+#define KILOTUNE_PROGRAMS_STATE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
+enum { AUKE = 0, SCAMP5 = 1 };
+enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, COPY = 6, ADD3 = 7 };
+enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8, SCAMP5_WORK = 6 };
+static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
+static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
+static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
+static const uint64_t P = ((uint64_t)1 << 61) - 1;
+
+typedef struct {
+    int32_t set, offsets, plain_cost, far_cost, halve_cost, given, targets, forbidden, budget;
+    int32_t reach[4]; /* how far west, south, east, north a value may extend */
+    double most_weight;
+    uint64_t x, y;
+    const uint64_t *value; /* that are there at the start; the first is the image */
+    const double *value_shape;
+    const uint64_t *target;
+    const double *target_shape; /* 4 extents, depth, support, weight each */
+    const uint64_t *forbid;
+    const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
+    int64_t work_limit;
+} Problem;
+
+typedef struct {
+    int32_t extent[4], depth;
+    double support, weight; /* upper bounds but for targets */
+} Shape;
+
+typedef struct {
+    uint64_t key, value;
+    uint8_t op, offset, a, b, c, cost, included;
+} Candidate;
+
+typedef struct {
+    uint64_t value, moved[OFFSETS];
+    Shape shape, largest; /* of this value; of all values up to it */
+    uint8_t op, offset, a, b, c, cost;
+    int16_t copy_of, target; /* -1: none */
+    int32_t used;
+} Value;
+
+typedef struct {
+    uint64_t key;
+    uint8_t target, cost;
+} Back;
+
+typedef struct {
+    int32_t *slot;
+    uint32_t mask;
+} Table;
+
+typedef struct {
+    const Problem *p;
+    uint64_t unit[OFFSETS], less_one[OFFSETS]; /* the factor of an offset; 1 / (factor - 1) */
+    uint64_t *target_moved, *back_moved;       /* [target][offset]: the target moved there, moved back */
+    Shape *target_shape;
+    uint8_t *pending;
+    uint8_t *hard;     /* a target that no instruction makes of the other ones: a free value must lead to it */
+    uint8_t *searched; /* a target whose predecessors are remembered */
+    int32_t *target_value;
+    int32_t pending_count, hard_count, left, unused, count;
+    Value value[MOST_VALUES];
+    Candidate *candidate;
+    int32_t candidates, candidate_room;
+    Back *back;
+    int32_t backs, back_room;
+    int32_t *hit;
+    int32_t hits, hit_room;
+    int32_t ready[MOST_VALUES], readies;
+    Table candidate_table, back_table, target_table;
+    int64_t work;
+    int32_t *path;
+    int32_t path_length, resume;
+    int32_t dearer[2], dearer_count; /* the costs above the least one */
+    int failed;                      /* out of memory */
+} Search;
+
+static inline uint64_t plus(uint64_t a, uint64_t b)
+{
+    uint64_t r = a + b;
+    return r >= P ? r - P : r;
+}
+
+static inline uint64_t minus(uint64_t a, uint64_t b) { return a >= b ? a - b : a + P - b; }
+
+static inline uint64_t times(uint64_t a, uint64_t b)
+{
+    unsigned __int128 r = (unsigned __int128)a * b;
+    uint64_t low = ((uint64_t)r & P) + (uint64_t)(r >> 61);
+    return low >= P ? low - P : low;
+}
+
+static uint64_t inverse(uint64_t a)
+{
+    uint64_t result = 1;
+    for (uint64_t e = P - 2; e; e >>= 1, a = times(a, a))
+        if (e & 1) result = times(result, a);
+    return result;
+}
+
+static inline uint64_t half(uint64_t a) { return a & 1 ? (a + P) >> 1 : a >> 1; }
+
+static inline uint64_t copy_key(uint64_t value) { return plus(times(value, 0x9e3779b97f4a7c1ULL), 0x1234567890abcdULL); }
+
+/* Where costs differ, the same value at another cost is another candidate. */
+static inline uint64_t cost_key(const Problem *p, uint64_t value, int cost)
+{
+    return cost == p->plain_cost ? value : plus(value, times((uint64_t)cost, 0x5851f42d4c957f2ULL));
+}
+
+static inline uint32_t place(uint64_t key, const Table *t) { return (uint32_t)(key ^ (key >> 29)) & t->mask; }
+
+static int32_t find_candidate(const Search *s, uint64_t key)
+{
+    uint32_t at = place(key, &s->candidate_table);
+    for (; s->candidate_table.slot[at] >= 0; at = (at + 1) & s->candidate_table.mask)
+        if (s->candidate[s->candidate_table.slot[at]].key == key) return s->candidate_table.slot[at];
+    return -1;
+}
+
+static int32_t find_target(const Search *s, uint64_t value)
+{
+    uint32_t at = place(value, &s->target_table);
+    for (; s->target_table.slot[at] >= 0; at = (at + 1) & s->target_table.mask)
+        if (s->p->target[s->target_table.slot[at]] == value) return s->target_table.slot[at];
+    return -1;
+}
+
+/* Is a value one instruction of a pending target away, within the cost that is left for both? */
+static inline int leads(const Search *s, uint64_t key, int cost, int left)
+{
+    const Table *t = &s->back_table;
+    for (uint32_t at = place(key, t); t->slot[at] >= 0; at = (at + 1) & t->mask) {
+        const Back *b = &s->back[t->slot[at]];
+        if (b->key == key && s->pending[b->target] && cost + b->cost + (s->pending_count - 1) * s->p->plain_cost <= left)
+            return 1;
+    }
+    return 0;
+}
+
+/* Is a value one instruction of every hard target away, or, where none is pending, of any? */
+static int leads_to_all(const Search *s, uint64_t key, int cost)
+{
+    const Table *t = &s->back_table;
+    uint64_t met[2] = {0, 0};
+    if (!s->hard_count) return leads(s, key, cost, s->left);
+    for (uint32_t at = place(key, t); t->slot[at] >= 0; at = (at + 1) & t->mask) {
+        const Back *b = &s->back[t->slot[at]];
+        if (b->key == key && s->pending[b->target] && s->hard[b->target] &&
+            cost + b->cost + (s->pending_count - 1) * s->p->plain_cost <= s->left)
+            met[b->target >> 6] |= (uint64_t)1 << (b->target & 63);
+    }
+    return __builtin_popcountll(met[0]) + __builtin_popcountll(met[1]) == s->hard_count;
+}
+
+static int table_new(Table *t, uint32_t room)
+{
+    uint32_t size = 64;
+    while (size < room * 2) size *= 2;
+    t->slot = malloc(sizeof *t->slot * size);
+    if (!t->slot) return 0;
+    memset(t->slot, 0xff, sizeof *t->slot * size);
+    t->mask = size - 1;
+    return 1;
+}
+
+static void table_put(Table *t, uint64_t key, int32_t index)
+{
+    uint32_t at = place(key, t);
+    while (t->slot[at] >= 0) at = (at + 1) & t->mask;
+    t->slot[at] = index;
+}
+
+/* The last entry put: linear probing then needs no tombstones. */
+static void table_take(Table *t, uint64_t key, int32_t index)
+{
+    uint32_t at = place(key, t);
+    while (t->slot[at] != index) at = (at + 1) & t->mask;
+    t->slot[at] = -1;
+}
+
+static void push_hit(Search *s, int32_t index)
+{
+    if (s->hits == s->hit_room) {
+        int32_t *grown = realloc(s->hit, sizeof *grown * (size_t)s->hit_room * 2);
+        if (!grown) {
+            s->failed = 1;
+            return;
+        }
+        s->hit = grown;
+        s->hit_room *= 2;
+    }
+    s->hit[s->hits++] = index;
+}
+
+static int prepare(Search *s, const Problem *p)
+{
+    uint32_t values = (uint32_t)(p->given + p->targets + p->budget / p->plain_cost + 4), targets = (uint32_t)p->targets;
+    uint32_t listed = 2 * values * values + 8 * values, backs = targets * (4 * values + 16);
+    if (p->set == SCAMP5) {
+        listed = 22 * values * values + values * values * values / 3 + 32 * values;
+        backs = targets * (41 * values + values * values + 40);
+    }
+    s->p = p;
+    s->candidate_room = (int32_t)(listed + (uint32_t)p->forbidden + 64);
+    s->back_room = (int32_t)backs + 64;
+    s->hit_room = 4096;
+    s->candidate = malloc(sizeof *s->candidate * (size_t)s->candidate_room);
+    s->back = malloc(sizeof *s->back * (size_t)s->back_room);
+    s->hit = malloc(sizeof *s->hit * (size_t)s->hit_room);
+    s->back_moved = malloc(sizeof *s->back_moved * (size_t)(targets + 1) * OFFSETS);
+    s->target_moved = malloc(sizeof *s->target_moved * (size_t)(targets + 1) * OFFSETS);
+    s->target_shape = calloc(targets + 1, sizeof *s->target_shape);
+    s->pending = calloc(targets + 1, 1);
+    s->hard = calloc(targets + 1, 1);
+    s->searched = calloc(targets + 1, 1);
+    s->target_value = malloc(sizeof *s->target_value * (targets + 1));
+    return s->candidate && s->back && s->hit && s->target_moved && s->back_moved && s->target_shape && s->pending &&
+           s->hard && s->searched && s->target_value &&
+           table_new(&s->candidate_table, (uint32_t)s->candidate_room) &&
+           table_new(&s->back_table, (uint32_t)s->back_room) && table_new(&s->target_table, targets + 1);
+}
+
+static void release(Search *s)
+{
+    free(s->candidate);
+    free(s->back);
+    free(s->hit);
+    free(s->target_moved);
+    free(s->back_moved);
+    free(s->hard);
+    free(s->searched);
+    free(s->target_shape);
+    free(s->pending);
+    free(s->target_value);
+    free(s->candidate_table.slot);
+    free(s->back_table.slot);
+    free(s->target_table.slot);
+    free(s);
+}
+
+#endif
