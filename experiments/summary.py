@@ -99,7 +99,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     elif result.proved and result.outcome is Outcome.EXHAUSTED:
         text = "Proved: every candidate was measured, and none is better."
     elif result.proved:
-        text = f"Proved: no candidate has a better {leading}."
+        text = f"Proved: no candidate is better in {leading}."
     elif result.bound is not None and result.gap is not None:
         text = f"No candidate can have a {leading} better than {_number(result.bound)} (gap {100 * result.gap:.1f} %)."
     else:
