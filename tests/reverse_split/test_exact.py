@@ -172,6 +172,7 @@ def test_several_sums_at_once_never_cost_more_than_the_program_of_them_all() -> 
         (SOBEL, "auke", 7),
         (box(3), "auke", 8),
         (LAPLACIAN, "auke", 9),
+        (kernel((0, 1, 0), (1, 0, 1), (0, 1, 0)), "auke", 6),  # (x + y)(1 + 1/xy): two values wait for one addition
         (PREWITT, "scamp5", 4),
         (SOBEL, "scamp5", 5),
         (LAPLACIAN, "scamp5", 5),
