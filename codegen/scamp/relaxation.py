@@ -22,6 +22,9 @@ from kilotune.codegen.scamp.sums import InexactHalfError
 
 Cost = tuple[int, int]
 
+MOST_NODES_MOVED = 50
+"""Larger graphs are placed exactly, edge by edge, but not improved under the true cost: that takes minutes."""
+
 UNIT_MOVES = (
     Transform(x=1),
     Transform(x=-1),
@@ -106,7 +109,7 @@ class _Relaxation:
         placed = self._plan(together)
         if self._better(placed, best):
             best_placing, best = together, placed
-        improved = True
+        improved = len(self._graph.nodes) <= MOST_NODES_MOVED
         while improved:
             improved = False
             for placing in self._neighbours(best_placing):

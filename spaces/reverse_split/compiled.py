@@ -74,7 +74,10 @@ class SplitReport:
 def search_splits(
     sums: Sums, depth: int, limits: SplitLimits, weights: OrderWeights, halvings: int = 0, seed: int = 0
 ) -> SplitReport | None:
-    """Plans, best first; None without a C compiler, or for weights that do not fit its integers. `halvings`: how many every program needs. MemoryError."""
+    """Plans, best first; None without a C compiler, or for weights that do not fit its integers.
+
+    `halvings`: how many every program needs. MemoryError.
+    """
     kernel = load_kernel()
     start = start_sums(sums)
     if kernel is None or any(abs(w) > LARGEST_WEIGHT for total in start for _, w in total):

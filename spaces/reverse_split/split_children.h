@@ -145,6 +145,7 @@ static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
                                 if (how != FACTOR && !(there & (negated ? 2 : 1))) continue;
                                 Split split = {(int16_t)i, (int16_t)j, (int16_t)dx, (int16_t)dy, (int8_t)doublings,
                                                (int8_t)negated, (int8_t)how, 0};
+                                s->work += a_sum->count + b_sum->count;
                                 fill(a_map, level, a_sum);
                                 if (!within) fill(b_map, level, b_sum);
                                 int count = how == FACTOR ? divide(s, level, a_sum, &split, a_map, pairs)

@@ -77,7 +77,7 @@ typedef struct {
     Entry *table;
     uint64_t table_mask;
     int round, cut, stopped, by_cost;
-    int64_t nodes, node_limit;
+    int64_t nodes, node_limit, work; /* work: terms looked at */
     int best_relaxed, best_cost;
     Plan *plans;
     int plan_count;
