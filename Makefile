@@ -10,7 +10,7 @@ tune: $(VENV)/.installed
 	$(BIN)/tune --space shiftry --budget $(BUDGET)
 
 test: $(VENV)/.test-installed debian
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: lint types
 

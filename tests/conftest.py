@@ -1,0 +1,7 @@
+"""What holds for all tests."""
+
+from hypothesis import settings
+
+# Examples are not timed: these machines are shared, and a slow moment is no mistake.
+settings.register_profile("kilotune", deadline=None)
+settings.load_profile("kilotune")
