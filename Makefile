@@ -34,7 +34,7 @@ $(VENV)/.test-installed: pyproject.toml
 	touch $@ $(VENV)/.installed
 
 # what the tests use besides Python: a C compiler, and compilers and simulators of devices; installed where this user may
-DEBIAN := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr
+DEBIAN := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr postgresql
 
 .PHONY: debian
 debian:
