@@ -73,6 +73,12 @@ def test_no_buffers_need_no_bytes(strategy: str, tune) -> None:  # type: ignore[
     assert Path("there/placement.csv").read_text() == "id,lower,upper,size,alignment,offset\n"
 
 
+def test_brackets_in_names_are_no_markup(tune) -> None:  # type: ignore[no-untyped-def]
+    status, out, message = tune("id,lower,upper,size\n[/b],0,3,10\n[red]x,1,2,5\n")
+    assert status == ExitStatus.FEASIBLE, message
+    assert "[/b] (10), [red]x (5)" in out
+
+
 def test_spaces_aliases_and_further_columns(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("\ufeffid, start ,end,size,alignment,note\n a ,0, 2,3,4,hello\n\n")
