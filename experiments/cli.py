@@ -349,7 +349,7 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
     result = outcome.result
     to_stdout = options["json_file"] == "-"
     if not options["quiet"]:
-        print_summary(outcome, Console(stderr=to_stdout, highlight=False))
+        print_summary(outcome, Console(stderr=to_stdout, highlight=False, markup=False))
     artifacts: dict[str, str] = {}
     if result.best is not None and folder is not None:
         artifacts = _export(outcome, folder)

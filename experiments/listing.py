@@ -50,7 +50,7 @@ def table(listed: list[dict[str, Any]]) -> str:
     for row in listed:
         drawn.add_row(*("" if value is None else str(value) for value in row.values()))
     text = io.StringIO()
-    Console(file=text, width=140).print(drawn)
+    Console(file=text, width=140, markup=False).print(drawn)
     return text.getvalue().rstrip("\n")
 
 

@@ -64,7 +64,7 @@ class PlacementProblem:
             cost = float(self.space.least_cost)
             return {
                 "cost": cost,
-                "sentence": f"by prices and live sums alone no choice of banks costs less than {cost:g}",
+                "sentence": f"by prices and live sums alone no choice of banks costs less than {cost:.12g}",
             }
         found = self.space.certificate
         return {
@@ -88,10 +88,12 @@ class PlacementProblem:
         table, picture = folder / "placement.csv", folder / "placement.svg"
         write_residences(table, self.space.instance, layout.residences)
         written = {"placement": str(table), "picture": str(picture)}
+        moves = folder / "migrations.csv"
         if layout.migrations:
-            moves = folder / "migrations.csv"
             write_migrations(moves, layout.migrations)
             written["migrations"] = str(moves)
+        else:
+            moves.unlink(missing_ok=True)  # of an earlier placement
         partial = picture.with_name(picture.name + ".partial")
         partial.write_text(placement_svg(self.space.instance, layout.residences), encoding="utf-8")
         partial.replace(picture)

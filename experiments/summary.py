@@ -50,7 +50,10 @@ SHOWN = (
 
 
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
-    """The best program beside the paper's procedure and the float model, and what is known about the optimum."""
+    """The best program beside the paper's procedure and the float model, and what is known about the optimum.
+
+    `console`: without markup, since names of files and buffers may hold brackets.
+    """
     problem, result = outcome.problem, outcome.result
     console.print(f"{problem.request.space} on {problem.name}, strategy {problem.request.strategy}", soft_wrap=True)
     table = Table(show_edge=False, pad_edge=False)
@@ -77,7 +80,7 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     console.print(table)
     if result.best is not None and isinstance(problem, Explains):
         for line in problem.lines(result.best):
-            console.print(line, soft_wrap=True, markup=False)
+            console.print(line, soft_wrap=True)
     certificate = problem.certificate()
     if certificate is not None:
         console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)

@@ -26,13 +26,17 @@ class LiveSum:
 
     def sentence(self) -> str:
         """For a user whose capacity is smaller."""
+        if not self.buffers:
+            return "no buffer takes any byte"
         largest = sorted(self.buffers, key=lambda b: -b.size)
         named = ", ".join(f"{b.id} ({b.size})" for b in largest[:NAMED_BUFFERS])
         others = f" and {len(largest) - NAMED_BUFFERS} more" if len(largest) > NAMED_BUFFERS else ""
-        return (
-            f"at program point {self.point} the {len(largest)} buffers {named}{others} are live together "
-            f"and take {self.peak_bytes} bytes"
+        live = (
+            f"buffer {named} is live"
+            if len(largest) == 1
+            else f"{len(largest)} buffers {named}{others} are live together"
         )
+        return f"at program point {self.point} the {live} and take{'s' if len(largest) == 1 else ''} {self.peak_bytes} bytes"
 
 
 def largest_live_sum(instance: Instance) -> LiveSum:

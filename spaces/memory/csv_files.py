@@ -15,6 +15,7 @@ from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Buffer, Instance
 
 REQUIRED = ("id", "lower", "upper", "size")
+OPTIONAL = ("alignment", "banks", "constant")
 ALIASES: Mapping[str, str] = {"start": "lower", "begin": "lower", "end": "upper", "buffer_id": "id", "buffer": "id"}
 """Other names that files of the field give the columns."""
 
@@ -27,7 +28,7 @@ LARGEST = 1 << 40
 def read_instance(path: Path) -> Instance:
     """Load a placement problem. A file with a header and no rows is an instance without buffers, whose peak is 0 bytes.
 
-    InputError, with the line: a column is missing, a value is no integer, an id stands twice, upper <= lower, a
+    InputError, with the line: a column is missing or stands twice, a value is no integer, an id stands twice, upper <= lower, a
     negative size, an alignment below 1. OSError when the file cannot be read.
     """
     try:
@@ -123,6 +124,9 @@ def _columns(path: str, header: list[str]) -> dict[str, int]:
         if names.count(name) != 1:
             found = ",".join(header) if name not in names else f"{names.count(name)} columns {name!r}"
             raise _error(path, 1, 0, "header", "columns id,lower,upper,size[,alignment]", found or "nothing")
+    for name in OPTIONAL:
+        if names.count(name) > 1:
+            raise _error(path, 1, 0, "header", f"one column {name!r}", f"{names.count(name)}")
     return {name: i for i, name in enumerate(names)}
 
 

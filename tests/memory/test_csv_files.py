@@ -12,7 +12,7 @@ from kilotune.experiments.cli import main
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.csv_files import read_instance
-from kilotune.spaces.memory.instance import Buffer
+from kilotune.spaces.memory.instance import Buffer, Instance
 
 MISTAKES = {
     "id twice": ("id,lower,upper,size\na,0,1,4\na,1,2,4\n", ("in.csv:3:1:", "'a' of line 2")),
@@ -20,6 +20,10 @@ MISTAKES = {
     "empty range": ("id,lower,upper,size\na,1,1,4\n", ("in.csv:2:3:", "found 1")),
     "negative size": ("id,lower,upper,size\na,0,1,-4\n", ("in.csv:2:4:", "found -4")),
     "missing column": ("id,lower,size\na,0,4\n", ("in.csv:1:1:", "id,lower,upper,size")),
+    "optional column twice": (
+        "id,lower,upper,size,alignment,alignment\na,0,1,4,1,8\n",
+        ("in.csv:1:1:", "one column 'alignment'", "found 2"),
+    ),
     "no integer": ("id,lower,upper,size\na,0,1,4.5\n", ("in.csv:2:4:", "an integer", "'4.5'")),
     "missing value": ("id,lower,upper,size\na,0,1\n", ("in.csv:2:1:", "4 values", "found 3")),
     "alignment of nothing": ("id,lower,upper,size,alignment\na,0,1,4,0\n", ("in.csv:2:5:", "found 0")),
@@ -71,6 +75,34 @@ def test_no_buffers_need_no_bytes(strategy: str, tune) -> None:  # type: ignore[
     status, _, message = tune("id,lower,upper,size\n", "--strategy", strategy, "--budget", "2s")
     assert status == ExitStatus.FEASIBLE, message
     assert Path("there/placement.csv").read_text() == "id,lower,upper,size,alignment,offset\n"
+
+
+def test_the_bound_is_a_sentence_for_any_number_of_buffers() -> None:
+    one = Instance("one", (Buffer("a", 2, 4, 3),))
+    assert largest_live_sum(Instance("none", ())).sentence() == "no buffer takes any byte"
+    assert largest_live_sum(one).sentence() == "at program point 2 the buffer a (3) is live and takes 3 bytes"
+
+
+def test_moves_are_written_and_do_not_outlive_their_placement(tune) -> None:  # type: ignore[no-untyped-def]
+    rows = [(2, 4, 1), (0, 2, 2), (4, 6, 2), (0, 5, 1), (3, 5, 2), (0, 1, 2), (1, 4, 1), (1, 3, 1)]
+    text = "id,lower,upper,size\n" + "".join(f"b{i},{a},{b},{size}\n" for i, (a, b, size) in enumerate(rows))
+    assert tune(text, "--capacity", "5", "--migration-price", "1")[0] == ExitStatus.FEASIBLE
+    header, move = Path("there/migrations.csv").read_text().splitlines()
+    assert header == "point,id,bank,source,target,size"
+    assert move.endswith(",1")
+    assert tune(text)[0] == ExitStatus.FEASIBLE
+    assert sorted(path.name for path in Path("there").iterdir()) == ["placement.csv", "placement.svg"]
+
+
+def test_the_bound_over_banks_is_said_in_full(tune) -> None:  # type: ignore[no-untyped-def]
+    out = tune("id,lower,upper,size\na,0,3,1234567\n", "--bank", "ram", "--bank", "far:2")[1]
+    assert "costs less than 1234567." in out
+
+
+def test_brackets_in_names_are_no_markup(tune) -> None:  # type: ignore[no-untyped-def]
+    status, out, message = tune("id,lower,upper,size\n[/b],0,3,10\n[red]x,1,2,5\n")
+    assert status == ExitStatus.FEASIBLE, message
+    assert "[/b] (10), [red]x (5)" in out
 
 
 def test_spaces_aliases_and_further_columns(tmp_path: Path) -> None:
