@@ -7,19 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.evaluators.devices import Device
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import (
     DeviceMeasurement,
     fastest_that_fits,
+    measure_artefact,
     measure_checked,
     missing_tools,
 )
-from kilotune.evaluators.simulated import DeviceError
+from kilotune.evaluators.simulated import DeviceError, of_emitted
 from kilotune.experiments.export import emit_program
 from kilotune.experiments.model_problem import ModelProblem
 from kilotune.experiments.problem import Problem
 from kilotune.search.space import Assignment, Trial
+
+FLOAT_SAMPLES = 5
+"""Floats take the same time for every sample, but for the exponentials."""
 
 SAMPLES = 60
 """Training samples whose outputs are compared bit for bit."""
@@ -52,6 +57,20 @@ class Finalist:
             "levels": {m.level: m.metrics() for m in self.levels},
             "reason": self.reason,
         }
+
+
+def measure_float(problem: ModelProblem) -> DeviceMeasurement | None:
+    """The float build of the same program on the device: what fixed point is compared with. None without a device or its
+    tools, and where the device has no room for it."""
+    device = problem.options.board
+    if device is None or missing_tools(device) is not None:
+        return None
+    artefact = of_emitted(emit_float_c(problem.bundle.program, problem.bundle.parameters))
+    features = problem.space.task.features[:FLOAT_SAMPLES].astype(np.float32)
+    try:
+        return measure_artefact(device, artefact, features, f"-{problem.options.level}")
+    except DeviceError:
+        return None
 
 
 def measure_finalist(problem: Problem, trial: Trial, levels: tuple[str, ...] = ()) -> Finalist | None:

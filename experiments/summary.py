@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.finalists import Finalist
 from kilotune.experiments.problem import Explains
 from kilotune.experiments.tuning import TuneOutcome
@@ -48,6 +49,9 @@ SHOWN = (
     ("ssim", "SSIM on photographs"),
 )
 
+WHOLE_FROM = 10_000
+"""Larger numbers are shown without decimals."""
+
 
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum.
@@ -59,20 +63,20 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
     columns: list[Mapping[str, float]] = []
-    for title, metrics, test, finalist in (
-        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), None),
+    for title, metrics, test, measured in (
+        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), outcome.float_on_device),
         (
             "paper's procedure",
             outcome.procedure.measurement.metrics if outcome.procedure else {},
             problem.test_metrics(outcome.procedure.assignment) if outcome.procedure else None,
-            outcome.procedure_finalist,
+            _found(outcome.procedure_finalist),
         ),
-        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, outcome.finalist),
+        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),
     ):
         if title == "float" and not metrics:
             continue
         table.add_column(title, justify="right")
-        columns.append({**metrics, **_test_metrics(test), **_measured(finalist)})
+        columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
     banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
     for metric, label in (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)):
         if any(metric in column for column in columns):
@@ -86,6 +90,8 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
     if outcome.finalist is not None:
         console.print(on_device(outcome.finalist), soft_wrap=True)
+        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
+            console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
     console.print(conclusion(outcome), soft_wrap=True)
 
 
@@ -136,11 +142,21 @@ def on_device(finalist: Finalist) -> str:
     )
 
 
-def _measured(finalist: Finalist | None) -> dict[str, float]:
-    if finalist is None or finalist.measured is None:
-        return {}
-    return {f"device_{name}": value for name, value in finalist.measured.metrics().items()}
+def against_float(finalist: DeviceMeasurement, floats: DeviceMeasurement) -> str:
+    """How the best program compares with the float one on the same device."""
+    share = 100.0 * finalist.sizes.flash_bytes / floats.sizes.flash_bytes
+    return (
+        f"{floats.cycles / finalist.cycles:.1f} times as fast as the float program there, {share:.0f} % of its flash."
+    )
+
+
+def _found(finalist: Finalist | None) -> DeviceMeasurement | None:
+    return None if finalist is None else finalist.measured
+
+
+def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
+    return {} if found is None else {f"device_{name}": value for name, value in found.metrics().items()}
 
 
 def _number(value: float) -> str:
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.4g}"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.on_device import LEVELS
-from kilotune.experiments.finalists import Finalist, measure_finalist
+from kilotune.evaluators.on_device import LEVELS, DeviceMeasurement
+from kilotune.experiments.finalists import Finalist, measure_finalist, measure_float
+from kilotune.experiments.model_problem import ModelProblem
 from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -42,6 +43,7 @@ class TuneOutcome:
     finalist: Finalist | None = None  # the best candidate on the device
     procedure_finalist: Finalist | None = None
     front_finalists: tuple[Finalist | None, ...] = ()
+    float_on_device: DeviceMeasurement | None = None
 
 
 def default_storage() -> str:
@@ -155,6 +157,7 @@ def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
         None if result.best is None else measure_finalist(problem, result.best, LEVELS),
         None if procedure is None else measure_finalist(problem, procedure),
         tuple(measure_finalist(problem, trial) for trial in result.front[:MOST_FINALISTS]),
+        measure_float(problem) if isinstance(problem, ModelProblem) else None,
     )
 
 
@@ -203,7 +206,10 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
             "test_metrics": _finite(problem.test_metrics(outcome.procedure.assignment)),
             **_on_device(outcome.procedure_finalist),
         },
-        "float": outcome.float_metrics,
+        "float": {
+            **outcome.float_metrics,
+            **({} if outcome.float_on_device is None else {"on_device": outcome.float_on_device.metrics()}),
+        },
         "bound": result.bound,
         "gap": result.gap,
         "proved": result.proved,

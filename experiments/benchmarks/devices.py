@@ -6,7 +6,7 @@ Like Shiftry's Table 4 and Figures 6 to 12. Rows: the float program; the paper's
 cycles at the float program's own training accuracy; the least cycles and the least memory within 2 points of it. Of a search
 for time the best FINALISTS by prediction are measured at three -O levels, and the fastest is the row. Each fixed-point row
 is run on every training and test sample, and its outputs are compared bit for bit with the batch simulator's; float programs
-run on FLOAT_SAMPLES. RAM is static RAM, one sample included, and the peak of the stack; flash is the whole program.
+run on the first training samples. RAM is static RAM, one sample included, and the peak of the stack; flash is the whole program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
@@ -29,10 +28,9 @@ from kilotune.evaluators.on_device import (
     LEVELS,
     DeviceMeasurement,
     fastest_that_fits,
-    measure_artefact,
     measure_checked,
 )
-from kilotune.evaluators.simulated import DeviceError, of_emitted
+from kilotune.experiments.finalists import measure_float
 from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -49,7 +47,6 @@ MODELS = (
     "lenet-digits",
     "mlp-diabetes",
 )
-FLOAT_SAMPLES = 20
 FINALISTS = 8
 
 PUBLISHED = (
@@ -73,7 +70,7 @@ class Line:
 def lines(name: str, device: Device, trials: int) -> list[Line]:
     """All programs of one model."""
     plain = _problem(TuneRequest("shiftry", str(resolve_input(name)), "refine", options={"device": device.as_json()}))
-    found = [_float_line(plain, device)]
+    found = [_float_line(plain)]
     procedure = run_procedure(plain.space, plain.space.evaluate)
     assert procedure is not None
     found.append(_fixed_line("procedure of the paper", plain, [plain.lower(procedure.assignment)], device, LEVELS[:1]))
@@ -128,17 +125,12 @@ def _accuracy(problem: ModelProblem, outputs: FloatArray, targets: FloatArray, b
     return float(np.abs(outputs[:, 0] / 2.0**scale - targets).mean())
 
 
-def _float_line(problem: ModelProblem, device: Device) -> Line:
+def _float_line(problem: ModelProblem) -> Line:
     bundle, data = problem.bundle, _data(problem)
     accuracy = tuple(
         _accuracy(problem, run_float(bundle.program, bundle.parameters, x).outputs, y, None) for x, y in data
     )
-    artefact = of_emitted(emit_float_c(bundle.program, bundle.parameters))
-    try:
-        measured = measure_artefact(device, artefact, data[0][0][:FLOAT_SAMPLES].astype(np.float32))
-    except DeviceError:
-        return Line("float", accuracy, None)
-    return Line("float", accuracy, measured)
+    return Line("float", accuracy, measure_float(problem))
 
 
 def _fixed_line(
