@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import sqlalchemy as sa
 
 SCHEMA_VERSION = 2
@@ -53,3 +55,24 @@ CLAIMS = sa.Table(  # runs of trials that one of them is measuring
     sa.Column("last", sa.BigInteger, nullable=False),
     sa.Column("owner", sa.String(32), nullable=False),
 )
+
+
+def candidate_hash(candidate: str) -> str:
+    """Of a candidate's stored text: what makes two trials of a study the same."""
+    return hashlib.blake2b(candidate.encode(), digest_size=16).hexdigest()
+
+
+def upgrade_from_1(connection: sa.Connection) -> None:
+    """Version 1 had neither hashes of candidates nor processes that share a study."""
+    TABLES.create_all(connection, tables=[TUNERS, CLAIMS])
+    connection.execute(sa.text("ALTER TABLE trials ADD COLUMN candidate_hash VARCHAR(32) NOT NULL DEFAULT ''"))
+    query = sa.select(TRIALS.c.study_id, TRIALS.c.number, TRIALS.c.candidate)
+    rows = [
+        {"of_study": study, "of_number": number, "hash": candidate_hash(text)}
+        for study, number, text in connection.execute(query)
+    ]
+    if rows:
+        here = (TRIALS.c.study_id == sa.bindparam("of_study")) & (TRIALS.c.number == sa.bindparam("of_number"))
+        connection.execute(TRIALS.update().where(here).values(candidate_hash=sa.bindparam("hash")), rows)
+    connection.execute(sa.text("CREATE UNIQUE INDEX trials_candidate ON trials (study_id, candidate_hash)"))
+    connection.execute(META.update().values(schema_version=SCHEMA_VERSION))

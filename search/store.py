@@ -6,7 +6,6 @@ A finished trial is written once and never changed; `kill -9` of the writer lose
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,17 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
-from kilotune.search.schema import CLAIMS, META, SCHEMA_VERSION, STUDIES, TABLES, TRIALS, TUNERS
+from kilotune.search.schema import (
+    CLAIMS,
+    META,
+    SCHEMA_VERSION,
+    STUDIES,
+    TABLES,
+    TRIALS,
+    TUNERS,
+    candidate_hash,
+    upgrade_from_1,
+)
 
 ATTEMPTS_TO_PREPARE = 20
 
@@ -193,6 +202,9 @@ class Store:
                 connection.execute(META.insert().values(schema_version=SCHEMA_VERSION))
                 return SCHEMA_VERSION
             version: int | None = connection.execute(sa.select(META.c.schema_version)).scalars().first()
+            if version == 1:
+                upgrade_from_1(connection)
+                return SCHEMA_VERSION
             return version
 
     @contextlib.contextmanager
@@ -213,7 +225,7 @@ def _trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
     return {
         "study_id": study_id,
         "number": trial.number,
-        "candidate_hash": hashlib.blake2b(trial.candidate.encode(), digest_size=16).hexdigest(),
+        "candidate_hash": candidate_hash(trial.candidate),
         "candidate": trial.candidate,
         "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
         "failure": trial.failure,

@@ -86,6 +86,31 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
         Store(str(path))
 
 
+def test_a_store_of_version_1_is_brought_up_to_date_with_all_its_trials(tmp_path: Path) -> None:
+    path, space = tmp_path / "studies.db", FlatProblem(6, 3, 1, pairs=3)
+    store = Store(str(path))
+    Study.create(store, "old", space, "local", 3).run(InProcessExecutor(space), Budget(trials=40))
+    store.close()
+    with sqlite3.connect(path) as connection:  # as version 1 made it
+        connection.executescript(
+            """
+            CREATE TABLE old AS SELECT study_id, number, candidate, metrics, failure, elapsed_s FROM trials;
+            DROP TABLE trials; DROP TABLE tuners; DROP TABLE claims;
+            CREATE TABLE trials (study_id INTEGER NOT NULL, number BIGINT NOT NULL, candidate TEXT NOT NULL,
+                metrics TEXT NOT NULL, failure TEXT, elapsed_s FLOAT NOT NULL, PRIMARY KEY (study_id, number));
+            INSERT INTO trials SELECT * FROM old; DROP TABLE old;
+            UPDATE kilotune_meta SET schema_version = 1;
+            """
+        )
+    store = Store(str(path))
+    resumed = Study.resume(store, "old", space)
+    assert len(resumed.trials()) == 40
+    resumed.run(InProcessExecutor(space), Budget(trials=20))
+    whole = Study(space, "local", 3)
+    whole.run(InProcessExecutor(space), Budget(trials=60))
+    assert Study.resume(Store(str(path)), "old", space).trials() == whole.trials()
+
+
 def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "studies.db"
     path.write_text("these are my notes, " * 100)
