@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kilotune.search.space import Assignment, Measurement, Space
 
@@ -16,13 +16,11 @@ class ExecutorError(Exception):
 
 @dataclass(frozen=True)
 class Finished:
-    """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it, for
-    `evaluations` of them (None: all), the others having been known."""
+    """A chunk that has been measured: measurements in the chunk's order; `work_s` is what the worker spent on it."""
 
     ticket: int
     measurements: list[Measurement]
     work_s: float
-    evaluations: int | None = None
 
 
 class Executor(Protocol):
@@ -45,6 +43,14 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Cancel, and free all workers. Safe to call twice."""
+
+
+@runtime_checkable
+class Recalls(Protocol):
+    """Ability of an executor: it may know measurements that earlier studies made."""
+
+    def recall(self, candidates: Sequence[Assignment]) -> Mapping[int, Measurement]:
+        """What is known of the candidates, by position."""
 
 
 def measure(space: Space, chunk: Sequence[Assignment]) -> tuple[list[Measurement], float]:

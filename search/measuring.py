@@ -53,12 +53,9 @@ class ChunkedMeasuring:
                 self._executor.cancel()
                 return
             for finished in self._executor.results(WAIT_S):
-                known = finished.evaluations
-                self._adapt(len(finished.measurements) if known is None else known, finished.work_s)
+                self._adapt(len(finished.measurements), finished.work_s)
                 yield in_flight.pop(finished.ticket), finished.measurements
 
     def _adapt(self, size: int, work_s: float) -> None:
-        if not size:  # answered from a cache, which says nothing about the next ones
-            return
         fitting = CHUNK_S * size / work_s if work_s > 0 else math.inf
         self._chunk_size = max(1, int(min(fitting, GROWTH * max(size, self._chunk_size))))

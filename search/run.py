@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.encoding import Key
-from kilotune.search.executor import Executor
+from kilotune.search.executor import Executor, Recalls
 from kilotune.search.measuring import ChunkedMeasuring
 from kilotune.search.result import Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
@@ -34,6 +34,7 @@ class Run:
         self._study, self._budget, self._on_progress = study, budget, on_progress
         self._strategy = study.make_strategy()
         self._allow = self._strategy.allow if isinstance(self._strategy, TimeAware) else None
+        self._executor = executor
         self._measuring = ChunkedMeasuring(executor, self._must_stop)
         self._division = study.division()
         self._unreplayed = study.book.keys()  # trials of earlier runs that this one has not proposed yet
@@ -95,6 +96,7 @@ class Run:
         if self._started_s is None:
             self._started_s = time.monotonic()
         waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
+        self._recall(waiting)
         taken: dict[int, tuple[Key, Assignment]] = {}
 
         def take(most: int) -> list[tuple[int, Assignment]]:
@@ -111,6 +113,16 @@ class Run:
             if waiting and not self._welcome(waiting):
                 time.sleep(POLL_OTHERS_S)
         return True
+
+    def _recall(self, waiting: dict[int, tuple[Key, Assignment]]) -> None:
+        """Record what is known from earlier studies."""
+        if not isinstance(self._executor, Recalls):
+            return
+        numbers = list(waiting)
+        found = self._executor.recall([candidate for _, candidate in waiting.values()])
+        known = sorted(found)[: int(min(self._trials_left(), len(found)))]
+        measured = [waiting.pop(numbers[position]) for position in known]
+        self._record([numbers[position] for position in known], measured, [found[position] for position in known])
 
     def _record(
         self, numbers: Sequence[int], measured: Sequence[tuple[Key, Assignment]], measurements: Sequence[Measurement]

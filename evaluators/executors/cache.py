@@ -81,48 +81,39 @@ class EvaluationCache:
 
 
 class CachingExecutor:
-    """Answers what the cache knows, and lets another executor measure the rest."""
+    """Another executor, whose measurements are kept and recalled."""
 
     def __init__(self, executor: Executor, space: Space, cache: EvaluationCache) -> None:
         self.workers = executor.workers
         self._executor, self._cache = executor, cache
         self._encoding = encoding_of(space)
         self._prefix = f"{importlib.metadata.version('kilotune')}\n{space.name}\n{space.fingerprint}\n"
-        self._keys: dict[int, list[str]] = {}
-        self._known: dict[int, dict[str, Measurement]] = {}
-        self._finished: list[Finished] = []
+        self._chunks: dict[int, Sequence[Assignment]] = {}
+
+    def recall(self, candidates: Sequence[Assignment]) -> dict[int, Measurement]:
+        keys = [self._key(candidate) for candidate in candidates]
+        known = self._cache.find(keys)
+        return {position: known[key] for position, key in enumerate(keys) if key in known}
 
     def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
-        keys = [self._key(candidate) for candidate in chunk]
-        known = self._cache.find(keys)
-        missing = [candidate for key, candidate in zip(keys, chunk, strict=True) if key not in known]
-        if missing:
-            self._keys[ticket], self._known[ticket] = keys, known
-            self._executor.submit(ticket, missing)
-        else:
-            self._finished.append(Finished(ticket, [known[key] for key in keys], 0.0, evaluations=0))
+        self._chunks[ticket] = chunk
+        self._executor.submit(ticket, chunk)
 
     def results(self, timeout_s: float) -> list[Finished]:
-        ready, self._finished = self._finished, []
-        return ready + [self._completed(f) for f in self._executor.results(0.0 if ready else timeout_s)]
+        finished = self._executor.results(timeout_s)
+        for one in finished:
+            chunk = self._chunks.pop(one.ticket)
+            if one.work_s >= WORTH_KEEPING_S * len(chunk):
+                self._cache.keep({self._key(c): m for c, m in zip(chunk, one.measurements, strict=True)})
+        return finished
 
     def cancel(self) -> None:
-        self._finished.clear()
-        self._keys.clear()
-        self._known.clear()
+        self._chunks.clear()
         self._executor.cancel()
 
     def close(self) -> None:
         self._executor.close()
         self._cache.close()
-
-    def _completed(self, finished: Finished) -> Finished:
-        keys, known = self._keys.pop(finished.ticket), self._known.pop(finished.ticket)
-        measured = dict(zip((key for key in keys if key not in known), finished.measurements, strict=True))
-        if finished.work_s >= WORTH_KEEPING_S * len(measured):
-            self._cache.keep(measured)
-        both = known | measured
-        return Finished(finished.ticket, [both[key] for key in keys], finished.work_s, evaluations=len(measured))
 
     def _key(self, candidate: Assignment) -> str:
         text = self._encoding.text(self._encoding.key(candidate))
