@@ -78,9 +78,8 @@ class Shared:
             connection.execute(STUDIES.update().where(STUDIES.c.id == self._study).values(name=self._name))
             self._bury_the_dead(connection)
             finished = self._finished(connection, numbers)
-            claims = self._claims(connection, finished)
-            free = (n for n in numbers if n not in finished and not any(first <= n <= last for first, last in claims))
-            mine = list(_first_run(free, most))
+            taken = finished.union(*(range(first, last + 1) for first, last in self._claims(connection, numbers[0])))
+            mine = list(_first_run((n for n in numbers if n not in taken), most))
             if mine:
                 run = {"study_id": self._study, "first": mine[0], "last": mine[-1], "owner": self._owner}
                 connection.execute(CLAIMS.insert().values(run))
@@ -106,16 +105,13 @@ class Shared:
         query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(numbers[0], numbers[-1]))
         return set(connection.execute(query).scalars())
 
-    def _claims(self, connection: sa.Connection, finished: set[int]) -> list[tuple[int, int]]:
-        """The runs that living processes measure; our own ones that are finished are taken out of the table."""
+    def _claims(self, connection: sa.Connection, lowest: int) -> list[tuple[int, int]]:
+        """The runs that living processes measure. Our own ones below the lowest waiting number are done with."""
+        mine = (CLAIMS.c.study_id == self._study) & (CLAIMS.c.owner == self._owner)
+        connection.execute(CLAIMS.delete().where(mine & (CLAIMS.c.last < lowest)))
         query = sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)
-        claims = []
-        for row in connection.execute(query).all():
-            if row.owner == self._owner and finished.issuperset(range(row.first, row.last + 1)):
-                connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, CLAIMS.c.first == row.first))
-            elif row.owner == self._owner or row.owner in self._seen:
-                claims.append((row.first, row.last))
-        return claims
+        living = {self._owner, *self._seen}
+        return [(row.first, row.last) for row in connection.execute(query) if row.owner in living]
 
     def _bury_the_dead(self, connection: sa.Connection) -> None:
         now = time.monotonic()

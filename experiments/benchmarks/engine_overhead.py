@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class Sleeping:
     objectives: tuple[Objective, ...] = (Objective("loss"),)
     constraints: tuple[Constraint, ...] = ()
 
-    @property
+    @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """The same ones always."""
         return tuple(Decision(f"d{i}", (0, 1, 2, 3)) for i in range(DECISIONS))
