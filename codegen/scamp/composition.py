@@ -11,6 +11,9 @@ from kilotune.codegen.scamp.plan import Plan, Step
 MIRROR: Mapping[str, str] = MappingProxyType({"north": "north", "south": "south", "east": "west", "west": "east"})
 """East for west: every cell (x, y) becomes (-x, y)."""
 
+FLIP: Mapping[str, str] = MappingProxyType({"north": "south", "south": "north", "east": "east", "west": "west"})
+"""North for south: every cell (x, y) becomes (x, -y)."""
+
 TRANSPOSE: Mapping[str, str] = MappingProxyType({"north": "east", "east": "north", "south": "west", "west": "south"})
 """About the diagonal: every cell (x, y) becomes (y, x)."""
 
