@@ -15,13 +15,16 @@ from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.naive import naive_plan
 from kilotune.codegen.scamp.plan import Plan, Step, computed
-from kilotune.codegen.scamp.relaxation import relax
+from kilotune.codegen.scamp.relaxation import cost, relax
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.spaces.reverse_split.construction import separated
 from kilotune.spaces.reverse_split.exact import shortest_program
 
 FACTOR_STEPS = 24
 """Steps of the search for a row, each a fraction of a second of work; fewer where the proof ends it."""
+
+LONGEST_IMPROVED = 12
+"""Instructions of a whole; longer ones hardly ever get shorter in a few steps."""
 
 
 def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REGISTERS)) -> Plan:
@@ -43,7 +46,8 @@ def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REG
         orders = (turned(factor_plan(_centred(_turned(total)), target, registers), TRANSPOSE),)
     else:
         raise ValueError("The sum is no row times a column.")
-    return shortest([total], target, [moved(plan, total) for plan in orders], steps, registers)
+    starts = [moved(plan, total) for plan in orders]
+    return shortest([total], target, starts, steps, registers, longest=LONGEST_IMPROVED)
 
 
 @lru_cache(maxsize=1024)
@@ -59,16 +63,23 @@ def factor_plan(total: Sum, target: str, registers: int = len(REGISTERS), steps:
     return shortest([total], target, starts, steps, registers)
 
 
-def shortest(totals: Sequence[Sum], target: str, starts: Sequence[Plan], steps: int, registers: int) -> Plan:
-    """The starts relaxed, and the shortest plan after `steps` steps of the search that begins with them."""
+def shortest(
+    totals: Sequence[Sum], target: str, starts: Sequence[Plan], steps: int, registers: int, longest: int = 1 << 30
+) -> Plan:
+    """The starts relaxed, and the shortest plan after `steps` steps of the search that begins with them.
+
+    There is no search when the best of them has more than `longest` instructions.
+    """
     relaxed = [relax(plan, registers, target=target) for plan in starts]
-    best = min(relaxed, key=lambda plan: (len(plan.steps), plan.bus_transfers))
+    best = min(relaxed, key=cost)
+    if not steps or len(best.steps) > longest:
+        return best
     for number, found in enumerate(shortest_program(totals, target, 0, registers=registers, starts=relaxed)):
         if found.plan is not None and found.plan.depth == 0 and len(found.plan.steps) < len(best.steps):
             best = found.plan
         if found.complete or number >= steps or found.bound >= len(best.steps):
             break
-    return relax(best, registers)
+    return best if best in relaxed else relax(best, registers)
 
 
 def runs(row: Sum) -> tuple[int, Sum]:
