@@ -42,7 +42,9 @@ class ArrayValues:
     def __post_init__(self) -> None:
         rows, columns = self.image.shape
         if max(rows, columns) > ARRAY_SIZE:
-            raise ValueError(f"The image of {columns} x {rows} pixels does not fit the {ARRAY_SIZE} x {ARRAY_SIZE} array.")
+            raise ValueError(
+                f"The image of {columns} x {rows} pixels does not fit the {ARRAY_SIZE} x {ARRAY_SIZE} array."
+            )
         self.blind = np.zeros((rows - self.cascade.height + 1, columns - self.cascade.width + 1), dtype=np.bool_)
 
     def __call__(self, number: int) -> npt.NDArray[np.float64]:

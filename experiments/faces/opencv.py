@@ -47,7 +47,10 @@ def passed_boxes(scale: Scale, stands: Sequence[BoolArray], cascade: Cascade) ->
     if len(stands) <= len(cascade.stages):
         return set()
     rows, columns = np.nonzero(stands[-1] & visited(stands, scale.step))
-    size = round(float(np.float32(cascade.width) * scale.factor)), round(float(np.float32(cascade.height) * scale.factor))
+    size = (
+        round(float(np.float32(cascade.width) * scale.factor)),
+        round(float(np.float32(cascade.height) * scale.factor)),
+    )
     return {
         (round(float(np.float32(column) * scale.factor)), round(float(np.float32(row) * scale.factor)), *size)
         for row, column in zip(rows.tolist(), columns.tolist(), strict=True)

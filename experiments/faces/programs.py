@@ -79,8 +79,8 @@ def proved(shape: Shape, text: str) -> FeatureProgram:
         raise WrongProgramError("A feature is one sum of pixels.")
     wanted = kernel_sum(shape)
     by = (results[0].box[0] - wanted.box[0], results[0].box[3] - wanted.box[3])
-    # An even number of columns has two middle ones, and a mirrored program holds its result in the other one.
-    if not (by[0] in _middles(len(shape[0]), -1) and by[1] in _middles(len(shape), 1)):
+    # An even number of columns (or rows) has two middle ones, and a mirrored program holds its result in the other one.
+    if not (by[0] in _middles(len(shape[0])) and by[1] in _middles(len(shape))):
         raise WrongProgramError(f"The result lies {by} from the middle of the feature.")
     wanted = wanted.shifted(by)
     program = prove(text, (wanted,), 0)
@@ -88,8 +88,8 @@ def proved(shape: Shape, text: str) -> FeatureProgram:
     return FeatureProgram(text, program, wanted.box[0], wanted.box[3], bound)
 
 
-def _middles(count: int, other: int) -> tuple[int, ...]:
-    return (0,) if count % 2 else (0, other)
+def _middles(count: int) -> tuple[int, ...]:
+    return (0,) if count % 2 else (0, -1)
 
 
 def total(cascade: Cascade, features: Iterable[int], programs: Mapping[Shape, FeatureProgram]) -> Total:
