@@ -199,7 +199,7 @@ class _Search:
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from all starts; then mostly the cheapest ones, and new walks where these have come to rest."""
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
-        plans = [*known, *starting_plans(self.wanted, self.depth, self.target, self.costs)]
+        plans = [*known, *starting_plans(self.wanted, self.depth, self.target)]
         for plan in plans:
             self._offer(plan, settled=False)
         if not plans:
