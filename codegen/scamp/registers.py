@@ -164,8 +164,8 @@ def interference(plan: Plan) -> Interference:
 def colour(graph: Interference, colours: int) -> tuple[int, ...] | None:
     """A colour for every value, neighbours different, value 0 coloured 0; None when there is none.
 
-    In the order of the values first, which does for nearly every straight-line program. Else backtracking, each time on the uncoloured value with the fewest colours left; new colours are tried one
-    at a time only, since they are alike.
+    In the order of the values first, which does for nearly every straight-line program. Else backtracking, each time on
+    the uncoloured value with the fewest colours left; new colours are tried one at a time only, since they are alike.
     """
     near: list[set[int]] = [set() for _ in range(graph.count)]
     for a, b in graph.edges:

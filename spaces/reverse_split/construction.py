@@ -48,10 +48,8 @@ class _Writer:
             way = plus if distance > 0 else minus
             for _ in range(abs(distance)):
                 moved = value.shifted(DIRECTIONS[way])
-                if self._target == "auke":
-                    value = self._write(moved, way, value)
-                else:
-                    value = self._write(moved, "movx", value, directions=(way,))
+                op, directions = (way, ()) if self._target == "auke" else ("movx", (way,))
+                value = self._write(moved, op, value, directions=directions)
         return value
 
     def negative(self, value: Sum) -> Sum:
@@ -71,7 +69,11 @@ class _Writer:
         if self._target == "auke":
             return self._write(value + value, "add", value, value)
         # An addition wants two registers; a - (-a) needs no copy.
-        return self._write(value + value, "sub", value, self.negative(value)) if value + value not in self else value + value
+        return (
+            self._write(value + value, "sub", value, self.negative(value))
+            if value + value not in self
+            else value + value
+        )
 
     def times(self, value: Sum, factor: int) -> Sum:
         """By doubling and adding."""
@@ -101,9 +103,7 @@ class _Writer:
     def digit_by_digit(self, total: Sum, units: int) -> Sum:
         """Horner's scheme over binary digits, the lowest first: a walk over the cells for every `units` digits, and the
         total halved in between. Only the total so far is alive, and the image in that many scales."""
-        digits = {
-            cell: dict(signed_digits(Fraction(weight, 1 << self._depth), self._depth)) for cell, weight in total
-        }
+        digits = {cell: dict(signed_digits(Fraction(weight, 1 << self._depth), self._depth)) for cell, weight in total}
         powers = {power for of_cell in digits.values() for power in of_cell}
         lowest, highest = max(*powers, 0), min(powers)
         result, here, forward = Sum(), (0, 0), True
@@ -233,10 +233,8 @@ def _build(
         # Towards or away, so that the sum of all shifts stays small.
         away = at[0] + at[1] <= 0
         moved = writer.shift(value, cell if away else (-cell[0], -cell[1]))
-        if sign > 0:
-            value = writer.plus(value, moved)
-        else:
-            value = writer.minus(value, moved) if away else writer.minus(moved, value)
+        a, b = (value, moved) if away else (moved, value)
+        value = writer.plus(a, b) if sign > 0 else writer.minus(a, b)
         if not away:
             at = (at[0] - cell[0], at[1] - cell[1])
         if not halved_first and halvings and all(weight % 2 == 0 for _, weight in value):
