@@ -15,7 +15,16 @@ from kilotune.codegen.scamp.plan import Plan, Step, reordered, without_dead_step
 from kilotune.codegen.scamp.program import Operation, Program
 
 SEARCHED_SETS = 50_000
-"""Sets of computed values that the search for an order may visit at one register count."""
+"""Sets of computed values that the search for an order may visit at one register count, ..."""
+
+SEARCHED_STEPS = 200_000
+"""... and steps that it may look at on the way; half a second or so."""
+
+LONGEST_REORDERED = 60
+"""Steps; longer plans that fit in their own order are not reordered for fewer registers."""
+
+LONGEST_SEARCHED = 400
+"""Steps; longer plans stay in their own order."""
 
 
 class RegisterPressureError(ValueError):
@@ -66,10 +75,12 @@ def needed_registers(plan: Plan) -> int:
 def schedule(plan: Plan, registers: int) -> Plan | None:
     """The plan in an order that takes at most that many registers; None when none was found.
 
-    The plan's own order where it fits. Otherwise a search that is exhaustive within `SEARCHED_SETS`.
+    The plan's own order where it fits. Otherwise a search that is exhaustive within `SEARCHED_SETS` and `SEARCHED_STEPS`.
     """
     if needed_registers(plan) <= registers:
         return plan
+    if len(plan.steps) > LONGEST_SEARCHED:
+        return None
     order = _Scheduler(plan, registers).search() if registers > 0 else None
     return None if order is None else reordered(plan, order)
 
@@ -80,7 +91,10 @@ def fit(plan: Plan, registers: int) -> Plan:
     Raises `RegisterPressureError` when more than `registers` are needed.
     """
     whole = legalised(without_dead_steps(plan))
-    for count in range(1, registers + 1):
+    if len(whole.steps) > LONGEST_REORDERED and needed_registers(whole) <= registers:
+        return whole
+    least_live = max(1, len(set(whole.results)))
+    for count in range(least_live, registers + 1):
         ordered = schedule(whole, count)
         if ordered is not None:
             return ordered
@@ -150,13 +164,19 @@ def interference(plan: Plan) -> Interference:
 def colour(graph: Interference, colours: int) -> tuple[int, ...] | None:
     """A colour for every value, neighbours different, value 0 coloured 0; None when there is none.
 
-    Backtracking, each time on the uncoloured value with the fewest colours left; new colours are tried one
-    at a time only, since they are alike.
+    In the order of the values first, which does for nearly every straight-line program. Else backtracking, each time on
+    the uncoloured value with the fewest colours left; new colours are tried one at a time only, since they are alike.
     """
     near: list[set[int]] = [set() for _ in range(graph.count)]
     for a, b in graph.edges:
         near[a].add(b)
         near[b].add(a)
+    first_fit = [0] * graph.count
+    for value in range(1, graph.count):
+        taken_before = {first_fit[n] for n in near[value] if n < value}
+        first_fit[value] = next(c for c in range(value + 1) if c not in taken_before)
+    if max(first_fit) < colours:
+        return tuple(first_fit)
     chosen = [-1] * graph.count
     chosen[0] = 0
 
@@ -209,35 +229,47 @@ class _Scheduler:
         self._plan = plan
         self._registers = registers
         self._failed: set[int] = set()
+        self._looked = 0
         self._order: list[int] = []
         self._remaining = _uses(plan)
+        self._operands = [0, *(sum(1 << operand for operand in set(step.operands)) for step in plan.steps)]
+        self._users: list[list[int]] = [[] for _ in self._remaining]
+        for number, step in enumerate(plan.steps, start=1):
+            for operand in set(step.operands):
+                self._users[operand].append(number)
 
     def search(self) -> list[int] | None:
         live = 1 if self._remaining[0] else 0
-        return list(self._order) if self._extend(1, live) else None
+        first = [number for number, operands in enumerate(self._operands) if number and not operands & ~1]
+        return list(self._order) if self._extend(1, live, first) else None
 
-    def _extend(self, done: int, live: int) -> bool:
+    def _extend(self, done: int, live: int, ready: list[int]) -> bool:
+        """`ready`: the steps that are not done and whose operands are."""
         plan, remaining = self._plan, self._remaining
-        if len(self._order) == len(plan.steps):
+        if not ready:
             return True
-        if done in self._failed or len(self._failed) > SEARCHED_SETS:
+        self._looked += len(ready)
+        if done in self._failed or len(self._failed) > SEARCHED_SETS or self._looked > SEARCHED_STEPS:
             return False
-        ready = []
-        for number, step in enumerate(plan.steps, start=1):
-            if done >> number & 1 or not all(done >> operand & 1 for operand in step.operands):
-                continue
+        possible = []
+        for number in ready:
+            step = plan.steps[number - 1]
             dying = _dying(step, remaining)
             if _pressure(plan, step, live, dying, plan.instruction(step).destroyed) <= self._registers:
-                ready.append((1 - len(dying), number, step))
-        for growth, number, step in sorted(ready, key=lambda entry: entry[:2]):
-            for operand in step.operands:
+                possible.append((1 - len(dying), number))
+        for growth, number in sorted(possible):
+            operands = plan.steps[number - 1].operands
+            for operand in operands:
                 remaining[operand] -= 1
             self._order.append(number)
             after = live + growth - (0 if remaining[number] else 1)
-            if self._extend(done | 1 << number, after):
+            now = done | 1 << number
+            following = [other for other in ready if other != number]
+            following += [user for user in self._users[number] if not self._operands[user] & ~now]
+            if self._extend(now, after, following):
                 return True
             self._order.pop()
-            for operand in step.operands:
+            for operand in operands:
                 remaining[operand] += 1
         self._failed.add(done)
         return False

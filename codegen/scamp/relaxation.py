@@ -25,6 +25,15 @@ Cost = tuple[int, int]
 MOST_NODES_MOVED = 50
 """Larger graphs are placed exactly, edge by edge, but not improved under the true cost: that takes minutes."""
 
+MOST_STEPS_PLACED = 250
+"""Longer plans are left as they are."""
+
+SELECTED_NODES = 50_000
+"""Nodes that instructions are selected for, over all placings that are tried; about a second."""
+
+MEDIAN_NODES = 100_000
+"""Nodes that are looked at for medians."""
+
 UNIT_MOVES = (
     Transform(x=1),
     Transform(x=-1),
@@ -49,6 +58,8 @@ def relax(
     With another `target` the plan is translated as well; then it may be longer. `objective` is "instructions" or
     "transfers" (bus transfers); the other one breaks ties. `medians_only` leaves out what the paper does not do.
     """
+    if len(plan.steps) > MOST_STEPS_PLACED and target in (None, plan.target):
+        return plan
     graph = graph_of(plan)
     relaxed = _Relaxation(graph, target or plan.target, registers, objective).run(
         own_placing(plan), None if medians_only else exact_placing(plan)
@@ -67,7 +78,8 @@ def cost(plan: Plan, objective: str = "instructions") -> Cost:
 def medians(graph: SumGraph, placing: Placing) -> Placing:
     """Every node at the median of its edges in each dimension, node after node until none moves (Equation 29)."""
     dimensions = ("x", "y", "halvings")
-    for _ in range(4 * len(placing.stored)):
+    rounds = min(4 * len(placing.stored), max(1, MEDIAN_NODES // len(placing.stored) ** 2))
+    for _ in range(rounds):
         moved = False
         for number in range(1, len(placing.stored)):
             terms, results = needs(graph, placing)
@@ -110,9 +122,13 @@ class _Relaxation:
         if self._better(placed, best):
             best_placing, best = together, placed
         improved = len(self._graph.nodes) <= MOST_NODES_MOVED
+        left = SELECTED_NODES
         while improved:
             improved = False
             for placing in self._neighbours(best_placing):
+                left -= len(placing.stored)
+                if left < 0:
+                    return best
                 plan = self._plan(placing)
                 if self._better(plan, best):
                     best_placing, best, improved = placing, plan, True

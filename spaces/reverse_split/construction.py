@@ -8,43 +8,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from heapq import heapify, heappop, heappush
 
-from kilotune.codegen.scamp.naive import naive_plan
-from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.kernel import signed_digits
+from kilotune.codegen.scamp.plan import Plan, Step, without_dead_steps
+from kilotune.codegen.scamp.selection import fused
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
-from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, Status
 
 FACTORS: tuple[Cell, ...] = ((1, 0), (0, 1), (1, 1), (1, -1), (2, 0), (0, 2), (3, 0), (0, 3))
 """Distances d of the factors 1 + x**d and 1 - x**d that are tried, in this order."""
 
+UNITS = (5, 4, 3, 2, 1)
+"""Scales of the image that programs digit by digit hold at a time."""
+
 MOST_CORRECTION = 16
+MOST_CORRECTED_CELLS = 64
 
 
-class _Values:
-    """Sums in an order of computation: each is one instruction away from the image and the ones before it."""
+class _Writer:
+    """Steps in an order of computation; a sum that is there already is not computed again."""
 
     def __init__(self, depth: int, target: str) -> None:
-        self._image, self._target = Sum.image(depth), target
-        self._values: dict[Sum, None] = {}
+        self._depth, self._target = depth, target
+        self._steps: list[Step] = []
+        self._numbers = {Sum.image(depth): 0}
 
     def __contains__(self, value: object) -> bool:
-        return value == self._image or value in self._values
+        return value in self._numbers
 
-    def add(self, value: Sum) -> Sum:
-        if value != self._image and value:
-            self._values.setdefault(value)
+    def _write(self, value: Sum, op: str, *operands: Sum, directions: tuple[str, ...] = ()) -> Sum:
+        if value and value not in self._numbers:
+            self._steps.append(Step(op, tuple(self._numbers[operand] for operand in operands), directions))
+            self._numbers[value] = len(self._steps)
         return value
 
     def shift(self, value: Sum, cell: Cell) -> Sum:
         for distance, (plus, minus) in zip(cell, (("east", "west"), ("north", "south")), strict=True):
+            way = plus if distance > 0 else minus
             for _ in range(abs(distance)):
-                value = self.add(value.shifted(DIRECTIONS[plus if distance > 0 else minus]))
+                moved = value.shifted(DIRECTIONS[way])
+                op, directions = (way, ()) if self._target == "auke" else ("movx", (way,))
+                value = self._write(moved, op, value, directions=directions)
         return value
 
+    def negative(self, value: Sum) -> Sum:
+        return self._write(-value, "neg", value)
+
+    def plus(self, a: Sum, b: Sum) -> Sum:
+        if not a or not b:
+            return a or b
+        return self.twice(a) if a == b else self._write(a + b, "add", a, b)
+
+    def minus(self, a: Sum, b: Sum) -> Sum:
+        if not a or not b:
+            return a or self.negative(b)
+        return self._write(a - b, "sub", a, b)
+
     def twice(self, value: Sum) -> Sum:
-        if self._target == "scamp5":  # an addition wants two registers; a - (-a) needs no copy
-            self.add(-value)
-        return self.add(value + value)
+        if self._target == "auke":
+            return self._write(value + value, "add", value, value)
+        # An addition wants two registers; a - (-a) needs no copy.
+        return (
+            self._write(value + value, "sub", value, self.negative(value))
+            if value + value not in self
+            else value + value
+        )
 
     def times(self, value: Sum, factor: int) -> Sum:
         """By doubling and adding."""
@@ -52,41 +81,76 @@ class _Values:
         for bit in bin(factor)[3:]:
             result = self.twice(result)
             if bit == "1":
-                result = self.add(result + value)
+                result = self.plus(result, value)
         return result
 
     def halve(self, value: Sum, times: int) -> Sum:
         for _ in range(times):
-            value = self.add(value.halved())
+            value = self._write(value.halved(), "div2" if self._target == "auke" else "divq", value)
         return value
 
     def accumulate(self, unit: Sum, factors: Sum, upright: bool) -> Sum:
         """The product of a sum and `factors` (integer weights): a walk over the cells that takes the total along."""
-        west, south, east, north = factors.box
-        rows = range(west, east + 1) if upright else range(south, north + 1)
-        path = []
-        for index, row in enumerate(rows):
-            across = list(range(south, north + 1) if upright else range(west, east + 1))
-            path += [(row, at) if upright else (at, row) for at in (across if index % 2 == 0 else across[::-1])]
-        total, here = Sum(), path[0]
-        for cell in path:
-            if total:
-                total = self.shift(total, (here[0] - cell[0], here[1] - cell[1]))
+        total, here = Sum(), (0, 0)
+        for cell in _path(factors, upright):
+            total = self.shift(total, (here[0] - cell[0], here[1] - cell[1]))
             here = cell
             weight = factors.weight(cell)
-            if weight:
-                term = self.times(unit, abs(weight))
-                total = self.add(total + term if weight > 0 else total - term)
+            term = self.times(unit, abs(weight))
+            total = self.plus(total, term) if weight > 0 else self.minus(total, term)
         return self.shift(total, here)
 
-    @property
-    def values(self) -> tuple[Sum, ...]:
-        return tuple(self._values)
+    def digit_by_digit(self, total: Sum, units: int) -> Sum:
+        """Horner's scheme over binary digits, the lowest first: a walk over the cells for every `units` digits, and the
+        total halved in between. Only the total so far is alive, and the image in that many scales."""
+        digits = {cell: dict(signed_digits(Fraction(weight, 1 << self._depth), self._depth)) for cell, weight in total}
+        powers = {power for of_cell in digits.values() for power in of_cell}
+        lowest, highest = max(*powers, 0), min(powers)
+        result, here, forward = Sum(), (0, 0), True
+        doubled, scale = Sum.image(self._depth), lowest
+        while lowest >= highest:
+            last = max(lowest - units + 1, highest, 0 if lowest >= 0 else highest)
+            result, scale = self.halve(result, scale - max(last, 0)), max(last, 0)
+            scales: dict[int, Sum] = {}
+            if lowest >= 0:
+                for power in range(last, lowest + 1):
+                    scales[power] = self.halve(Sum.image(self._depth), power - last)
+            else:
+                for power in range(lowest, last - 1, -1):
+                    scales[power] = doubled = self.twice(doubled)
+            path = _path(Sum.of({cell: 1 for cell, found in digits.items() if scales.keys() & found.keys()}), False)
+            for cell in path if forward else path[::-1]:
+                result = self.shift(result, (here[0] - cell[0], here[1] - cell[1]))
+                here = cell
+                for power, unit in scales.items():
+                    if sign := digits[cell].get(power, 0):
+                        result = self.plus(result, unit) if sign > 0 else self.minus(result, unit)
+            forward = not forward
+            lowest = last - 1
+        return self.shift(self.halve(result, scale), here)
+
+    def plan(self, sums: Sequence[Sum]) -> Plan:
+        results = tuple(self._numbers[total] for total in sums)
+        plan = without_dead_steps(Plan(self._target, self._depth, tuple(self._steps), results))
+        return fused(plan) if self._target == "scamp5" else plan
 
 
-def starting_plans(sums: Sequence[Sum], depth: int, target: str, costs: Costs) -> Iterator[Plan]:
-    """Programs that compute the sums (units of `2**-depth`; none zero, none the image), in some order of promise."""
-    seen: set[frozenset[Sum]] = set()
+def _path(cells: Sum, upright: bool) -> list[Cell]:
+    """The cells row by row (column by column if `upright`), there and back."""
+    rows: dict[int, list[Cell]] = {}
+    for cell, _ in cells:
+        rows.setdefault(cell[0 if upright else 1], []).append(cell)
+    path: list[Cell] = []
+    for index, row in enumerate(sorted(rows)):
+        path += sorted(rows[row], reverse=bool(index % 2))
+    return path
+
+
+def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Plan]:
+    """Programs that compute the sums (units of `2**-depth`; none zero, none the image), in some order of promise.
+
+    The last one takes the fewest registers: two or three, and one for each result that waits. The others may take many."""
+    seen: set[Plan] = set()
     corrections = tuple(_correction(total) for total in sums)
     without = (0,) * len(sums)
     for factored, halved_first, upright, correction in (
@@ -97,23 +161,27 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str, costs: Costs) -
         (False, True, True, without),
         (False, False, False, without),
     ):
-        values = _Values(depth, target)
+        writer = _Writer(depth, target)
         if all(
-            _build(values, total, depth, factored, halved_first, upright, centre)
+            _build(writer, total, depth, factored, halved_first, upright, centre)
             for total, centre in zip(sums, correction, strict=True)
         ):
-            found = frozenset(values.values)
-            if found not in seen:
-                seen.add(found)
-                plan = derived(values.values, sums, depth, target, costs)
-                if plan is not None:
-                    yield plan
-    yield naive_plan(sums, depth, target)
+            plan = writer.plan(sums)
+            if plan not in seen:
+                seen.add(plan)
+                yield plan
+    for units in UNITS:
+        writer = _Writer(depth, target)
+        for total in sums:
+            writer.digit_by_digit(total, units)
+        yield writer.plan(sums)
 
 
 def _correction(total: Sum) -> int:
     """The weight that the centre should lose for the rest to be the best product; 0 where nothing is gained."""
     every = math.gcd(*(weight for _, weight in total))
+    if len(total.terms) > MOST_CORRECTED_CELLS:
+        return 0
     return every * min(range(-MOST_CORRECTION, MOST_CORRECTION + 1), key=lambda c: (_effort(total, c * every), abs(c)))
 
 
@@ -132,31 +200,20 @@ def _effort(total: Sum, centre: int) -> int:
     )
 
 
-def derived(values: Sequence[Sum], sums: Sequence[Sum], depth: int, target: str, costs: Costs) -> Plan | None:
-    """The plan that computes just these values, one instruction each; None when they are too many or do not follow."""
-    if any(value not in values for value in sums):
-        return None
-    answer = Searcher(Question(target, depth, tuple(values), costs)).ask(costs.plain * len(values), 1 << 30)
-    if answer.status is not Status.FOUND or answer.plan is None or answer.plan.depth != depth:
-        return None
-    number = dict(zip(values, answer.plan.results, strict=True))
-    return Plan(target, depth, answer.plan.steps, tuple(number[value] for value in sums))
-
-
 def _build(
-    values: _Values, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool, centre: int
+    writer: _Writer, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool, centre: int
 ) -> bool:
     image = Sum.image(depth)
     if centre:
         rest = Sum.of((*total.terms, ((0, 0), -centre)))
-        if not halved_first or not _build(values, rest, depth, factored, halved_first, upright, 0):
+        if not halved_first or not _build(writer, rest, depth, factored, halved_first, upright, 0):
             return False
-        unit = next(value for value in (Sum((((0, 0), 1 << k),)) for k in range(depth + 1)) if value in values)
+        unit = next(value for value in (Sum((((0, 0), 1 << k),)) for k in range(depth + 1)) if value in writer)
         scale = unit.weight((0, 0))
         if centre % scale:
             return False
-        correction = values.times(unit, abs(centre) // scale)
-        values.add(rest + correction if centre > 0 else rest - correction)
+        correction = writer.times(unit, abs(centre) // scale)
+        (writer.plus if centre > 0 else writer.minus)(rest, correction)
         return True
     halvings = depth
     while halvings and all(weight % (1 << (depth - halvings + 1)) == 0 for _, weight in total):
@@ -165,30 +222,30 @@ def _build(
     factors: list[tuple[Cell, int]] = []
     if factored:
         core, factors = factorised(core)
-    value = values.halve(image, halvings) if halved_first else image
+    value = writer.halve(image, halvings) if halved_first else image
     parts = separated(core) if factored else None
     if factored and not factors and parts is None:
         return False
     for part in parts or (core,):
-        value = values.accumulate(value, part, upright)
+        value = writer.accumulate(value, part, upright)
     at = (0, 0)
     for cell, sign in factors:
         # Towards or away, so that the sum of all shifts stays small.
         away = at[0] + at[1] <= 0
-        moved = values.shift(value, cell if away else (-cell[0], -cell[1]))
-        value = values.add(value + moved if sign > 0 else value - moved if away else moved - value)
+        moved = writer.shift(value, cell if away else (-cell[0], -cell[1]))
+        a, b = (value, moved) if away else (moved, value)
+        value = writer.plus(a, b) if sign > 0 else writer.minus(a, b)
         if not away:
             at = (at[0] - cell[0], at[1] - cell[1])
-        at = (at[0], at[1]) if away else at
         if not halved_first and halvings and all(weight % 2 == 0 for _, weight in value):
             halvings -= 1
-            value = values.halve(value, 1)
+            value = writer.halve(value, 1)
     if not halved_first:
         if any(weight % (1 << halvings) for _, weight in value):
             return False
-        value = values.halve(value, halvings)
+        value = writer.halve(value, halvings)
     if value != total:
-        value = values.shift(value, _difference(value, total))
+        value = writer.shift(value, _difference(value, total))
     return value == total
 
 
@@ -231,22 +288,25 @@ def separated(total: Sum) -> tuple[Sum, Sum] | None:
 def divided(total: Sum, cell: Cell, sign: int) -> Sum | None:
     """The quotient by 1 + sign * x**cell; None when there is a remainder."""
     rest, quotient = total.weights(), {}
-    ahead = sorted(rest, key=lambda at: at[0] * cell[0] + at[1] * cell[1])
-    if len(ahead) < 2:
+    if len(rest) < 2:
         return None
-    limit = max(at[0] * cell[0] + at[1] * cell[1] for at in ahead)
-    pending = list(ahead)
+
+    def ahead(at: Cell) -> int:
+        return at[0] * cell[0] + at[1] * cell[1]
+
+    limit = max(map(ahead, rest))
+    pending = [(ahead(at), at) for at in rest]
+    heapify(pending)
     while pending:
-        at = min(pending, key=lambda c: c[0] * cell[0] + c[1] * cell[1])
-        pending.remove(at)
+        _, at = heappop(pending)
         weight = rest.pop(at, 0)
         if not weight:
             continue
         following = (at[0] + cell[0], at[1] + cell[1])
-        if following[0] * cell[0] + following[1] * cell[1] > limit:
+        if ahead(following) > limit:
             return None
         quotient[at] = weight
+        if following not in rest:
+            heappush(pending, (ahead(following), following))
         rest[following] = rest.get(following, 0) - sign * weight
-        if following not in pending:
-            pending.append(following)
     return Sum.of(quotient)

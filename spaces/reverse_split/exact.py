@@ -5,23 +5,24 @@ Two searches share the work. One improves programs by large neighbourhoods (`imp
 least cost that is not yet refuted, and refutes that or ends the whole search. Both meet where the best program is proved.
 
 The proof covers every program of the target's instructions, of any length of intermediate sums, any depth of halving and any
-number of registers, in which each instruction gives one value. (The leftovers of `div` are not counted as values.)
+number of registers, in which each instruction gives one value.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, Step
-from kilotune.codegen.scamp.registers import fits, needed_registers
+from kilotune.codegen.scamp.registers import fits, legalised, needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
-from kilotune.spaces.reverse_split.improvement import Walk, plan_cost
+from kilotune.spaces.reverse_split.improvement import WORK_OF_A_STEP, Walk, plan_cost
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, Costs, Question, Searcher, Status
 
 PROOF_WORK_OF_A_STEP = 250_000
@@ -43,6 +44,15 @@ RESTART_EVERY = 24
 STEPS_OF_A_START = 2
 """Before the better walks are preferred."""
 
+TIES = 128
+"""More than the cost that breaks ties of any program whose length is proved."""
+
+WORK_ON_TIES = 20_000_000
+"""A few seconds."""
+
+COUNTED_STEPS = 16
+"""Of longer plans the least number of registers is not looked for while searching."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -63,13 +73,24 @@ class Found:
         return self.plan is not None and self.cost <= self.bound
 
 
-def costs_of(objective: str, *, exact_halving: bool = False) -> Costs:
-    """The prices of an objective, "instructions" or "transfers"; with `exact_halving` halves are made by `div`."""
-    if objective == "instructions":
-        return INSTRUCTIONS
-    if objective == "transfers":
-        return BUS_TRANSFERS._replace(halve=5) if exact_halving else BUS_TRANSFERS
-    raise KeyError(objective)
+def costs_of(objective: str) -> Costs:
+    """The prices of an objective, "instructions" or "transfers". KeyError for another one."""
+    return {"instructions": INSTRUCTIONS, "transfers": BUS_TRANSFERS}[objective]
+
+
+def lexicographic(first: Costs, second: Costs) -> Costs:
+    """Prices that add up to the first cost times `TIES` plus the second one."""
+    return Costs(*(a * TIES + b for a, b in zip(first, second, strict=True)))
+
+
+def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int) -> Iterator[Plan]:
+    """Plans of the targets (in order, in units of `2**-depth`) that fit the registers; quickly, and none of them short."""
+    wanted = _distinct(targets, depth)
+    plans = starting_plans(wanted, depth, target) if wanted else iter((Plan(target, depth, (), ()),))
+    for plan in plans:
+        whole = _with_trivial(plan, wanted, targets, depth)
+        if fits(whole, registers):
+            yield whole
 
 
 def shortest_program(
@@ -81,26 +102,30 @@ def shortest_program(
     registers: int = len(REGISTERS),
     seed: int = 0,
     starts: Sequence[Plan] = (),
-    exact_halving: bool = False,
+    seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[Found]:
     """Standings of the search for the cheapest program that computes `targets` (in units of `2**-depth`) in order.
 
     The last standing is complete, but the search for a long program will not end by itself: stop asking. Each step takes
-    well below a second at first. `starts`: known plans, in the same units. Plans fit `registers` (1 to 6) as
+    well below a second, and no longer than `seconds_left()` or so. Of equally cheap programs it prefers fewer transfers
+    (instructions, where transfers are the objective), then fewer registers; standings with a new plan of the same cost may
+    follow one that proves the cost. `starts`: known plans, in the same units. Plans fit `registers` (1 to 6) as
     `registers.fits` says; their depth may exceed `depth` where halves are taken early. Raises `RuntimeError` without a
     C compiler, `KeyError` for an unknown target or objective.
     """
-    costs = costs_of(objective, exact_halving=exact_halving)
-    image = Sum.image(depth)
-    wanted = tuple(total for total in dict.fromkeys(targets) if total and total != image)
-    search = _Search(target, depth, wanted, costs, registers, seed)
+    costs = costs_of(objective)
+    other = BUS_TRANSFERS if costs is INSTRUCTIONS else INSTRUCTIONS
+    wanted = _distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
-    for found in search.run(starts):
+    for found in _Search(target, depth, wanted, costs, other, registers, seed, seconds_left).run(starts):
         plan = None if found.plan is None else _with_trivial(found.plan, wanted, targets, depth)
-        if plan is not None and exact_halving and target == "scamp5":
-            plan = replace(plan, steps=tuple(replace(s, op="div") if s.op == "divq" else s for s in plan.steps))
         if plan is None or fits(plan, registers):
             yield Found(plan, found.cost + zero, found.bound + zero, found.complete)
+
+
+def _distinct(targets: Sequence[Sum], depth: int) -> tuple[Sum, ...]:
+    """What has to be computed: no sum twice, no zero, not the image."""
+    return tuple(total for total in dict.fromkeys(targets) if total and total != Sum.image(depth))
 
 
 def _with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], depth: int) -> Plan:
@@ -115,23 +140,30 @@ def _with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], dep
 
 @dataclass
 class _Proof:
-    """Deepening, in slices. `bound`: everything cheaper is refuted."""
+    """Deepening, in slices. `bound`: everything cheaper is refuted.
+
+    The search meets every set of values once, as one program. Where that does not fit the registers, another program of
+    the same values may: then its cost is never refuted.
+    """
 
     searcher: Searcher
     bound: int
     path: tuple[int, ...] = ()
-    work: int = 0
     open: bool = True
+    found: bool = False
 
-    def advance(self, below: int) -> Plan | None:
+    def advance(self, below: int, work: int) -> Plan | None:
         """One slice at the bound's cost; a plan is one of that cost. Closed when the bound has reached `below`."""
         if self.bound >= below or not self.open:
             return None
-        answer = self.searcher.ask(self.bound, PROOF_WORK_OF_A_STEP, self.path)
-        self.work += answer.work
+        answer = self.searcher.ask(self.bound, work, self.path)
         self.path = answer.path
+        self.found = self.found or answer.plan is not None
         if answer.status is Status.EXHAUSTED:
-            self.bound, self.path = self.bound + 1, ()
+            if self.found:
+                self.open = False
+            else:
+                self.bound, self.path = self.bound + 1, ()
         elif answer.status is Status.STOPPED and not answer.path:
             self.open = False  # longer than the search can hold
         return answer.plan
@@ -143,10 +175,15 @@ class _Search:
     depth: int
     wanted: tuple[Sum, ...]
     costs: Costs
+    other: Costs
+    """What breaks ties."""
+
     registers: int
     seed: int
+    seconds_left: Callable[[], float]
     best: Plan | None = None
     best_cost: int = 1 << 30
+    best_tie: tuple[int, int] = (1 << 30, 0)
     refused: tuple[int, Plan] | None = None
     walks: list[Walk] = field(default_factory=list)
 
@@ -163,20 +200,45 @@ class _Search:
             prove = self._proof_turn(turn, proof, idle)
             before = self.best_cost
             if prove:
-                self._offer(proof.advance(self.best_cost))
+                self._offer(proof.advance(self.best_cost, self._slice(PROOF_WORK_OF_A_STEP)))
             else:
                 next(improvement)
             idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
             complete = self.best is not None and self.best_cost <= proof.bound
-            yield Found(self.best, self.best_cost, min(proof.bound, self.best_cost), complete)
+            ties = complete and provable and self.target == "scamp5"
+            yield Found(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
+            if ties:
+                yield from self._ties()
             if complete:
                 return
 
+    def _slice(self, work: int) -> int:
+        """Of the work of a step, what the clock allows."""
+        return int(max(1_000, min(work, work * self.seconds_left())))
+
+    def _ties(self) -> Iterator[Found]:
+        """Once the cost is proved: the least of what breaks ties, looked for with a limit on the work."""
+        costs = lexicographic(self.costs, self.other)
+        searcher = Searcher(Question(self.target, self.depth, self.wanted, costs))
+        left, excess, path = WORK_ON_TIES, 0, tuple[int, ...]()
+        while left > 0 and excess < self.best_tie[0] and self.best_tie[0] < TIES:
+            budget = self.best_cost * TIES + excess
+            answer = searcher.ask(budget, self._slice(PROOF_WORK_OF_A_STEP), path)
+            left -= answer.work + 1
+            path = answer.path
+            self._offer(answer.plan)
+            if answer.status is Status.EXHAUSTED:
+                excess, path = excess + 1, ()
+            elif answer.status is Status.STOPPED and not path:
+                break
+            yield Found(self.best, self.best_cost, self.best_cost, False)
+        yield Found(self.best, self.best_cost, self.best_cost, True)
+
     def _proof_turn(self, turn: int, proof: _Proof, idle: int) -> bool:
-        if not proof.open or proof.bound >= self.best_cost:
+        if not turn or not proof.open or proof.bound >= self.best_cost:
             return False
         short = proof.bound <= SHORT[self.target] * self.costs.plain
-        return turn % 2 == 0 if short or idle > PATIENCE else turn % 8 == 7
+        return turn % 2 == 1 if short or idle > PATIENCE else turn % 8 == 7
 
     def _offer(self, plan: Plan | None, settled: bool = True) -> None:
         """Takes a plan that is cheaper and fits the registers. The order that makes it fit is only looked for in plans that
@@ -184,41 +246,58 @@ class _Search:
         if plan is None:
             return
         cost = plan_cost(plan, self.costs)
-        if cost >= self.best_cost or (cost, plan) == self.refused:
+        if cost > self.best_cost or (cost, plan) == self.refused or plan == self.best:
+            return
+        if cost == self.best_cost and (not settled or self._tie(plan) >= self.best_tie):
             return
         if needed_registers(plan) <= self.registers or (settled and fits(plan, self.registers)):
-            self.best, self.best_cost = plan, cost
+            self.best, self.best_cost, self.best_tie = plan, cost, self._tie(plan)
         elif settled:
             self.refused = (cost, plan)
 
+    def _tie(self, plan: Plan) -> tuple[int, int]:
+        """What breaks ties: the other cost, then the registers (of short plans)."""
+        few = len(plan.steps) <= COUNTED_STEPS
+        least = next((n for n in range(1, self.registers) if fits(plan, n)), self.registers) if few else self.registers
+        return plan_cost(plan, self.other), least
+
     def _advance(self, walk: Walk) -> None:
         before = walk.cost
-        plan = walk.advance()
+        plan = walk.advance(self._slice(WORK_OF_A_STEP))
         self._offer(plan, settled=walk.cost == before)
 
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from all starts; then mostly the cheapest ones, and new walks where these have come to rest."""
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
-        plans = [*known, *starting_plans(self.wanted, self.depth, self.target, self.costs)]
+        plans = [*known, *starting_plans(self.wanted, self.depth, self.target)]
         for plan in plans:
             self._offer(plan, settled=False)
-        if not plans:
-            while True:
-                yield
+        yield
         seeds = itertools.count(self.seed * 1_000_003)
-        shortest = min(len(plan.steps) for plan in plans)
-        plans = [plan for plan in plans if len(plan.steps) <= WORTH_A_WALK * shortest]
-        for plan, _ in itertools.product(plans, range(WALKS_OF_A_START)):
-            walk = Walk(plan, self.wanted, self.costs, next(seeds))
-            self.walks.append(walk)
+        plans = self._worth_a_walk(plans)
+        for plan, turn in itertools.product(plans, range(WALKS_OF_A_START)):
+            self.walks.append(self._walk(plan, next(seeds), turn))
             for _ in range(STEPS_OF_A_START):
-                self._advance(walk)
+                self._advance(self.walks[-1])
                 yield
         for turn in itertools.count():
             self.walks.sort(key=lambda walk: walk.cost)
             if turn % RESTART_EVERY == RESTART_EVERY - 1:
                 again = plans[turn // RESTART_EVERY % len(plans)]
-                self.walks[-1] = Walk(again, self.wanted, self.costs, next(seeds))
+                self.walks[-1] = self._walk(again, next(seeds), turn // RESTART_EVERY)
             walk = self.walks[turn % min(3, len(self.walks)) if turn % 4 else turn // 4 % len(self.walks)]
             self._advance(walk)
             yield
+
+    def _worth_a_walk(self, plans: list[Plan]) -> list[Plan]:
+        """The short ones, and the shortest that fits the registers."""
+        shortest = min(len(plan.steps) for plan in plans)
+        chosen = [plan for plan in plans if len(plan.steps) <= WORTH_A_WALK * shortest]
+        fitting = [plan for plan in plans if needed_registers(legalised(plan)) <= self.registers]
+        if fitting and not any(plan in fitting for plan in chosen):
+            chosen.append(min(fitting, key=lambda plan: len(plan.steps)))
+        return chosen
+
+    def _walk(self, start: Plan, seed: int, turn: int) -> Walk:
+        """Every second one stays within the registers."""
+        return Walk(start, self.wanted, self.costs, seed, self.registers if turn % 2 else len(REGISTERS))

@@ -13,7 +13,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, Status, verified
 
@@ -24,6 +26,8 @@ WORK_OF_A_STEP = 300_000
 """Values looked at between two standings; a fraction of a second."""
 
 WORK_OF_SETTING_UP = 300
+"""Of a question on a program of up to 20 instructions, in Python."""
+
 SPARE_CELLS = 1
 """How far new values may reach beyond the box of the current ones."""
 
@@ -58,13 +62,20 @@ def step_cost(step: Step, costs: Costs) -> int:
 
 
 class Walk:
-    """An endless walk from a program that computes `results` (units of `2**-start.depth`)."""
+    """An endless walk from a program that computes `results` (units of `2**-start.depth`).
 
-    def __init__(self, start: Plan, results: Sequence[Sum], costs: Costs, seed: int) -> None:
+    Once the program fits `registers`, it keeps to them.
+    """
+
+    def __init__(
+        self, start: Plan, results: Sequence[Sum], costs: Costs, seed: int, registers: int = len(REGISTERS)
+    ) -> None:
         self._costs, self._random = costs, random.Random(seed)
         self._target, self._depth, self._results = start.target, start.depth, tuple(results)
         self._program = self._made(start)
         self.cost = sum(made.cost for made in self._program)
+        self._registers = registers
+        self._fitting = registers < len(REGISTERS) and fits(start, registers)
 
     def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
         """Questions until the work is done; then the program, which is never dearer."""
@@ -96,7 +107,8 @@ class Walk:
         return verified(Plan(self._target, self._depth, tuple(steps), results), self._results)
 
     def _turn(self) -> int:
-        """One question: for a cheaper program, or for another one as cheap."""
+        """One question: for a cheaper program, or for another one as cheap. What it took."""
+        setting_up = WORK_OF_SETTING_UP * (1 + len(self._program) // 20)
         wanted = {(total, False) for total in self._results}
         removable = [made for made in self._program if made.key not in wanted]
         if not removable:
@@ -106,7 +118,7 @@ class Walk:
         removed = self._neighbours(removable, min(self._random.choice(sizes), len(removable)))
         window = self._window({made.key for made in removed}, wanted)
         if window is None:
-            return WORK_OF_SETTING_UP
+            return setting_up
         given, targets = window
         gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
         forbidden = (self._random.choice(removed).key[0],) if plateau else ()
@@ -124,7 +136,7 @@ class Walk:
         answer = Searcher(question).ask(gone if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
         if answer.status is Status.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
-        return answer.work + WORK_OF_SETTING_UP
+        return answer.work + setting_up
 
     def _neighbours(self, removable: list[_Made], count: int) -> list[_Made]:
         """Instructions that depend on one another, directly or through a common operand; now and then any."""
@@ -187,5 +199,13 @@ class Walk:
                 kept.append(made)
                 needed.update(made.operands)
         cost = sum(made.cost for made in kept)
-        if cost <= self.cost:
-            self._program, self.cost = kept[::-1], cost
+        if cost > self.cost:
+            return
+        before, self._program = self._program, kept[::-1]
+        if self._registers < len(REGISTERS):
+            fitting = fits(self._plan(), self._registers)
+            if self._fitting and not fitting:
+                self._program = before
+                return
+            self._fitting = fitting
+        self.cost = cost

@@ -116,9 +116,8 @@ class ReverseSplitSpace:
         return ProgramModel(self, trials)
 
     def exact_search(self, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf) -> Iterator[ExactStep]:
-        """The compiled search over splits, programs improved from there, and a proof where one is in reach. The same for
-        every seed: its own restarts are part of it."""
-        for standing in search_programs(self):
+        """The compiled search over splits, programs improved from there, and a proof where one is in reach."""
+        for standing in search_programs(self, seed, seconds_left):
             yield ExactStep(standing.candidate, standing.bound, standing.complete)
 
     def start(self) -> MethodState:

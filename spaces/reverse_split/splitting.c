@@ -9,6 +9,7 @@
 #include "split_relaxation.h"
 
 #define WORK_A_NODE 20000 /* states of large kernels count as several */
+#define MOST_WORK 100000000 /* about a second */
 
 static void keep_plan(Search *s, int depth, int cost) {
     if (s->by_cost) {
@@ -60,7 +61,7 @@ static int is_leaf(const Level *level) {
 
 static void visit(Search *s, int depth, int cost, int least, int discrepancies, uint64_t state, Term *pairs) {
     if (s->stopped) return;
-    if (++s->nodes > s->node_limit || s->work > WORK_A_NODE * s->node_limit) {
+    if (++s->nodes > s->node_limit || s->work > WORK_A_NODE * s->node_limit || s->work > MOST_WORK) {
         s->stopped = 1;
         return;
     }
