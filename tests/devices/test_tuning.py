@@ -14,7 +14,7 @@ import pytest
 from kilotune.evaluators.devices import find_device
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.request import TuneRequest, parse_limit
+from kilotune.experiments.request import TuneRequest, parse_limit, parse_size
 from kilotune.search.space import Assignment
 from tests.devices.toolchains import needs_avr, needs_cortex
 
@@ -127,6 +127,17 @@ def test_what_needs_a_device_says_so(tmp_path: Path, arguments: tuple[str, ...],
 )
 def test_limits_are_read(text: str, limit: tuple[str, float]) -> None:
     assert parse_limit(text) == limit
+
+
+@pytest.mark.parametrize("text", ["flash=1e400", f"ram={'9' * 400}", "latency=1e999s", "cycles=1e400"])
+def test_a_limit_is_finite(text: str) -> None:
+    with pytest.raises(ValueError, match="expected flash=SIZE"):
+        parse_limit(text)
+
+
+def test_a_size_is_finite() -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        parse_size("9" * 400)
 
 
 def test_a_board_of_ones_own_and_its_study_resumes(tmp_path: Path) -> None:
