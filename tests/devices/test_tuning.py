@@ -62,6 +62,24 @@ def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
     assert "the outputs of 60 samples equal the search's bit for bit" in done.stderr
 
 
+@needs_avr
+@pytest.mark.parametrize("level", ["Os", "O2"])
+def test_what_is_reported_is_what_is_exported(level: str, tmp_path: Path) -> None:
+    """The fastest level is said beside it; the table's figures are of the program in the folder."""
+    out = tmp_path / "out"
+    quick = [argument for argument in QUICK if argument != "--no-output"]
+    asked = ("--device", "uno", "--objective", "latency", "--level", level, "--output", str(out))
+    done = tune(tmp_path, *quick, *asked)
+    found = result(done)
+    assert json.loads((out / "decisions.json").read_text())["optimisation"] == level
+    for finalist in (found["best"], found["procedure"], *found["front"]):
+        assert finalist["on_device"]["measured"]["level"] == f"-{level}"
+    levels = found["best"]["on_device"]["levels"]
+    fastest = min(levels, key=lambda name: levels[name]["cycles"])
+    assert fastest == "-O3"
+    assert f"At -O3 it takes {levels['-O3']['cycles']:.0f} cycles" in done.stderr
+
+
 @needs_cortex
 def test_cortex_figures_say_that_they_are_approximate(tmp_path: Path) -> None:
     done = tune(tmp_path, *QUICK, "--device", "mkr1000")
