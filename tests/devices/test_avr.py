@@ -69,6 +69,13 @@ def test_a_clamp_of_64_bits_is_not_optimised_away(level: str) -> None:
     run_checked(source, batch, bundle.parameters, features, expected, AvrTarget(level=level))
 
 
+@pytest.mark.parametrize(("mcu", "said"), [("attiny85", "GPIOR0 elsewhere"), ("atmega32", "no GPIOR0")])
+def test_a_processor_without_the_mark_is_refused_at_once(mcu: str, said: str) -> None:
+    """Otherwise an inference would never seem to begin: 16 CPU-seconds of each until the limit on cycles."""
+    with pytest.raises(DeviceError, match=said):
+        run_body("", mcu=mcu)
+
+
 def test_peak_stack_counts_every_byte() -> None:
     push, pop = "push r24\\n" * 7, "pop r24\\n" * 7
     assert run_body(f'__asm__ volatile ("{push}{pop}");').peak_stack_bytes - run_body("").peak_stack_bytes == 7
