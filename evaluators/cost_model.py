@@ -45,12 +45,14 @@ class CostTable:
 
 def parse_cost_table(text: str, path: str) -> CostTable:
     """Read `CostTable.as_json`. InputError that names what is wrong."""
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from error
-    if not isinstance(content, dict) or not isinstance(content.get("cycles"), dict):
-        raise InputError(path, expected='an object with "cycles"', found=type(content).__name__)
+    content = parse_json_object(text, path)
+    content = {"target": path, "made": {}, **content}
+    for key, kind, expected in (("cycles", dict, "an object"), ("made", dict, "an object"), ("target", str, "a text")):
+        if not isinstance(content.get(key), kind):
+            found = repr(content[key]) if key in content else "nothing"
+            raise InputError(path, place=key, expected=expected, found=found)
+    if content.get("schema", SCHEMA) != SCHEMA:
+        raise InputError(path, place="schema", expected=str(SCHEMA), found=repr(content["schema"]))
     for name, value in content["cycles"].items():
         if name not in NUMBERS:
             raise InputError(
@@ -58,13 +60,27 @@ def parse_cost_table(text: str, path: str) -> CostTable:
             )
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
             raise InputError(path, place=f"cycles.{name}", expected="cycles, from 0", found=repr(value))
-    return CostTable(str(content.get("target", path)), content["cycles"], content.get("made", {}))
+    return CostTable(content["target"], content["cycles"], content["made"])
+
+
+def parse_json_object(text: str, path: str) -> dict[str, Any]:
+    """A JSON object. InputError for anything else."""
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
+        raise InputError(path, expected="JSON", found=str(error)) from error
+    if not isinstance(content, dict):
+        raise InputError(path, expected="a JSON object", found=type(content).__name__)
+    return content
 
 
 def shipped_cost_table(name: str) -> CostTable | None:
     """The table of a target that comes with the package, such as `avr`; None when there is none."""
-    place = resources.files("kilotune.evaluators.costs") / f"{name}.json"
-    return parse_cost_table(place.read_text(encoding="utf-8"), str(place)) if place.is_file() else None
+    tables = {place.name: place for place in resources.files("kilotune.evaluators.costs").iterdir()}
+    place = tables.get(f"{name}.json")
+    return None if place is None else parse_cost_table(place.read_text(encoding="utf-8"), str(place))
 
 
 class CostModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.evaluators.cost_model import CostTable, parse_cost_table, shipped_cost_table
+from kilotune.evaluators.cost_model import CostTable, parse_cost_table, parse_json_object, shipped_cost_table
 
 CORTEX = ("cortex-m0plus", "cortex-m4")
 
@@ -77,13 +76,7 @@ def load_device(path: Path) -> Device:
     with `description` and `cost_table` (a shipped table, or a JSON file beside this one) if wanted. InputError that names
     the key, what is expected, and what was found.
     """
-    try:
-        content = json.loads(_read(path))
-    except json.JSONDecodeError as error:
-        raise InputError(str(path), line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from error
-    if not isinstance(content, dict):
-        raise InputError(str(path), expected="a JSON object", found=type(content).__name__)
-    device = device_from_json(content, str(path))
+    device = device_from_json(parse_json_object(_read(path), str(path)), str(path))
     if device.cost_table.endswith(".json"):
         device = Device(**{**device.as_json(), "cost_table": str((path.parent / device.cost_table).resolve())})
     elif device.cost_table and shipped_cost_table(device.cost_table) is None:
@@ -120,7 +113,7 @@ def device_from_json(content: Mapping[str, Any], path: str) -> Device:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         found = error.strerror if isinstance(error, OSError) and error.strerror else "something else"
         raise InputError(str(path), expected="a text file", found=found) from error

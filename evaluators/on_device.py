@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,8 +118,8 @@ def _avr(device: Device, level: str) -> avr.AvrTarget:
     return avr.AvrTarget(device.processor, device.clock_hz, level)
 
 
-def fastest_that_fits(found: list[DeviceMeasurement]) -> DeviceMeasurement:
-    """Of one program at several levels; the smallest one where none fits. DeviceError for an empty list."""
+def fastest_that_fits(found: Sequence[DeviceMeasurement]) -> DeviceMeasurement:
+    """Of one program at several levels; the smallest one where none fits. DeviceError where there is none at all."""
     if not found:
         raise DeviceError("The program was built at no level.")
     fitting = [m for m in found if m.fits]

@@ -32,7 +32,7 @@ SAMPLES = 60
 
 @dataclass(frozen=True)
 class Finalist:
-    """A candidate on the device, at the level that counts (`measured`) and at all that were built (`levels`).
+    """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built.
 
     Where it was not measured, `reason` says why, in a sentence.
     """
@@ -42,6 +42,14 @@ class Finalist:
     measured: DeviceMeasurement | None
     levels: tuple[DeviceMeasurement, ...]
     reason: str | None
+
+    @property
+    def better(self) -> DeviceMeasurement | None:
+        """At another level, what fits the device and is faster, or fits where `measured` does not; None if nothing does."""
+        if not self.levels:
+            return None
+        best, held = fastest_that_fits(self.levels), self.measured
+        return best if best.fits and (held is None or not held.fits or best.cycles < held.cycles) else None
 
     def as_json(self) -> dict[str, Any]:
         """Both figures."""
@@ -95,10 +103,8 @@ def measure_finalist(problem: Problem, trial: Trial, levels: tuple[str, ...] = (
             raise
         except DeviceError as error:
             reason = reason or str(error)
-    if not found:
-        return Finalist(device, predicted, None, (), reason)
-    chosen = fastest_that_fits(found) if problem.options.objective == "latency" else found[0]
-    return Finalist(device, predicted, chosen, tuple(found), None)
+    measured = next((m for m in found if m.level == wanted), None)
+    return Finalist(device, predicted, measured, tuple(found), reason if measured is None else None)
 
 
 def _measure(problem: ModelProblem, device: Device, assignment: Assignment, level: str) -> DeviceMeasurement:

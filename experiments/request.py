@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ class TuneRequest:
 def parse_size(text: str) -> int:
     """Read `64KiB` as 65536. ValueError, a sentence, when it is not of that form."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[2].upper() not in SIZE_UNITS:
+    if match is None or match[2].upper() not in SIZE_UNITS or math.isinf(float(match[1])):
         raise ValueError(f"{text!r} is no size: expected bytes, such as 2048 or 64KiB.")
     return int(float(match[1]) * SIZE_UNITS[match[2].upper()])
 
@@ -47,7 +48,7 @@ def parse_limit(text: str) -> tuple[str, float]:
     ValueError, a sentence, when it is not of that form.
     """
     match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is not None:
+    if match is not None and math.isfinite(float(match[2])):
         amount, unit = float(match[2]), match[3].upper()
         if match[1] in ("flash", "ram") and unit in SIZE_UNITS:
             return match[1], int(amount * SIZE_UNITS[unit])

@@ -131,14 +131,21 @@ def _test_metrics(test: Mapping[str, float] | None) -> dict[str, float]:
 def on_device(finalist: Finalist) -> str:
     """What was done on the device, or why nothing was."""
     found, name = finalist.measured, finalist.device.name
+    better = finalist.better
+    hint = ""
+    if better is not None:
+        level, cycles, flash = better.level.lstrip("-"), _number(round(better.cycles)), better.sizes.flash_bytes
+        hint = (
+            f" At {better.level} it takes {cycles} cycles and {flash} bytes of flash (`tune export --level {level}`)."
+        )
     if found is None:
         predicted = "" if finalist.predicted_cycles is None else " Cycles are the cost model's."
-        return f"{finalist.reason}{predicted}"
+        return f"{finalist.reason}{predicted}{hint}"
     how = "Instructions counted, cycles approximate" if found.approximate else "Cycles counted"
     fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
     return (
         f"{how} on a simulated {name} ({found.level}): the outputs of {found.samples} samples equal the search's bit for "
-        f"bit.{fits}"
+        f"bit.{fits}{hint}"
     )
 
 

@@ -61,7 +61,9 @@ class Functions:
 
     def _define(self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer) -> None:
         comment = f"/* {what} for v at scale {table.input_scale}; the result has scale {table.scale} */"
-        lines = [comment, f"static {int_type(bits)} {name}({int_type(width)} v)", "{"]
+        # Inlined behind a product that it knows to be sign-extended, avr-gcc 5.4 and 7.3 take a comparison of 64 bits for decided.
+        kind = "KT_NOINLINE" if width == 64 else "static"
+        lines = [comment, f"{kind} {int_type(bits)} {name}({int_type(width)} v)", "{"]
         self.definitions.append("\n".join([*lines, *(f"    {line}" for line in body.lines), "}"]))
 
     def _clamp(self, body: Writer, table: Exponential, width: int) -> None:

@@ -18,6 +18,13 @@ FLAGS = ("-std=gnu99", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-Wl
 DATA_SPACE = 0x800000
 """Where avr-gcc's linker scripts put the data space."""
 
+_MARK = """\
+#ifndef GPIOR0
+#error "this processor has no GPIOR0, with which inferences are marked for the simulator"
+#endif
+_Static_assert((uint16_t)&GPIOR0 == 0x3E, "this processor has GPIOR0 elsewhere than the simulator watches it");
+"""
+
 _TRACE = """\
 #include <avr/io.h>
 /* The barriers make the RAM array what the C says at this point. */
@@ -94,7 +101,7 @@ def harness(artefact: Artefact) -> str:
         keep = f"kt_output[0] = ({_c_type(artefact, 'result')})label;"
     sample = f"{_c_type(artefact, 'input')} kt_input[{artefact.features}];\n" if artefact.features else ""
     return (
-        f'#include "{artefact.name}.h"\n#include <stdint.h>\n#include <avr/io.h>\n\n{sample}'
+        f'#include "{artefact.name}.h"\n#include <stdint.h>\n#include <avr/io.h>\n\n{_MARK}\n{sample}'
         f"{_c_type(artefact, 'result')} kt_output[{artefact.results}];\n\n"
         f"int main(void)\n{{\n    for (;;) {{\n        GPIOR0 = 1;\n        {call}\n        GPIOR0 = 2;\n        {keep}\n"
         '        __asm__ volatile ("" ::: "memory");\n    }\n}\n'

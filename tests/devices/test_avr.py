@@ -12,16 +12,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
+from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import Column
+from kilotune.codegen.profile import profile
 from kilotune.evaluators.avr.firmware import build_firmware
 from kilotune.evaluators.avr.machine import Machine
 from kilotune.evaluators.avr.run import AvrTarget, run_artefact, run_checked
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.simulated import DeviceError, Run, of_emitted, quantised
-from tests.devices.candidates import BUNDLES, Candidate, bundled
+from tests.devices.candidates import BUNDLES, MODELS, Candidate, bundled
 from tests.devices.hand_written import NO_SAMPLE, hand_written
 from tests.devices.toolchains import needs_avr
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
@@ -47,6 +50,30 @@ def test_cycles_are_those_of_the_data_sheet(mcu: str) -> None:
 def test_an_empty_inference_is_a_call_and_a_return() -> None:
     """CALL 4, LDI 1 twice, RET 4, and one LDI for the mark that ends it: the marks themselves are not counted."""
     assert int(run_body("").cycles[0]) == 4 + 1 + 1 + 4
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O2"])
+def test_a_clamp_of_64_bits_is_not_optimised_away(level: str) -> None:
+    """avr-gcc takes it for decided where it sees that the argument is a product of sign-extended 16 bits."""
+    bundle = load_bundle(MODELS / "protonn-cancer")
+    assert bundle.train is not None
+    features = bundle.train.features[:40]
+    seen, _ = profile(bundle.program, bundle.parameters, bundle.train.features)
+    magnitudes = {name: seen.magnitude(name) for name in seen.minimum}
+    ranges = {row: seen.exponent_range(row, 0.99) for row in seen.exponents}
+    lowering = SeeDotLowering(bundle.program, magnitudes, Rounding.TOWARD_ZERO)
+    batch = lowering.lower(SeeDotParameters(32, 27, 4), ranges)
+    source = emit_c(batch, bundle.parameters)
+    assert "kt_exp0(int64_t v)" in source.source
+    expected = run_reference(batch, bundle.parameters, features)[0]
+    run_checked(source, batch, bundle.parameters, features, expected, AvrTarget(level=level))
+
+
+@pytest.mark.parametrize(("mcu", "said"), [("attiny85", "GPIOR0 elsewhere"), ("atmega32", "no GPIOR0")])
+def test_a_processor_without_the_mark_is_refused_at_once(mcu: str, said: str) -> None:
+    """Otherwise an inference would never seem to begin: 16 CPU-seconds of each until the limit on cycles."""
+    with pytest.raises(DeviceError, match=said):
+        run_body("", mcu=mcu)
 
 
 def test_peak_stack_counts_every_byte() -> None:

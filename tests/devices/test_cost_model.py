@@ -154,7 +154,11 @@ def test_tables_are_read_back() -> None:
     ("text", "said"),
     [
         ("{", "mine.json:1:2: expected JSON"),
-        ("[]", 'expected an object with "cycles"'),
+        ("[]", "expected a JSON object, found list"),
+        ("{}", "cycles: expected an object, found nothing"),
+        ('{"cycles": {}, "made": 5}', "made: expected an object, found 5"),
+        ('{"cycles": {}, "target": ["avr"]}', "target: expected a text, found ['avr']"),
+        ('{"cycles": {}, "schema": 2}', "schema: expected 1, found 2"),
         ('{"cycles": {"warp": 3}}', "cycles.warp: expected a feature of a cost table, found an unknown name"),
         ('{"cycles": {"program": -1}}', "cycles.program: expected cycles, from 0, found -1"),
         ('{"cycles": {"program": "x"}}', "cycles.program: expected cycles, from 0, found 'x'"),

@@ -43,6 +43,10 @@ def test_a_description_of_ones_own(tmp_path: Path) -> None:
     assert table.target == "avr"
 
 
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
+    assert find_device(write(tmp_path, "\ufeff" + json.dumps(MINE))).ram_bytes == 512
+
+
 def test_a_cost_table_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "costs.json").write_text(CostTable("mine", {"program": 3.0}, {}).as_json())
     device = find_device(write(tmp_path, {**MINE, "cost_table": "costs.json"}))
@@ -73,6 +77,10 @@ def test_a_cost_table_of_ones_own(tmp_path: Path) -> None:
             {**MINE, "cost_table": "warp"},
             "cost_table: expected avr, cortex-m0plus, cortex-m4, or a .json file, found 'warp'",
         ),
+        ({**MINE, "cost_table": "../costs/avr"}, "cost_table: expected avr, cortex-m0plus, cortex-m4, or a .json file"),
+        ({**MINE, "cost_table": "a" * 5000}, "cost_table: expected avr, cortex-m0plus, cortex-m4, or a .json file"),
+        ("[" * 100_000, "board.json: expected JSON"),
+        (json.dumps(MINE).replace("8192", "9" * 5000), "board.json: expected JSON"),
         ({**MINE, "cost_table": "missing.json"}, "missing.json: expected a text file, found No such file"),
     ],
 )

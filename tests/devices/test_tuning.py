@@ -14,7 +14,7 @@ import pytest
 from kilotune.evaluators.devices import find_device
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.request import TuneRequest, parse_limit
+from kilotune.experiments.request import TuneRequest, parse_limit, parse_size
 from kilotune.search.space import Assignment
 from tests.devices.toolchains import needs_avr, needs_cortex
 
@@ -60,6 +60,24 @@ def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
     assert "cycles, predicted" in done.stderr
     assert "cycles, measured" in done.stderr
     assert "the outputs of 60 samples equal the search's bit for bit" in done.stderr
+
+
+@needs_avr
+@pytest.mark.parametrize("level", ["Os", "O2"])
+def test_what_is_reported_is_what_is_exported(level: str, tmp_path: Path) -> None:
+    """The fastest level is said beside it; the table's figures are of the program in the folder."""
+    out = tmp_path / "out"
+    quick = [argument for argument in QUICK if argument != "--no-output"]
+    asked = ("--device", "uno", "--objective", "latency", "--level", level, "--output", str(out))
+    done = tune(tmp_path, *quick, *asked)
+    found = result(done)
+    assert json.loads((out / "decisions.json").read_text())["optimisation"] == level
+    for finalist in (found["best"], found["procedure"], *found["front"]):
+        assert finalist["on_device"]["measured"]["level"] == f"-{level}"
+    levels = found["best"]["on_device"]["levels"]
+    fastest = min(levels, key=lambda name: levels[name]["cycles"])
+    assert fastest == "-O3"
+    assert f"At -O3 it takes {levels['-O3']['cycles']:.0f} cycles" in done.stderr
 
 
 @needs_cortex
@@ -127,6 +145,17 @@ def test_what_needs_a_device_says_so(tmp_path: Path, arguments: tuple[str, ...],
 )
 def test_limits_are_read(text: str, limit: tuple[str, float]) -> None:
     assert parse_limit(text) == limit
+
+
+@pytest.mark.parametrize("text", ["flash=1e400", f"ram={'9' * 400}", "latency=1e999s", "cycles=1e400"])
+def test_a_limit_is_finite(text: str) -> None:
+    with pytest.raises(ValueError, match="expected flash=SIZE"):
+        parse_limit(text)
+
+
+def test_a_size_is_finite() -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        parse_size("9" * 400)
 
 
 def test_a_board_of_ones_own_and_its_study_resumes(tmp_path: Path) -> None:
