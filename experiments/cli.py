@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilotune.experiments.command_line import TuneGroup, budget_option, storage_option, with_run_options
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.family import Asked, Family
 from kilotune.experiments.families.fixed_point import LEVELS
@@ -25,58 +26,6 @@ SPACE_NAMES = tuple(offer.space for offer in offers())
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
 LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "hardware", "studies", "buffers")
-
-storage_option = click.option(
-    "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
-)
-budget_option = click.option(
-    "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
-)
-run_options = (
-    click.option(
-        "--jobs", type=click.IntRange(1), help="Worker processes, or Ray actors  [default: 1; all with --ray]."
-    ),
-    click.option(
-        "--ray",
-        metavar="[ADDRESS]",
-        is_flag=False,
-        flag_value="local",
-        help="Evaluate on a Ray cluster: one of its own on this machine, `auto`, or HOST:PORT.",
-    ),
-    click.option(
-        "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
-    ),
-    click.option("--no-cache", is_flag=True, help="Use no measurements of earlier studies (see `tune cache`)."),
-    click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
-    click.option("--no-output", is_flag=True, help="Write no artefacts."),
-    click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
-    click.option("--quiet", is_flag=True, help="No progress, no summary."),
-    click.option("--debug", is_flag=True, help="Show tracebacks."),
-)
-
-
-def with_run_options(command: Any) -> Any:
-    """The options that `tune` and `tune resume` share."""
-    for option in reversed(run_options):
-        command = option(command)
-    return command
-
-
-class TuneGroup(click.Group):
-    """The command with the options of every family, each under its own heading in the help text."""
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        params = super().get_params(ctx)
-        return [*params[:-1], *(option for family in FAMILIES for option in family.options), params[-1]]
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        special = {id(option) for family in FAMILIES for option in family.options}
-        general = [param for param in self.get_params(ctx) if id(param) not in special]
-        for title, params in (("Options", general), *((family.title, family.options) for family in FAMILIES)):
-            records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
-            with formatter.section(title):
-                formatter.write_dl(records)
-        self.format_commands(ctx, formatter)
 
 
 @click.group(
