@@ -34,7 +34,7 @@ def database(tmp_path: Path) -> Iterator[Path]:
     store.close()
 
 
-def tuner(database: Path, trials: int, log: Path) -> subprocess.Popen[str]:
+def tuner(database: Path | str, trials: int, log: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.search.sharing_study", str(database), str(trials), str(log)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 

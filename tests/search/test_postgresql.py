@@ -19,6 +19,8 @@ from kilotune.search.budget import Budget
 from kilotune.search.store import Store, StoreError, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
+from tests.search.sharing_study import space as logged_space
+from tests.search.test_division import measured, tuner
 
 PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 SPACE = FlatProblem(12, 4, 1, pairs=8, sleep_s=0.005)
@@ -94,6 +96,20 @@ def test_a_study_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> Non
         store.close()
     assert trials[0] == trials[1]
     assert len(trials[0]) == 90
+
+
+def test_two_tuners_share_a_study(server: Server, tmp_path: Path) -> None:
+    store = Store(server.url)
+    Study.create(store, "shared", logged_space(), "local", 5)
+    logs = [tmp_path / "a.log", tmp_path / "b.log"]
+    tuners = [tuner(server.url, 100, log) for log in logs]
+    assert [process.communicate(timeout=100)[0].split()[:2] for process in tuners] == [["started", "100"]] * 2
+    kept = Study.resume(store, "shared", logged_space()).trials()
+    store.close()
+    whole = Study(logged_space("/dev/null"), "local", 5)
+    whole.run(InProcessExecutor(logged_space("/dev/null")), Budget(trials=200))
+    assert kept == whole.trials()
+    assert set(measured(*logs).values()) == {1}
 
 
 def test_a_killed_server_costs_no_reported_trial_and_the_study_goes_on(server: Server) -> None:
