@@ -16,15 +16,16 @@ from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.naive import naive_plan
 from kilotune.codegen.scamp.plan import Plan, Step, computed
 from kilotune.codegen.scamp.relaxation import cost, relax
+from kilotune.codegen.scamp.selection import fused
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.spaces.reverse_split.construction import separated
 from kilotune.spaces.reverse_split.exact import shortest_program
 
-FACTOR_STEPS = 24
+FACTOR_STEPS = 12
 """Steps of the search for a row, each a fraction of a second of work; fewer where the proof ends it."""
 
 LONGEST_IMPROVED = 12
-"""Instructions of a whole; longer ones hardly ever get shorter in a few steps."""
+"""Instructions of a whole; longer ones hardly ever get shorter in a few steps, and are taken as their parts make them."""
 
 
 def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REGISTERS)) -> Plan:
@@ -47,6 +48,8 @@ def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REG
     else:
         raise ValueError("The sum is no row times a column.")
     starts = [moved(plan, total) for plan in orders]
+    if target == "scamp5":
+        starts = [fused(plan) for plan in starts]
     return shortest([total], target, starts, steps, registers, longest=LONGEST_IMPROVED)
 
 
@@ -68,11 +71,14 @@ def shortest(
 ) -> Plan:
     """The starts relaxed, and the shortest plan after `steps` steps of the search that begins with them.
 
-    There is no search when the best of them has more than `longest` instructions.
+    When the best of them has more than `longest` instructions it is taken as it is.
     """
+    given = min(starts, key=cost)
+    if len(given.steps) > longest:
+        return given
     relaxed = [relax(plan, registers, target=target) for plan in starts]
     best = min(relaxed, key=cost)
-    if not steps or len(best.steps) > longest:
+    if not steps:
         return best
     for number, found in enumerate(shortest_program(totals, target, 0, registers=registers, starts=relaxed)):
         if found.plan is not None and found.plan.depth == 0 and len(found.plan.steps) < len(best.steps):
