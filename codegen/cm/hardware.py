@@ -30,6 +30,8 @@ _SHIPPED = Path(__file__).parent / "hardware_files"
 DEFAULT_HARDWARE = "mesh-8x8"
 LARGEST_COUNT = 1 << 20
 MOST_CORES = 1024
+MOST_HOP_TICKS = 1000
+"""Images are simulated until none is under way that met empty links: slow links make many."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def parse_hardware(described: Any, path: str) -> Hardware:
     topology = top.section("topology")
     kind = topology.choice("kind", (*PARAMETERS, "links"))
     default = top.section("link")
-    width, hop = default.count("elements_per_tick"), default.count("hop_ticks")
+    width, hop = default.count("elements_per_tick"), default.count("hop_ticks", most=MOST_HOP_TICKS)
     if kind == "links":
         cores = topology.count("cores", most=MOST_CORES)
         links = _listed_links(topology, cores, width, hop)
@@ -117,7 +119,7 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         columns = grid_columns(kind, sizes)
         topology.only(("kind", *PARAMETERS[kind]))
     gmem = top.section("gmem")
-    port_width, port_hop = gmem.count("elements_per_tick"), gmem.count("hop_ticks")
+    port_width, port_hop = gmem.count("elements_per_tick"), gmem.count("hop_ticks", most=MOST_HOP_TICKS)
     order = gmem.choice("order", ("row-major", "column-major"))
     inputs, outputs = (gmem.ports(key, cores) for key in ("input_ports", "output_ports"))
     links += [Link(cores, port, port_width, port_hop) for port in inputs]
@@ -161,7 +163,8 @@ def _listed_links(topology: _Section, cores: int, width: int, hop: int) -> list[
             found = f"{ends[0]} to itself" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} a second time"
             raise section.error("", "a link between two cores, listed once", found)
         own = {"elements_per_tick": width, "hop_ticks": hop}
-        own |= {key: section.count(key) for key in own if key in section.fields}
+        most = {"elements_per_tick": LARGEST_COUNT, "hop_ticks": MOST_HOP_TICKS}
+        own |= {key: section.count(key, most[key]) for key in own if key in section.fields}
         links[ends] = Link(*ends, **own)
         section.only(("from", "to", *own))
     topology.only(("kind", "cores", "links"))
@@ -169,9 +172,10 @@ def _listed_links(topology: _Section, cores: int, width: int, hop: int) -> list[
 
 
 def _check_reach(hardware: Hardware, path: str) -> None:
-    """InputError naming the core that no link leads to, or from: the network would fall apart there."""
+    """InputError naming the core that no link leads to, or from, or two cores without a path between them: a placement
+    may put any two stages there that talk with each other."""
     for forward in (True, False):
-        reached = _reached(hardware, forward)
+        reached = _reached(hardware, hardware.gmem, forward)
         for core in range(hardware.cores):
             if core not in reached:
                 lacking = (
@@ -179,12 +183,23 @@ def _check_reach(hardware: Hardware, path: str) -> None:
                 )
                 expected = f"a link that {'leads to' if forward else 'leaves'} core {core} (a missing link?)"
                 raise InputError(path, place="topology", expected=expected, found=lacking)
+    for forward in (True, False):
+        apart = set(range(hardware.cores)) - _reached(hardware, 0, forward)
+        if apart:
+            ends = (0, min(apart)) if forward else (min(apart), 0)
+            expected = "a path between any two cores, not through GMEM"
+            raise InputError(
+                path, place="topology", expected=expected, found=f"none from core {ends[0]} to core {ends[1]}"
+            )
 
 
-def _reached(hardware: Hardware, forward: bool) -> set[int]:
-    reached, frontier = {hardware.gmem}, [hardware.gmem]
+def _reached(hardware: Hardware, start: int, forward: bool) -> set[int]:
+    """Nodes at the end of paths from `start`, or at the beginning of paths to it. GMEM is on no path."""
+    reached, frontier = {start}, [start]
     while frontier:
         node = frontier.pop()
+        if node == hardware.gmem != start:
+            continue
         for link in hardware.links:
             here, there = (link.source, link.target) if forward else (link.target, link.source)
             if here == node and there not in reached:

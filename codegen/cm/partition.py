@@ -10,14 +10,14 @@ arrays.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.onnx.graph import VIEWS, Clip, Concat, Graph, Node, Permute, window_of
+from kilotune.codegen.onnx.graph import VIEWS, Clip, Concat, Graph, Node, Permute, Shift, window_of
 
 INPUT = -1
 """Stands for the network's input where a partition number is expected."""
@@ -96,19 +96,29 @@ def partition(graph: Graph) -> PartitionGraph:
     for number, draft in enumerate(drafts):
         tensors = [node.output for node in draft.all_nodes]
         channels, high, wide = graph.shapes[tensors[0]]
-        name = tensors[0].removesuffix("/sum")
+        name = _name(draft.all_nodes)
         exports = tuple(t for t in tensors if t in exported)
         partitions.append(Partition(number, name, draft.head, tuple(draft.nodes), exports, channels, high, wide))
     return PartitionGraph(graph, tuple(partitions), owner, segments)
 
 
+def _name(nodes: Sequence[Node]) -> str:
+    """What the first node is for in the file: a sum that is then shifted has no name there."""
+    first, second = nodes[0], nodes[1] if len(nodes) > 1 else None
+    return second.output if isinstance(second, Shift) and second.inputs == (first.output,) else first.output
+
+
 def _with_a_node(graph: Graph) -> Graph:
-    """A network whose output is its own input (all is left to the host) gets a node that copies it."""
-    if graph.nodes:
+    """A network whose output holds channels of its own input gets a node that copies them: a core has to send them."""
+    viewed = [graph.output]
+    for node in reversed(graph.nodes):
+        if isinstance(node, VIEWS) and node.output in viewed:
+            viewed += node.inputs
+    if graph.input not in viewed:
         return graph
-    copy = Clip((graph.input,), graph.input + "/copy", float("-inf"), float("inf"))
-    shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[graph.input]}
-    return dataclasses.replace(graph, nodes=(copy,), shapes=shapes, output=copy.output)
+    copy = Clip((graph.output,), graph.output + "/copy", float("-inf"), float("inf"))
+    shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[graph.output]}
+    return dataclasses.replace(graph, nodes=(*graph.nodes, copy), shapes=shapes, output=copy.output)
 
 
 def _whole(graph: Graph, tensor: str) -> Segment:

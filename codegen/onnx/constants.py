@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.codegen.onnx.graph import check_size
+
 Array = NDArray[Any]
 
 
@@ -27,9 +29,9 @@ def decode(tensor: Any, folder: str) -> Array:
         array = array.astype(np.float32) if array.dtype.kind not in "fiub" or array.dtype == np.float16 else array
     except Exception as error:  # onnx raises whatever its own checks and NumPy raise
         size = "x".join(str(d) for d in tensor.dims) or "one"
-        raise ValueError(
-            f"expected {size} elements of type {kind.lower()}, found data of another size ({error})"
-        ) from None
+        external = tensor.data_location == TensorProto.EXTERNAL
+        found = "an external file without them" if external else "data of another size"
+        raise ValueError(f"expected {size} elements of type {kind.lower()}, found {found} ({error})") from None
     return array
 
 
@@ -47,9 +49,9 @@ def _constant(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array
 
 def _filled(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
     value = np.asarray(attributes.get("value", np.zeros(1, np.float32))).reshape(-1)[0]
-    return np.broadcast_to(
-        value, [int(d) for d in operands[0]]
-    )  # a view: filled weights of a large network cost nothing
+    shape = [int(d) for d in operands[0]]
+    check_size(shape)
+    return np.broadcast_to(value, shape)  # a view: filled weights of a large network cost nothing
 
 
 def _unsqueeze(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:

@@ -7,7 +7,8 @@ whole input. Weights are floats in a graph as imported and integers in a quantis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Shape = tuple[int, int, int]
+
+MOST_ELEMENTS = 1 << 28
+"""Of a tensor or of weights: four times what the first layers of VGG-16 need at 1024 x 1024."""
+
+
+def check_size(shape: Sequence[int]) -> None:
+    """ValueError for more than MOST_ELEMENTS elements."""
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {'x'.join(map(str, shape))}")
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import FOLDED, Array, decode
 from kilotune.codegen.onnx.folding import fold
-from kilotune.codegen.onnx.graph import Graph, HostOperator, Node, Shape
+from kilotune.codegen.onnx.graph import Graph, HostOperator, Node, Shape, check_size
 
 EXTRA = "pip install 'kilotune[cm]'"
 MAIN_DOMAINS = ("", "ai.onnx")
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,6 @@ class Call:
 class Imported:
     """What has been imported so far."""
 
-    batch: int
     constants: dict[str, Array]
     values: dict[str, Value]
     shapes: dict[str, Shape]
@@ -80,7 +81,8 @@ class Imported:
         return self.constants[name]
 
     def emit(self, node: Node, shape: Shape, onnx_shape: Sequence[int], flattened: bool = False) -> None:
-        """Add a node; its output has `shape` here and `onnx_shape` in the file."""
+        """Add a node; its output has `shape` here and `onnx_shape` in the file. ValueError for one that is too large."""
+        check_size(shape)
         self.nodes.append(node)
         self.shapes[node.output] = shape
         self.values[node.output] = Value(node.output, tuple(onnx_shape), flattened)
@@ -144,8 +146,12 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
     image = images[0]
     shape = _image_shape(path, image, input_shape)
     canonical = canonical_shape(shape)
+    try:
+        check_size(canonical)
+    except ValueError as error:
+        raise _at(path, f"input {image.name!r}", error) from None
     values = {image.name: Value(image.name, shape)}
-    return Imported(shape[0], constants, values, {image.name: canonical})
+    return Imported(constants, values, {image.name: canonical})
 
 
 def _image_shape(path: str, image: Any, given: Sequence[int] | None) -> tuple[int, ...]:
@@ -192,9 +198,11 @@ def _call(proto: Any, opset: int, path: str) -> Call:
 def _convert(imported: Imported, call: Call, domain: str) -> None:
     from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
 
+    if call.output in imported.constants or call.output in imported.values:
+        raise ValueError(f"expected an output of its own, found {call.output!r}, which is there already")
     if domain in MAIN_DOMAINS and call.operator in FOLDED and all(n in imported.constants for n in call.inputs):
         operands = [imported.constants[name] for name in call.inputs]
-        imported.constants[call.output] = FOLDED[call.operator](call.attributes, operands)
+        imported.constants[call.output] = _applied(call, lambda: FOLDED[call.operator](call.attributes, operands))
         return
     if domain not in MAIN_DOMAINS or call.operator not in CONVERTERS:
         name = call.operator if domain in MAIN_DOMAINS else f"{domain}.{call.operator}"
@@ -204,8 +212,13 @@ def _convert(imported: Imported, call: Call, domain: str) -> None:
         raise ValueError(f"expected inputs that were written before, found {unknown[0]!r}")
     if imported.host and call.operator not in ("Identity", "Dropout", "Squeeze", "Reshape", "Flatten"):
         raise ValueError(f"expected {imported.host[0].operator} at the end, found {call.operator} after it")
+    _applied(call, lambda: CONVERTERS[call.operator](imported, call))
+
+
+def _applied(call: Call, convert: Callable[[], Result]) -> Result:
+    """ValueError where an input or an attribute is missing, or is of another type."""
     try:
-        CONVERTERS[call.operator](imported, call)
+        return convert()
     except (IndexError, KeyError, TypeError) as error:
         detail = f"{type(error).__name__}: {error}"
         raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({detail})") from None

@@ -54,6 +54,8 @@ def _convolution(imported: Imported, call: Call) -> None:
     if groups < 1 or outputs % groups or weight.shape[1] * groups != shape[0]:
         expected = f"weights for {shape[0]} channels in {groups} groups"
         raise ValueError(f"expected {expected}, found shape {list(weight.shape)}")
+    if not weight.size:
+        raise ValueError(f"expected weights, found none in shape {list(weight.shape)}")
     declared = tuple(call.attributes.get("kernel_shape", weight.shape[2:]))
     if declared != weight.shape[2:]:
         raise ValueError(f"expected weights of kernel {list(declared)}, found shape {list(weight.shape)}")
@@ -146,6 +148,8 @@ def _clip(imported: Imported, call: Call) -> None:
     low = _optional(imported, call, 1, "minimum", np.asarray(call.attributes.get("min", -math.inf)))
     high = _optional(imported, call, 2, "maximum", np.asarray(call.attributes.get("max", math.inf)))
     node = Clip((value.tensor,), call.output, float(low.reshape(-1)[0]), float(high.reshape(-1)[0]))
+    if math.isnan(node.low) or math.isnan(node.high):
+        raise ValueError("expected numbers as bounds, found NaN")
     imported.emit(node, imported.shapes[value.tensor], value.shape, flattened=value.flattened)
 
 
@@ -157,8 +161,9 @@ def _batch_normalization(imported: Imported, call: Call) -> None:
         raise ValueError(f"expected statistics of {channels} channels, found shapes {scale.shape} to {variance.shape}")
     if call.attributes.get("training_mode", 0):
         raise ValueError("expected batch normalisation for inference, found training_mode")
-    factor = scale / np.sqrt(variance + float(call.attributes.get("epsilon", 1e-5)))
-    node = Affine((value.tensor,), call.output, factor, offset - mean * factor)
+    with np.errstate(all="ignore"):  # what becomes of it is looked at
+        factor = as_float(scale / np.sqrt(variance + float(call.attributes.get("epsilon", 1e-5))))
+    node = Affine((value.tensor,), call.output, factor, as_float(offset - mean * factor))
     imported.emit(node, imported.shapes[value.tensor], value.shape)
 
 
@@ -175,13 +180,15 @@ def _arithmetic(imported: Imported, call: Call) -> None:
     value = imported.value(images[0])
     constant = as_float(imported.constants[next(name for name in call.inputs if name != images[0])])
     operand = _per_channel(constant, value, imported.shapes[value.tensor])
+    if call.operator == "Div" and not operand.all():
+        raise ValueError("expected a divisor, found 0")
     one, zero = np.ones_like(operand), np.zeros_like(operand)
     scale, offset = {
         "Add": (one, operand),
         "Sum": (one, operand),
         "Sub": (one, -operand),
         "Mul": (operand, zero),
-        "Div": (one / operand, zero),
+        "Div": (np.divide(one, operand, where=operand != 0, out=zero.copy()), zero),
     }[call.operator]
     node = Affine((value.tensor,), call.output, scale, offset)
     imported.emit(node, imported.shapes[value.tensor], value.shape, flattened=value.flattened)

@@ -57,11 +57,6 @@ class QuantisedGraph:
         return np.clip(scaled, -self.activation_limit, self.activation_limit).astype(np.int64)
 
 
-def raw_name(tensor: str) -> str:
-    """The exact sum before the shift that makes `tensor`."""
-    return tensor + "/sum"
-
-
 def with_random_weights(graph: Graph, seed: int) -> Graph:
     """The same network with seeded normal weights of variance 1 / fan-in, and small biases."""
     generator = np.random.default_rng(seed)
@@ -85,7 +80,8 @@ def random_images(shape: Shape, count: int, seed: int) -> list[Array]:
 
 
 def quantise(graph: Graph, images: Sequence[Array], activation_bits: int = 8, weight_bits: int = 8) -> QuantisedGraph:
-    """The integer network. ValueError when a layer cannot be held below 2**24 with any weights but zero."""
+    """The integer network. ValueError when a layer cannot be held below 2**24 with any weights but zero, or a sum of
+    the images is not finite."""
     maxima = dict.fromkeys(graph.shapes, 0.0)
     for image in images:
         for name, tensor in evaluate(graph, image).items():
@@ -107,6 +103,7 @@ class _State:
     nodes: list[Node] = field(default_factory=list)
     exponents: dict[str, int] = field(default_factory=dict)
     bits: dict[str, int] = field(default_factory=dict)
+    aligned: dict[tuple[str, int], str] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,16 +133,16 @@ class _State:
             low, high = (b if math.isinf(b) else float(round(b * 2.0**-exponent)) for b in (node.low, node.high))
             return dataclasses.replace(node, low=low, high=high)
         if isinstance(node, Pad):
-            value = min(max(round(node.value * 2.0**-exponent), -self.limit), self.limit)
-            return dataclasses.replace(node, value=value)
+            bounded = min(max(node.value * 2.0**-exponent, -self.limit), self.limit)  # infinity: below or above all
+            return dataclasses.replace(node, value=round(bounded))
         return node
 
     def _convolution(self, node: Conv, exponent: int) -> None:
         peak = _peak(node.weight)
         scale = _fit(peak, self.weight_limit)
         while True:
-            weight = np.rint(node.weight * 2.0**-scale).astype(np.int16)
-            bias = np.rint(node.bias * 2.0 ** -(scale + exponent))
+            weight = np.rint(np.ldexp(node.weight, -scale, dtype=np.float64)).astype(np.int16)
+            bias = np.rint(np.ldexp(node.bias, -(scale + exponent), dtype=np.float64))
             sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1, dtype=np.int64) * self.limit + np.abs(bias)
             if sums.max(initial=0) < EXACT_LIMIT:
                 break
@@ -165,8 +162,10 @@ class _State:
 
     def _requantised(self, node: Node, exponent: int) -> None:
         """The node's exact sums have `exponent`: a shift brings them to that of its output."""
+        if not math.isfinite(self.maxima[node.output]):
+            raise ValueError(f"{node.output!r}: expected finite sums, found an overflow or infinity")
         target = max(_fit(self.maxima[node.output], self.limit), exponent)
-        raw = raw_name(node.output)
+        raw = self._free_name(f"{node.output}/sum")
         self.nodes.append(dataclasses.replace(node, output=raw))
         self.nodes.append(Shift((raw,), node.output, min(target - exponent, 62), -self.limit, self.limit))
         self.shapes[raw] = self.shapes[node.output]
@@ -180,12 +179,19 @@ class _State:
         distance = min(exponent - self.exponents[name], 62)
         if distance == 0:
             return name
-        aligned = f"{name}>>{distance}"
-        if aligned not in self.shapes:
+        aligned = self.aligned.get((name, distance))
+        if aligned is None:
+            aligned = self.aligned[name, distance] = self._free_name(f"{name}>>{distance}")
             self.nodes.append(Shift((name,), aligned, distance, -self.limit, self.limit))
             self.shapes[aligned] = self.shapes[name]
             self.exponents[aligned] = exponent
         return aligned
+
+    def _free_name(self, name: str) -> str:
+        """One that no tensor of the file has."""
+        while name in self.shapes:
+            name += "'"
+        return name
 
 
 def _peak(array: Array) -> float:

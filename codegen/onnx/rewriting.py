@@ -15,7 +15,7 @@ import numpy as np
 from kilotune.codegen.onnx.constants import FOLDED, Array, decode
 from kilotune.codegen.onnx.graph import Add, Affine, AveragePool, Clip, Concat, Conv, Graph, Node, Pad, Shift
 from kilotune.codegen.onnx.importing import MAIN_DOMAINS
-from kilotune.codegen.onnx.quantise import QuantisedGraph, raw_name
+from kilotune.codegen.onnx.quantise import QuantisedGraph
 
 OLDEST_OPSET = 8
 """Older files are stamped with this one, which broadcasts; what is copied from them means the same in it."""
@@ -92,8 +92,8 @@ class _Rewriter:
             return  # folded into the node that wrote it already
         self.done.add(tensor)
         shift = self.producers.get(tensor)
-        raw = raw_name(tensor)
-        if isinstance(shift, Shift) and raw in self.producers:
+        if isinstance(shift, Shift):
+            raw = shift.inputs[0]
             self._emit(proto, self.producers[raw], raw, tensor)
             self._requantise(raw, tensor, shift)
         else:

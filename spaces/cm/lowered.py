@@ -69,9 +69,8 @@ def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardwar
         width_in[link.target] += link.elements_per_tick
         width_out[link.source] += link.elements_per_tick
     widest_in, widest_out = (max(width[: hardware.cores]) for width in (width_in, width_out))
-    widest_link = max(
-        link.elements_per_tick for link in hardware.links if hardware.gmem not in (link.source, link.target)
-    )
+    between_cores = (link for link in hardware.links if hardware.gmem not in (link.source, link.target))
+    widest_link = max((link.elements_per_tick for link in between_cores), default=1)  # a single core has none
     costs = []
     for shape in shapes:
         members = [s for s, stage in enumerate(once.pipeline.stages) if stage.layer == shape.name]

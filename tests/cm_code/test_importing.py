@@ -218,7 +218,51 @@ REFUSED = {
         ),
         r"expected operands of one shape, found \[1, 2, 3, 3\] and \[1, 2, 2, 2\]",
     ),
+    "no outputs": (
+        lambda: single("Conv", [1, 2, 3, 3], [np.zeros((0, 2, 1, 1), np.float32)]),
+        r"expected weights, found none in shape \[0, 2, 1, 1\]",
+    ),
+    "bounds": (lambda: single("Clip", [1, 2, 3, 3], [np.float32("nan")]), "expected numbers as bounds, found NaN"),
+    "variance": (
+        lambda: single("BatchNormalization", [1, 2, 3, 3], [*(np.ones(2, np.float32),) * 3, -np.ones(2, np.float32)]),
+        r"\(BatchNormalization that writes 'y'\): expected finite weights, found NaN or infinity",
+    ),
+    "divisor": (lambda: single("Div", [1, 2, 3, 3], [np.float32(0)]), "expected a divisor, found 0"),
+    "attribute of a constant": (
+        lambda: model([helper.make_node("Cast", ["k"], ["y"])], [1, 2, 3, 3], {"k": np.zeros(1, np.float32)}),
+        r"node 0 \(Cast that writes 'y'\): expected the inputs and attributes of Cast, found others",
+    ),
+    "written twice": (
+        lambda: model([helper.make_node("Relu", ["x"], ["y"]) for _ in range(2)], [1, 2, 3, 3], {}),
+        "node 1 .*: expected an output of its own, found 'y', which is there already",
+    ),
+    "too large an image": (
+        lambda: single("Relu", [1, 3, 100_000, 100_000]),
+        "input 'x': expected at most 268435456 elements, found 3x100000x100000",
+    ),
+    "too large an output": (
+        lambda: single("Conv", [1, 1, 3, 3], [np.ones((1, 1, 1, 1), np.float32)], pads=[10**9] * 4),
+        "expected at most 268435456 elements, found 1x2000000003x2000000003",
+    ),
+    "too many weights": (
+        lambda: model([helper.make_node("ConstantOfShape", ["k"], ["y"])], [1, 2, 3, 3], {"k": np.array([10**5] * 4)}),
+        "expected at most 268435456 elements, found 100000x100000x100000x100000",
+    ),
 }
+
+
+def test_missing_external_weights_are_not_called_damaged(tmp_path: Path) -> None:
+    proto = single("Conv", [1, 2, 3, 3], [np.ones((1, 2, 1, 1), np.float32)])
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="nowhere.bin")
+    path = tmp_path / "net.onnx"
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(
+        InputError, match="'c0': expected 1x2x1x1 elements of type float, found an external file without"
+    ):
+        import_file(path)
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.onnx.graph import Conv, Shift
 from kilotune.codegen.onnx.importing import import_model
-from kilotune.codegen.onnx.quantise import EXACT_LIMIT, quantise, random_images, raw_name
+from kilotune.codegen.onnx.quantise import EXACT_LIMIT, quantise, random_images
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import run
 from kilotune.evaluators.cm.stage_execution import Noise
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20
-from tests.cm_code.networks import single
+from tests.cm_code.networks import expected_integers, model, outputs_of, single
 
 
 def test_no_image_can_leave_the_exact_integers_of_float32() -> None:
@@ -97,5 +98,77 @@ def test_the_raw_sum_and_its_shift_are_both_there() -> None:
     tensors = evaluate(quantised.graph, image, integer=True)
     shift = quantised.graph.producer("conv1")
     assert isinstance(shift, Shift)
-    expected = np.clip(np.floor(tensors[raw_name("conv1")] / 2**shift.right), -127, 127)
+    expected = np.clip(np.floor(tensors["conv1/sum"] / 2**shift.right), -127, 127)
     np.testing.assert_array_equal(tensors["conv1"], expected)
+
+
+def test_weights_near_the_smallest_numbers_keep_their_ratios() -> None:
+    """float32 has no 2**133."""
+    weights = np.array([127, -64, 32], np.float32).reshape(3, 1, 1, 1) * np.float32(1e-39)
+    graph = import_model(single("Conv", [1, 1, 3, 3], [weights]), "tiny")
+    conv = quantise(graph, random_images((1, 3, 3), 1, 0)).graph.nodes[0]
+    assert isinstance(conv, Conv)
+    first, second, third = (abs(int(w)) for w in conv.weight.reshape(-1))
+    assert 64 <= first <= 127
+    assert abs(second - first / 2) <= 1
+    assert abs(third - first / 4) <= 1
+
+
+def test_a_border_of_minus_infinity_is_below_everything() -> None:
+    """As frameworks export a padded MaxPool."""
+    nodes = [
+        helper.make_node("Pad", ["x", "pads", "value"], ["p"]),
+        helper.make_node("MaxPool", ["p"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    constants = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "value": np.float32("-inf")}
+    proto = model(nodes, [1, 2, 4, 4], constants)
+    graph = import_model(proto, "border")
+    quantised = quantise(graph, random_images(graph.shapes["x"], 1, 0))
+    image = -np.abs(quantised.image(random_images(graph.shapes["x"], 1, 3)[0]))
+    found = evaluate(quantised.graph, image, integer=True)["y"]
+    np.testing.assert_array_equal(found, outputs_of(proto, [image])[0])
+
+
+def test_sums_of_an_infinite_border_are_a_sentence() -> None:
+    nodes = [
+        helper.make_node("Pad", ["x", "pads", "value"], ["p"]),
+        helper.make_node("Conv", ["p", "k"], ["y"]),
+    ]
+    constants = {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "value": np.float32("inf")}
+    graph = import_model(model(nodes, [1, 1, 4, 4], constants | {"k": np.ones((1, 1, 3, 3), np.float32)}), "border")
+    with pytest.raises(ValueError, match="'y': expected finite sums, found an overflow or infinity"):
+        quantise(graph, random_images(graph.shapes["x"], 1, 0))
+
+
+@pytest.mark.parametrize("shift", [1, 64])
+def test_names_of_the_file_never_meet_names_made_here(shift: int) -> None:
+    """TensorFlow likes `block/sum`."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["a"]),
+        helper.make_node("MaxPool", ["a"], ["a/sum"], kernel_shape=[1, 1]),
+        helper.make_node("Conv", ["x", "l"], ["b"]),
+        *(helper.make_node("Relu", ["b"], [f"a>>{n}"]) for n in range(1, 8)),
+        helper.make_node("Concat", ["a", "b", "a/sum", *(f"a>>{n}" for n in range(1, 8))], ["y"], axis=1),
+    ]
+    weights = rng.normal(size=(2, 3, 1, 1)).astype(np.float32)
+    proto = model(nodes, [1, 3, 4, 4], {"k": weights, "l": weights * shift})
+    graph = import_model(proto, "names")
+    images = random_images(graph.shapes["x"], 2, 1)
+    quantised = quantise(graph, images)
+    names = [node.output for node in quantised.graph.nodes]
+    assert len(set(names)) == len(names)
+    network = partition(quantised.graph)
+    assert len({p.name for p in network.partitions}) == len(network.partitions)
+    integers = [quantised.image(image) for image in images]
+    execution = run(lower(network, Crossbar()), integers)
+    for found, expected in zip(execution.outputs, expected_integers(proto, quantised, integers), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_an_output_that_holds_the_image_itself_is_sent_by_a_core() -> None:
+    proto = model([helper.make_node("Concat", ["x", "x"], ["y"], axis=1)], [1, 2, 3, 3], {})
+    quantised = quantise(import_model(proto, "twice"), random_images((2, 3, 3), 1, 0))
+    image = quantised.image(random_images((2, 3, 3), 1, 1)[0])
+    execution = run(lower(partition(quantised.graph), Crossbar()), [image])
+    np.testing.assert_array_equal(execution.outputs[0], np.concatenate([image, image]))

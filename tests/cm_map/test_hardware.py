@@ -12,6 +12,8 @@ import pytest
 from kilotune.codegen.cm.hardware import load_hardware, parse_hardware, shipped_hardware
 from kilotune.codegen.cm.topologies import all_to_all, diagonal_mesh, mesh, parallel_prism, ring
 from kilotune.codegen.diagnostics import InputError
+from kilotune.spaces.cm.layers import ConvLayer, ConvNetwork, Read
+from kilotune.spaces.cm.space import CmSpace
 
 GOOD: dict[str, Any] = {
     "name": "three",
@@ -100,6 +102,16 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             "topology.links[1]: expected a link between two cores, listed once, found 0 to 1 a second time",
         ),
         (changed("topology.links", [{"from": 0, "to": 3}]), "topology.links[0].to: expected a core from 0 to 2, found 3"),
+        (
+            changed("topology.links", [{"from": 0, "to": 1}, {"from": 1, "to": 2}]),
+            "topology: expected a path between any two cores, not through GMEM, found none from core 1 to core 0",
+        ),
+        (
+            changed("topology.links", [{"from": 0, "to": 1}, {"from": 1, "to": 2}])
+            | {"gmem": GOOD["gmem"] | {"input_ports": [0, 2], "output_ports": [0, 2]}},
+            "topology: expected a path between any two cores, not through GMEM, found none from core 1 to core 0",
+        ),
+        (changed("link.hop_ticks", 1001), "link.hop_ticks: expected a whole number from 1 to 1000, found 1001"),
         (changed("topology", "mesh"), 'topology: expected an object, found "mesh"'),
     ],
 )  # fmt: skip
@@ -119,3 +131,12 @@ def test_files_that_are_no_hardware(tmp_path: Path) -> None:
         InputError, match=r"expected a hardware file, or one of 5pp-65, all-to-all-64, .*, found neither"
     ):
         load_hardware("mesh-9x9")
+
+
+def test_a_single_core_has_no_links_to_others() -> None:
+    described = copy.deepcopy(GOOD)
+    described["topology"] = {"kind": "all-to-all", "cores": 1}
+    described["gmem"] |= {"input_ports": [0], "output_ports": [0]}
+    network = ConvNetwork("one", (6, 6, 3), (ConvLayer("only", 4, 6, 6, (Read("image", 3, 1, 1),)),), (128, 32))
+    space = CmSpace(network, parse_hardware(described, "one.json"))
+    assert space.measure(space.candidate({}, [0])).metrics["ticks_per_image"] >= 36
