@@ -46,7 +46,7 @@ def reference_values(cascade: Cascade, image: Image) -> FeatureValues:
 
     def values(number: int) -> npt.NDArray[np.float64]:
         parts = [box.weight * box_sums(sums, box, size) for box in cascade.features[number]]
-        return np.sum(parts, axis=0, dtype=np.float64)
+        return np.asarray(np.sum(parts, axis=0), dtype=np.float64)
 
     return values
 

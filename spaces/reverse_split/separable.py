@@ -40,11 +40,11 @@ def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REG
         row, column = _centred(parts[0]), _turned(_centred(_turned(parts[1])))
         first = factor_plan(row, target, registers)
         second = turned(factor_plan(_turned(column), target, registers), TRANSPOSE)
-        orders = (composed(first, second), composed(second, first))
+        orders = [composed(first, second), composed(second, first)]
     elif south == north:
-        orders = (factor_plan(_centred(total), target, registers),)
+        orders = [factor_plan(_centred(total), target, registers)]
     elif west == east:
-        orders = (turned(factor_plan(_centred(_turned(total)), target, registers), TRANSPOSE),)
+        orders = [turned(factor_plan(_centred(_turned(total)), target, registers), TRANSPOSE)]
     else:
         raise ValueError("The sum is no row times a column.")
     starts = [moved(plan, total) for plan in orders]
@@ -71,15 +71,13 @@ def shortest(
 ) -> Plan:
     """The starts relaxed, and the shortest plan after `steps` steps of the search that begins with them.
 
-    When the best of them has more than `longest` instructions it is taken as it is.
+    Without steps, or when the best of them has more than `longest` instructions, that one is taken as it is.
     """
     given = min(starts, key=cost)
-    if len(given.steps) > longest:
+    if not steps or len(given.steps) > longest:
         return given
     relaxed = [relax(plan, registers, target=target) for plan in starts]
     best = min(relaxed, key=cost)
-    if not steps:
-        return best
     for number, found in enumerate(shortest_program(totals, target, 0, registers=registers, starts=relaxed)):
         if found.plan is not None and found.plan.depth == 0 and len(found.plan.steps) < len(best.steps):
             best = found.plan
