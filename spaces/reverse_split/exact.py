@@ -44,8 +44,9 @@ RESTART_EVERY = 24
 STEPS_OF_A_START = 2
 """Before the better walks are preferred."""
 
-TIES = 128
-"""More than the cost that breaks ties of any program whose length is proved."""
+TIES = 32
+"""More than the cost that breaks ties of any program that is proved. The price of an instruction stays below 256, which
+is as much as programs.c holds."""
 
 WORK_ON_TIES = 20_000_000
 """A few seconds."""
