@@ -44,8 +44,9 @@ RESTART_EVERY = 24
 STEPS_OF_A_START = 2
 """Before the better walks are preferred."""
 
-TIES = 128
-"""More than the cost that breaks ties of any program whose length is proved."""
+TIES = 32
+"""More than the cost that breaks ties of any program that is proved. The price of an instruction stays below 256, which
+is as much as programs.c holds."""
 
 WORK_ON_TIES = 20_000_000
 """A few seconds."""
@@ -83,13 +84,14 @@ def lexicographic(first: Costs, second: Costs) -> Costs:
     return Costs(*(a * TIES + b for a, b in zip(first, second, strict=True)))
 
 
-def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int) -> Iterator[Plan]:
-    """Plans of the targets (in order, in units of `2**-depth`) that fit the registers; quickly, and none of them short."""
-    wanted = _distinct(targets, depth)
+def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int | None) -> Iterator[Plan]:
+    """Plans of the targets (in order, in units of `2**-depth`) that fit the registers (None: those that take the fewest
+    last); quickly, and none of them short."""
+    wanted = distinct(targets, depth)
     plans = starting_plans(wanted, depth, target) if wanted else iter((Plan(target, depth, (), ()),))
     for plan in plans:
-        whole = _with_trivial(plan, wanted, targets, depth)
-        if fits(whole, registers):
+        whole = with_trivial(plan, wanted, targets, depth)
+        if registers is None or fits(whole, registers):
             yield whole
 
 
@@ -115,20 +117,20 @@ def shortest_program(
     """
     costs = costs_of(objective)
     other = BUS_TRANSFERS if costs is INSTRUCTIONS else INSTRUCTIONS
-    wanted = _distinct(targets, depth)
+    wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
     for found in _Search(target, depth, wanted, costs, other, registers, seed, seconds_left).run(starts):
-        plan = None if found.plan is None else _with_trivial(found.plan, wanted, targets, depth)
+        plan = None if found.plan is None else with_trivial(found.plan, wanted, targets, depth)
         if plan is None or fits(plan, registers):
             yield Found(plan, found.cost + zero, found.bound + zero, found.complete)
 
 
-def _distinct(targets: Sequence[Sum], depth: int) -> tuple[Sum, ...]:
+def distinct(targets: Sequence[Sum], depth: int) -> tuple[Sum, ...]:
     """What has to be computed: no sum twice, no zero, not the image."""
     return tuple(total for total in dict.fromkeys(targets) if total and total != Sum.image(depth))
 
 
-def _with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], depth: int) -> Plan:
+def with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], depth: int) -> Plan:
     """The plan of the distinct sums, with the image, the zeros and the repeated ones among its results."""
     steps, number = plan.steps, dict(zip(wanted, plan.results, strict=True))
     number[Sum.image(depth)] = 0

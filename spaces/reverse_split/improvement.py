@@ -64,21 +64,28 @@ def step_cost(step: Step, costs: Costs) -> int:
 class Walk:
     """An endless walk from a program that computes `results` (units of `2**-start.depth`).
 
-    Once the program fits `registers`, it keeps to them.
+    Once the program fits `registers`, it keeps to them. It may become dearer up to `limit`.
     """
 
     def __init__(
-        self, start: Plan, results: Sequence[Sum], costs: Costs, seed: int, registers: int = len(REGISTERS)
+        self,
+        start: Plan,
+        results: Sequence[Sum],
+        costs: Costs,
+        seed: int,
+        registers: int = len(REGISTERS),
+        limit: int = 0,
     ) -> None:
         self._costs, self._random = costs, random.Random(seed)
         self._target, self._depth, self._results = start.target, start.depth, tuple(results)
         self._program = self._made(start)
         self.cost = sum(made.cost for made in self._program)
+        self._limit = limit
         self._registers = registers
         self._fitting = registers < len(REGISTERS) and fits(start, registers)
 
     def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
-        """Questions until the work is done; then the program, which is never dearer."""
+        """Questions until the work is done; then the program, which is never dearer than the last one, or the limit."""
         spent = 0
         while spent < work:
             spent += self._turn()
@@ -121,6 +128,7 @@ class Walk:
             return setting_up
         given, targets = window
         gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
+        spare = self._random.randint(0, self._limit - self.cost) if self._limit > self.cost else 0
         forbidden = (self._random.choice(removed).key[0],) if plateau else ()
         boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
         reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
@@ -133,7 +141,7 @@ class Walk:
             given=tuple(key[0] for key in given),
             forbidden=forbidden,
         )
-        answer = Searcher(question).ask(gone if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
+        answer = Searcher(question).ask(gone + spare if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
         if answer.status is Status.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
         return answer.work + setting_up
@@ -199,7 +207,7 @@ class Walk:
                 kept.append(made)
                 needed.update(made.operands)
         cost = sum(made.cost for made in kept)
-        if cost > self.cost:
+        if cost > max(self.cost, self._limit):
             return
         before, self._program = self._program, kept[::-1]
         if self._registers < len(REGISTERS):
