@@ -33,15 +33,21 @@ $(VENV)/.test-installed: pyproject.toml
 	./install.sh $(PYTHON) $(VENV) '.[test]'
 	touch $@ $(VENV)/.installed
 
-# what the tests use besides Python: a C compiler, and compilers and simulators of devices; installed where this user may
-DEBIAN := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr postgresql
+# what the tests use besides Python, installed where this user may: a C compiler, compilers and simulators of devices; a
+# database server; and npm, which fetches a second AVR simulator and often comes with another node than Debian's
+DEVICES := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr
+SERVER := postgresql
+NODE := nodejs npm
+
+install = { dpkg --status $(1) >/dev/null 2>&1 || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(1) >/dev/null; } || \
+  echo "some of these are not installed, and the tests that need them are skipped: $(1)" >&2; }
 
 .PHONY: debian
 debian:
-	@dpkg --status $(DEBIAN) >/dev/null 2>&1 || { \
-	  command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
-	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(DEBIAN) >/dev/null; } || \
-	  echo "some of these are not installed, and the tests that need them are skipped: $(DEBIAN)" >&2
+	@$(call install,$(DEVICES))
+	@$(call install,$(SERVER))
+	@command -v npm >/dev/null || $(call install,$(NODE))
 
 clean:
 	rm -rf $(VENV) build *.egg-info

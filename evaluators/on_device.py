@@ -74,7 +74,7 @@ def missing_tools(device: Device) -> str | None:
         ready = avr_gcc() is not None and load_shim() is not None
         packages = "gcc-avr avr-libc simavr libsimavr-dev gcc"
     else:
-        ready = arm_gcc() is not None and cortex.qemu() is not None
+        ready = arm_gcc() is not None and cortex.qemu() is not None and cortex.load_plugin() is not None
         packages = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc"
     return None if ready else f"Not run on a simulated {device.name}: its tools are missing (apt install {packages})."
 

@@ -35,13 +35,16 @@ def findings() -> Iterator[str]:
 def _device_tools() -> Iterator[str]:
     """The tools that measure programs on devices, and what each Debian package gives."""
     from kilotune.evaluators.avr.machine import load_shim
+    from kilotune.evaluators.cortex.run import load_plugin
 
     for tool, package, gives in (
         ("avr-gcc", "gcc-avr avr-libc", "programs for AVR boards (uno, mega) are built"),
         ("arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi", "programs for Cortex-M boards are built"),
-        ("qemu-system-arm", "qemu-system-arm", "they run on simulated boards, instructions counted"),
+        ("qemu-system-arm", "qemu-system-arm gcc", "they run on simulated boards, instructions counted"),
     ):
         path = shutil.which(tool)
+        if tool == "qemu-system-arm" and load_plugin() is None:
+            path = None  # nothing counts
         found = f"{path}: {gives}" if path else f"missing (apt install {package}), with it {gives}"
         yield f"{tool:<10} {found}"
     gives = "AVR programs run cycle by cycle"

@@ -155,16 +155,18 @@ def stored_orders(program: ir.Program, sparse: frozenset[str]) -> dict[str, tupl
 
 
 def stored_sparse(program: ir.Program) -> set[str]:
-    """Sparse parameters that are only read, whole, as the left operand of a matrix product.
+    """Sparse parameters that are only read, whole, as the left operand of `|*|`.
 
-    Any other use needs random access, so such a parameter is stored dense although it is marked sparse.
+    Any other use needs random access, or sums that also count the zeros (a tree's), so such a parameter is stored dense
+    although it is marked sparse.
     """
     names = {v.name for v in program.variables if v.role is ir.Role.PARAMETER and v.sparse and len(v.shape) == 2}
     for operation in ir.operations(program.body):
         for operand in operation.operands:
             if not isinstance(operand, ir.View) or operand.variable not in names:
                 continue
-            left = isinstance(operation, ir.MatMul) and operand is operation.a and operand is not operation.b
+            product = isinstance(operation, ir.MatMul) and operation.sparse
+            left = product and operation.operands[0] is operand is not operation.operands[1]
             if not left or operand != ir.whole(program.variable(operand.variable)):
                 names.discard(operand.variable)
     return names - {program.result.variable}

@@ -48,6 +48,11 @@ def qemu() -> str | None:
     return shutil.which("qemu-system-arm")
 
 
+def load_plugin() -> Path | None:
+    """The compiled plugin that counts instructions; None without a C compiler."""
+    return build_library(Path(__file__).parent / "plugin.c")
+
+
 def run_artefact(
     artefact: Artefact, inputs: npt.NDArray[np.generic], target: CortexTarget, seconds: float = SECONDS
 ) -> tuple[Sizes, CortexRun]:
@@ -83,7 +88,7 @@ def run_checked(
 
 
 def _execute(firmware: CortexFirmware, inputs: npt.NDArray[np.generic], folder: Path, seconds: float) -> None:
-    emulator, plugin = qemu(), build_library(Path(__file__).parent / "plugin.c")
+    emulator, plugin = qemu(), load_plugin()
     if emulator is None:
         raise DeviceError("qemu-system-arm was not found: install qemu-system-arm.")
     if plugin is None:

@@ -78,9 +78,10 @@ class MovesSearch:
     def steps(self) -> Iterator[BankStanding]:
         """Standings, one a relaxation or so; the last is done unless some question stayed unanswered."""
         problem = self.problem
-        root = self._ask(frozenset())
-        floor = self._floor(root)
-        self._try(frozenset(), root)
+        # Moves can lower the peak below the least one without them, but not below what is live together.
+        still = cut_up(problem.instance, problem.members, problem.bank, frozenset())
+        floor = Fraction(int(still.arrays.section_bytes.max(initial=0)) if problem.bank.peak_counts else 0)
+        self._try(frozenset(), self._best(still), still)
         self._polish()
         queue: list[tuple[Fraction, int, int, Cuts, Cuts]] = [(floor, 0, 0, frozenset(), frozenset())]
         number = itertools.count(1)

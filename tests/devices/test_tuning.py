@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -189,9 +190,20 @@ def test_predicted_time_is_a_metric_of_every_candidate(space: str) -> None:
 def test_doctor_names_packages_and_what_they_give(tmp_path: Path) -> None:
     said = tune(tmp_path, "doctor", PATH=str(tmp_path)).stdout
     assert "missing (apt install gcc-avr avr-libc), with it programs for AVR boards (uno, mega) are built" in said
-    assert "missing (apt install qemu-system-arm)" in said
+    assert "missing (apt install qemu-system-arm gcc)" in said
     assert "missing (apt install gcc-arm-none-eabi libnewlib-arm-none-eabi)" in said
     assert "without them cycles are the cost model's" in said
+
+
+@needs_cortex
+def test_doctor_knows_that_an_emulator_alone_counts_nothing(tmp_path: Path) -> None:
+    """Without a C compiler there is no plugin, and a study with --device says the same."""
+    for tool in ("qemu-system-arm", "arm-none-eabi-gcc"):
+        (tmp_path / tool).symlink_to(str(shutil.which(tool)))
+    said = tune(tmp_path, "doctor", PATH=str(tmp_path)).stdout
+    assert "qemu-system-arm missing (apt install qemu-system-arm gcc)" in said
+    found = result(tune(tmp_path, *QUICK, "--device", "nano33", PATH=str(tmp_path)))["best"]["on_device"]
+    assert "qemu-system-arm gcc)" in found["reason"]
 
 
 def test_devices_are_listed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kilotune.evaluators.avr.firmware import avr_gcc
 from kilotune.evaluators.avr.machine import load_shim
 from kilotune.evaluators.cortex.firmware import arm_gcc
-from kilotune.evaluators.cortex.run import qemu
+from kilotune.evaluators.cortex.run import load_plugin, qemu
 
 needs_avr = pytest.mark.skipif(
     avr_gcc() is None or load_shim() is None,
@@ -19,6 +19,6 @@ needs_node = pytest.mark.skipif(
     shutil.which("node") is None or shutil.which("npm") is None, reason="no node: install nodejs and npm"
 )
 needs_cortex = pytest.mark.skipif(
-    arm_gcc() is None or qemu() is None,
-    reason="no ARM tools: install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+    arm_gcc() is None or qemu() is None or load_plugin() is None,
+    reason="no ARM tools: install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc",
 )

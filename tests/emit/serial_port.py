@@ -17,7 +17,7 @@ def load_serial_port() -> str | None:
         return None
     program = Path(tempfile.mkdtemp(prefix="kilotune-serial-")) / "serial_port"
     source = Path(__file__).with_suffix(".c")
-    command = [gcc, "-O2", "-o", str(program), str(source), "-lsimavr", "-lelf"]
+    command = [gcc, "-O2", "-o", str(program), str(source), "-lsimavr"]
     done = subprocess.run(command, capture_output=True, check=False)
     return str(program) if done.returncode == 0 else None
 

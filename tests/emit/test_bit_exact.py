@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -107,6 +108,25 @@ def test_a_wrong_shift_is_seen(column: Column, tmp_path: Path) -> None:
     broken = dataclasses.replace(batch, rows=rows)
     compiled = compile_sources([emit_c(broken, model.parameters)], tmp_path)
     assert (compiled.run(0, model.features) != expected).any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_sparse_parameter_in_a_plain_product(sparse: bool) -> None:
+    """TreeSum halves zeros too, so only `|*|` may leave them out."""
+    here = ir.Location("sparse.sd", 1, 1)
+    x, w, y = (
+        ir.Variable("X", (6, 1), ir.Role.INPUT, here),
+        ir.Variable("W", (2, 6), ir.Role.PARAMETER, here, sparse=True),
+        ir.Variable("Y", (2, 1), ir.Role.TEMPORARY, here),
+    )
+    product = ir.MatMul(ir.whole(y), here, ir.whole(w), ir.whole(x), sparse)
+    program = ir.Program("sparse", (x, w, y), (product,), ir.whole(y), ir.ResultKind.REAL)
+    values = np.array([[0.9, 0, 0, 0.7, 0, 0], [0, 0, -0.8, 0, 0, 0.6]])
+    model = RandomModel(program, {"W": values}, np.random.default_rng(0).uniform(-1, 1, (9, 6)))
+    batch = SeeDotLowering(program, {"X": 1.0, "W": 0.9}).lower(SeeDotParameters(16, 2), {})
+    assert batch.rows[0, 0, Column.SHIFT_TERM if sparse else Column.HALVINGS] > 0
+    assert_emitted_agrees(model, batch, ("-O1",))
 
 
 @needs_compiler

@@ -132,6 +132,17 @@ def test_peak_and_price_against_brute_force(instance: Instance, slack: int, pric
             assert result.best.measurement.metrics["cost"] == float(expected)
 
 
+@pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
+def test_a_move_may_lower_the_peak_below_every_placement_without_one(strategy: str) -> None:
+    """Alignment forbids 7 bytes without a move; moving the 2 bytes of b2 once allows them."""
+    instance = make((3, 7, 5), (1, 2, 1, 4), (1, 5, 2), (5, 7, 2, 4), (0, 3, 1, 4))
+    assert [least_moved(instance, capacity) for capacity in (7, 8)] == [2, 0]
+    result = run(PricedSpace(instance, moving(None, Fraction(1, 4))), strategy)
+    assert result.proved
+    assert result.best is not None
+    assert result.best.measurement.metrics["cost"] == 7.5
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_without_moves_the_price_changes_nothing(seed: int) -> None:
     instance = random_instance(seed, 9, aligned=True)
