@@ -2,18 +2,21 @@
 
 All of them replay the same strategy from the same seed, so they propose the same candidates under the same numbers.
 Before measuring, a process claims numbers in the store; what another one has claimed it waits for. A process that dies
-stops beating, and after a while the others take its claims over. Whether it beats is seen by each on its own
-monotonic clock, so no machine's wall clock matters.
+stops beating, and after a while the others take its claims over: at once where they share its machine and see that it
+is gone. Whether it beats is seen by each on its own monotonic clock, so no machine's wall clock matters.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
+import os
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -61,7 +64,7 @@ class Shared:
     """A stored study. A thread of its own beats, however long a proposal or an evaluation takes."""
 
     def __init__(self, store: Store, study: str) -> None:
-        self._store, self._name, self._owner = store, study, uuid.uuid4().hex
+        self._store, self._name, self._owner = store, study, f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:10]}"
         self._seen: dict[str, tuple[int, float]] = {}  # of the others: beat, and when we first saw it (monotonic)
         self._left = threading.Event()
         with store.transaction() as connection:
@@ -77,8 +80,7 @@ class Shared:
             # An update first: from here on no other process can claim until this transaction ends.
             connection.execute(STUDIES.update().where(STUDIES.c.id == self._study).values(name=self._name))
             self._bury_the_dead(connection)
-            finished = self._finished(connection, numbers)
-            claims = self._claims(connection, finished)
+            finished, claims = self._taken(connection, numbers)
             free = (n for n in numbers if n not in finished and not any(first <= n <= last for first, last in claims))
             mine = list(_first_run(free, most))
             if mine:
@@ -101,32 +103,36 @@ class Shared:
         with contextlib.suppress(StoreError), self._store.transaction() as connection:
             self._forget(connection, self._owner)
 
-    def _finished(self, connection: sa.Connection, numbers: Sequence[int]) -> set[int]:
+    def _taken(self, connection: sa.Connection, numbers: Sequence[int]) -> tuple[set[int], list[tuple[int, int]]]:
+        """Finished numbers, and the runs that living processes measure. Our own runs that are finished leave the table, or
+        it would grow with the study; so do those of processes that nobody knows."""
+        rows = connection.execute(sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)).all()
+        own = [row for row in rows if row.owner == self._owner]
+        living = [row for row in rows if row.owner in self._seen]
+        first = min([numbers[0], *(row.first for row in own)])
+        last = max([numbers[-1], *(row.last for row in own)])
         number = TRIALS.c.number
-        query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(numbers[0], numbers[-1]))
-        return set(connection.execute(query).scalars())
-
-    def _claims(self, connection: sa.Connection, finished: set[int]) -> list[tuple[int, int]]:
-        """The runs that living processes measure; our own ones that are finished are taken out of the table."""
-        query = sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)
-        claims = []
-        for row in connection.execute(query).all():
-            if row.owner == self._owner and finished.issuperset(range(row.first, row.last + 1)):
-                connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, CLAIMS.c.first == row.first))
-            elif row.owner == self._owner or row.owner in self._seen:
-                claims.append((row.first, row.last))
-        return claims
+        query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(first, last))
+        finished = set(connection.execute(query).scalars())
+        measuring = [row for row in own if not finished.issuperset(range(row.first, row.last + 1))]
+        kept = {row.first for row in (*measuring, *living)}
+        void = [row.first for row in rows if row.first not in kept]
+        if void:
+            connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, CLAIMS.c.first.in_(void)))
+        return finished, [(row.first, row.last) for row in (*measuring, *living)]
 
     def _bury_the_dead(self, connection: sa.Connection) -> None:
         now = time.monotonic()
         query = sa.select(TUNERS.c.owner, TUNERS.c.beat).where(TUNERS.c.study_id == self._study)
-        beats = {row.owner: row.beat for row in connection.execute(query) if row.owner != self._owner}
+        beats = {row.owner: row.beat for row in connection.execute(query)}
+        if beats.pop(self._owner, None) is None:  # we were asleep so long that others took us for dead
+            self._register(connection)
         self._seen = {
             owner: self._seen[owner] if owner in self._seen and self._seen[owner][0] == beat else (beat, now)
             for owner, beat in beats.items()
         }
         for owner, (_, since) in list(self._seen.items()):
-            if now - since > DEAD_AFTER_S:
+            if now - since > DEAD_AFTER_S or _is_gone(owner):
                 self._forget(connection, owner)
                 del self._seen[owner]
 
@@ -139,11 +145,30 @@ class Shared:
             mine = (TUNERS.c.study_id == self._study) & (TUNERS.c.owner == self._owner)
             with contextlib.suppress(StoreError), self._store.transaction() as connection:
                 beaten = connection.execute(TUNERS.update().where(mine).values(beat=TUNERS.c.beat + 1))
-                if not beaten.rowcount:  # we were asleep so long that others took us for dead
+                if not beaten.rowcount:
                     self._register(connection)
 
     def _register(self, connection: sa.Connection) -> None:
-        connection.execute(TUNERS.insert().values(study_id=self._study, owner=self._owner, beat=0))
+        """The pulse and a claim may do it at the same time."""
+        mine = {"study_id": self._study, "owner": self._owner, "beat": 0}
+        connection.execute(self._store.insert_new(TUNERS).values(mine))
+
+
+def _machine() -> str:
+    """A name for whatever shares our process numbers: a machine since it was booted, or a container of it. Empty, with
+    nobody, where that cannot be told."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return hashlib.blake2b(f"{boot}{os.stat('/proc/self/ns/pid').st_ino}".encode(), digest_size=4).hexdigest()
+    except OSError:
+        return ""
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether a process of this machine has ended. One that only took its number over makes us wait for its beat."""
+    machine, _, rest = owner.partition("-")
+    number = rest.partition("-")[0]
+    return bool(machine) and machine == _machine() and number.isdigit() and not Path("/proc", number).exists()
 
 
 def _first_run(numbers: Iterable[int], most: int) -> Iterator[int]:
