@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -36,8 +37,17 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
     if compiler is None:
         return None
     try:
-        return CompiledLibrary(ctypes.CDLL(str(_built(compiler, source, includes, libraries))), compiler)
-    except (OSError, subprocess.SubprocessError):
+        return CompiledLibrary(
+            ctypes.CDLL(str(_built(compiler, source, includes, libraries, cache_folder()))), compiler
+        )
+    except subprocess.SubprocessError:
+        return None
+    except (
+        OSError
+    ):  # a cache folder that may not be written, or does not let libraries run: for this process only, then
+        with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as scratch:
+            built = _built(compiler, source, includes, libraries, Path(scratch))
+            return CompiledLibrary(ctypes.CDLL(str(built)), compiler)
         return None
 
 
@@ -45,7 +55,7 @@ def build_library(source: Path) -> Path | None:
     """The same, not loaded: a plugin, whose symbols only its host can resolve."""
     compiler = _compiler()
     try:
-        return None if compiler is None else _built(compiler, source, (), ())
+        return None if compiler is None else _built(compiler, source, (), (), cache_folder())
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -60,11 +70,11 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kilotune"
 
 
-def _built(compiler: str, source: Path, includes: Sequence[Path], libraries: Sequence[str]) -> Path:
+def _built(compiler: str, source: Path, includes: Sequence[Path], libraries: Sequence[str], folder: Path) -> Path:
     texts = [path.read_bytes() for path in (source, *includes)]
     linked = [f"-l{name}" for name in (*libraries, "m")]
     parts = (*texts, _version(compiler), " ".join([*FLAGS, *linked]).encode(), _processor().encode())
-    target = cache_folder() / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
+    target = folder / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:

@@ -26,12 +26,24 @@ def first_candidate(space: Space) -> dict[str, Option]:
     return complete(space.start(), lambda decision: decision.options[0])
 
 
+Draw = Callable[[np.random.Generator], dict[str, Option]]
+"""A random candidate."""
+
+
+def random_draw(space: Space) -> Draw:
+    """One option of each decision, uniformly. Asks a flat space for its decisions once, not for every candidate."""
+    if not isinstance(space, FlatSpace):
+        return lambda rng: complete(space.start(), lambda d: d.options[int(rng.integers(len(d.options)))])
+    tables = [(d.name, d.options, len(d.options)) for d in space.decisions]
+    return lambda rng: {
+        name: options[int(u * count)]
+        for (name, options, count), u in zip(tables, rng.random(len(tables)).tolist(), strict=True)
+    }
+
+
 def random_candidate(space: Space, rng: np.random.Generator) -> dict[str, Option]:
-    """One option of each decision, uniformly."""
-    if isinstance(space, FlatSpace):
-        draws = rng.random(len(space.decisions)).tolist()
-        return {d.name: d.options[int(u * len(d.options))] for d, u in zip(space.decisions, draws, strict=True)}
-    return complete(space.start(), lambda decision: decision.options[int(rng.integers(len(decision.options)))])
+    """A single one; see `random_draw`."""
+    return random_draw(space)(rng)
 
 
 def follow(space: Space, answers: Assignment, changes: Mapping[str, Option] | None = None) -> dict[str, Option]:

@@ -2,18 +2,21 @@
 
 All of them replay the same strategy from the same seed, so they propose the same candidates under the same numbers.
 Before measuring, a process claims numbers in the store; what another one has claimed it waits for. A process that dies
-stops beating, and after a while the others take its claims over. Whether it beats is seen by each on its own
-monotonic clock, so no machine's wall clock matters.
+stops beating, and after a while the others take its claims over: at once where they share its machine and see that it
+is gone. Whether it beats is seen by each on its own monotonic clock, so no machine's wall clock matters.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
+import os
 import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import sqlalchemy as sa
@@ -61,7 +64,7 @@ class Shared:
     """A stored study. A thread of its own beats, however long a proposal or an evaluation takes."""
 
     def __init__(self, store: Store, study: str) -> None:
-        self._store, self._name, self._owner = store, study, uuid.uuid4().hex
+        self._store, self._name, self._owner = store, study, f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:10]}"
         self._seen: dict[str, tuple[int, float]] = {}  # of the others: beat, and when we first saw it (monotonic)
         self._left = threading.Event()
         with store.transaction() as connection:
@@ -106,23 +109,26 @@ class Shared:
         return set(connection.execute(query).scalars())
 
     def _claims(self, connection: sa.Connection, lowest: int) -> list[tuple[int, int]]:
-        """The runs that living processes measure. Our own ones below the lowest waiting number are done with."""
-        mine = (CLAIMS.c.study_id == self._study) & (CLAIMS.c.owner == self._owner)
-        connection.execute(CLAIMS.delete().where(mine & (CLAIMS.c.last < lowest)))
+        """The runs that living processes measure. Our own ones below the lowest waiting number are done with and leave the
+        table, or it would grow with the study; so do those of processes that nobody knows."""
+        own, unknown = CLAIMS.c.owner == self._owner, CLAIMS.c.owner.not_in([self._owner, *self._seen])
+        void = unknown | (own & (CLAIMS.c.last < lowest))
+        connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, void))
         query = sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)
-        living = {self._owner, *self._seen}
-        return [(row.first, row.last) for row in connection.execute(query) if row.owner in living]
+        return [(row.first, row.last) for row in connection.execute(query)]
 
     def _bury_the_dead(self, connection: sa.Connection) -> None:
         now = time.monotonic()
         query = sa.select(TUNERS.c.owner, TUNERS.c.beat).where(TUNERS.c.study_id == self._study)
-        beats = {row.owner: row.beat for row in connection.execute(query) if row.owner != self._owner}
+        beats = {row.owner: row.beat for row in connection.execute(query)}
+        if beats.pop(self._owner, None) is None:  # we were asleep so long that others took us for dead
+            self._register(connection)
         self._seen = {
             owner: self._seen[owner] if owner in self._seen and self._seen[owner][0] == beat else (beat, now)
             for owner, beat in beats.items()
         }
         for owner, (_, since) in list(self._seen.items()):
-            if now - since > DEAD_AFTER_S:
+            if now - since > DEAD_AFTER_S or _is_gone(owner):
                 self._forget(connection, owner)
                 del self._seen[owner]
 
@@ -135,11 +141,30 @@ class Shared:
             mine = (TUNERS.c.study_id == self._study) & (TUNERS.c.owner == self._owner)
             with contextlib.suppress(StoreError), self._store.transaction() as connection:
                 beaten = connection.execute(TUNERS.update().where(mine).values(beat=TUNERS.c.beat + 1))
-                if not beaten.rowcount:  # we were asleep so long that others took us for dead
+                if not beaten.rowcount:
                     self._register(connection)
 
     def _register(self, connection: sa.Connection) -> None:
-        connection.execute(TUNERS.insert().values(study_id=self._study, owner=self._owner, beat=0))
+        """The pulse and a claim may do it at the same time."""
+        mine = {"study_id": self._study, "owner": self._owner, "beat": 0}
+        connection.execute(self._store.insert_new(TUNERS).values(mine))
+
+
+def _machine() -> str:
+    """A name for whatever shares our process numbers: a machine since it was booted, or a container of it. Empty, with
+    nobody, where that cannot be told."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return hashlib.blake2b(f"{boot}{os.stat('/proc/self/ns/pid').st_ino}".encode(), digest_size=4).hexdigest()
+    except OSError:
+        return ""
+
+
+def _is_gone(owner: str) -> bool:
+    """Whether a process of this machine has ended. One that only took its number over makes us wait for its beat."""
+    machine, _, rest = owner.partition("-")
+    number = rest.partition("-")[0]
+    return bool(machine) and machine == _machine() and number.isdigit() and not Path("/proc", number).exists()
 
 
 def _first_run(numbers: Iterable[int], most: int) -> Iterator[int]:

@@ -140,7 +140,7 @@ class Store:
             study_id = find_study(connection, name)
             if trials:
                 rows = [_trial_values(study_id, trial) for trial in trials]
-                connection.execute(self._insert_new(TRIALS), rows)
+                connection.execute(self.insert_new(TRIALS), rows)
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
@@ -168,7 +168,7 @@ class Store:
         with self._errors(), self._engine.begin() as connection:
             yield connection
 
-    def _insert_new(self, table: sa.Table) -> sa.Insert:
+    def insert_new(self, table: sa.Table) -> sa.Insert:
         """An insert that leaves out rows whose keys are taken, where the database has one."""
         if self._engine.dialect.name == "sqlite":
             return sqlite.insert(table).on_conflict_do_nothing()

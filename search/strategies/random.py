@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from kilotune.search.candidates import count_candidates, random_candidate
+from kilotune.search.candidates import count_candidates, random_draw
 from kilotune.search.encoding import Key, encoding_of
 from kilotune.search.space import Assignment, FlatSpace, Option, Space, State
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
@@ -39,13 +39,13 @@ class RandomSearch:
         return Outcome.EXHAUSTED
 
     def _drawn(self) -> Steps:
-        encode = encoding_of(self._space).key
+        encode, draw = encoding_of(self._space).key, random_draw(self._space)
         seen: set[Key] = set()
         while True:
             rng = batch_generator(self._seed, len(seen))
             batch: list[Assignment] = []
             for _ in range(BATCH * DRAWS_PER_CANDIDATE):
-                candidate = random_candidate(self._space, rng)
+                candidate = draw(rng)
                 key = encode(candidate)
                 if key not in seen:
                     seen.add(key)

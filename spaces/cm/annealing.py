@@ -118,10 +118,10 @@ class Annealer:
         cold: float = COLD,
     ) -> Placement | None:
         """A placement of fewer than `best_ticks`, or None; at `least`, one with as little traffic as can be found, which
-        may be of `best_ticks` as well. RuntimeError without a C compiler."""
+        may be of `best_ticks` as well. ValueError without a C compiler."""
         kernel = load_kernel()
         if kernel is None:
-            raise RuntimeError("Annealing needs a C compiler.")
+            raise ValueError("Annealing needs a C compiler (`tune doctor`); `--strategy local` does without.")
         arrays = [np.array(values, dtype=np.int32) for values in (start.cores, start.shapes)]
         found = [array.copy() for array in arrays]
         begin = _State(arrays[0].ctypes.data, arrays[1].ctypes.data, start.ticks)

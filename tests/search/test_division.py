@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search import division
 from kilotune.search.budget import Budget
 from kilotune.search.division import Shared
+from kilotune.search.schema import CLAIMS, TUNERS
 from kilotune.search.space import Trial
 from kilotune.search.store import Store, StudyRow, TrialRow
 from kilotune.search.study import Study
@@ -112,6 +114,55 @@ def test_the_claims_of_a_process_that_no_longer_beats_are_void(tmp_path: Path, m
         time.sleep(0.1)
     assert mine == [0, 1, 2, 3]
     assert two.others == 0
+    two.leave()
+
+
+def test_finished_claims_leave_the_table(tmp_path: Path) -> None:
+    """Else every claim reads all claims before it: minutes of a long study."""
+    store, one, two = study_with_two(tmp_path)
+    for first in range(0, 40, 4):
+        assert one.claim(range(first, first + 4), 4) == [*range(first, first + 4)]
+        store.append("s", [TrialRow(n, f"[{n}]", {}, None, 0.0) for n in range(first, first + 4)])
+    with store.transaction() as connection:
+        assert len(connection.execute(sa.select(CLAIMS)).all()) == 1  # the last one: nobody has asked since
+    one.leave()
+    two.leave()
+
+
+def test_one_that_wakes_from_the_dead_is_known_at_its_first_claim(tmp_path: Path) -> None:
+    """Between its waking and its next beat others would take what it claims, and fail on its row."""
+    store, sleeper, other = study_with_two(tmp_path)
+    with store.transaction() as connection:
+        other._forget(connection, sleeper._owner)
+    assert sleeper.claim(range(4), 2) == [0, 1]
+    assert other.claim(range(4), 4) == [2, 3]
+    sleeper.leave()
+    other.leave()
+
+
+def test_claims_of_nobody_are_void(tmp_path: Path) -> None:
+    store, one, two = study_with_two(tmp_path)
+    with store.transaction() as connection:
+        connection.execute(CLAIMS.insert().values(study_id=one._study, first=0, last=5, owner="nobody"))
+    assert one.claim(range(4), 4) == [0, 1, 2, 3]
+    one.leave()
+    two.leave()
+
+
+def test_claims_of_a_process_that_is_gone_are_void_at_once(tmp_path: Path) -> None:
+    """Not after its beat has been missed: a short budget would be over by then."""
+    store, one, two = study_with_two(tmp_path)
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    machine, _, rest = one._owner.partition("-")
+    dead = f"{machine}-{gone.pid}-{rest.partition('-')[2]}"
+    with store.transaction() as connection:
+        connection.execute(TUNERS.insert().values(study_id=one._study, owner=dead, beat=3))
+        connection.execute(CLAIMS.insert().values(study_id=one._study, first=0, last=5, owner=dead))
+    assert one.claim(range(4), 2) == [0, 1]
+    assert (one.others, two.others) == (1, 0)
+    assert two.claim(range(4), 2) == [2, 3]
+    one.leave()
     two.leave()
 
 
