@@ -80,8 +80,7 @@ class Shared:
             # An update first: from here on no other process can claim until this transaction ends.
             connection.execute(STUDIES.update().where(STUDIES.c.id == self._study).values(name=self._name))
             self._bury_the_dead(connection)
-            finished = self._finished(connection, numbers)
-            taken = finished.union(*(range(first, last + 1) for first, last in self._claims(connection, numbers[0])))
+            taken = self._taken(connection, numbers)
             mine = list(_first_run((n for n in numbers if n not in taken), most))
             if mine:
                 run = {"study_id": self._study, "first": mine[0], "last": mine[-1], "owner": self._owner}
@@ -103,19 +102,23 @@ class Shared:
         with contextlib.suppress(StoreError), self._store.transaction() as connection:
             self._forget(connection, self._owner)
 
-    def _finished(self, connection: sa.Connection, numbers: Sequence[int]) -> set[int]:
+    def _taken(self, connection: sa.Connection, numbers: Sequence[int]) -> set[int]:
+        """Finished numbers, and those that living processes measure. Our own runs leave the table once all their trials are
+        in the store, or it would grow with the study; so do those of processes that nobody knows."""
+        rows = connection.execute(sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)).all()
+        own = [row for row in rows if row.owner == self._owner]
+        first = min([numbers[0], *(row.first for row in own)])
+        last = max([numbers[-1], *(row.last for row in own)])
         number = TRIALS.c.number
-        query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(numbers[0], numbers[-1]))
-        return set(connection.execute(query).scalars())
-
-    def _claims(self, connection: sa.Connection, lowest: int) -> list[tuple[int, int]]:
-        """The runs that living processes measure. Our own ones below the lowest waiting number are done with and leave the
-        table, or it would grow with the study; so do those of processes that nobody knows."""
-        own, unknown = CLAIMS.c.owner == self._owner, CLAIMS.c.owner.not_in([self._owner, *self._seen])
-        void = unknown | (own & (CLAIMS.c.last < lowest))
-        connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, void))
-        query = sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)
-        return [(row.first, row.last) for row in connection.execute(query)]
+        query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(first, last))
+        finished = set(connection.execute(query).scalars())
+        open_ones = [row for row in own if not finished.issuperset(range(row.first, row.last + 1))]
+        open_ones += [row for row in rows if row.owner in self._seen]
+        kept = {row.first for row in open_ones}
+        void = [row.first for row in rows if row.first not in kept]
+        if void:
+            connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, CLAIMS.c.first.in_(void)))
+        return finished.union(*(range(row.first, row.last + 1) for row in open_ones))
 
     def _bury_the_dead(self, connection: sa.Connection) -> None:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""One of several tuners on a study: `python -m tests.search.sharing_study DATABASE TRIALS LOG`; it logs what it measures."""
+"""One of several tuners on a study: `python -m tests.search.sharing_study DATABASE TRIALS LOG PAUSE_S`; it logs what it measures."""
 
 import sys
 import time
@@ -20,6 +20,7 @@ class Logged(FlatProblem):
     """Appends every candidate that it measures to a file."""
 
     log: str = ""
+    pause_s: float = 0.004
 
     @property
     def fingerprint(self) -> str:
@@ -28,17 +29,17 @@ class Logged(FlatProblem):
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         with Path(self.log).open("a") as log:
             log.writelines(f"{sorted(candidate.items())}\n" for candidate in batch)
-        time.sleep(0.004 * len(batch))
+        time.sleep(self.pause_s * len(batch))
         return super().evaluate(batch)
 
 
-def space(log: str = "") -> Logged:
-    return Logged(12, 4, 1, pairs=8, log=log)
+def space(log: str = "", pause_s: float = 0.004) -> Logged:
+    return Logged(12, 4, 1, pairs=8, log=log, pause_s=pause_s)
 
 
 if __name__ == "__main__":
     division.BEAT_S, division.DEAD_AFTER_S = 0.2, 2.0
-    logged = space(sys.argv[3])
+    logged = space(sys.argv[3], float(sys.argv[4]))
     study = Study.resume(Store(sys.argv[1]), "shared", logged)
     print("started", flush=True)
     result = study.run(InProcessExecutor(logged), Budget(trials=int(sys.argv[2])))
