@@ -142,14 +142,12 @@ def _detect(
             f"{scale.factor:>7.3f}{size:>10}{len(stands) - 1:>8}{stands[0].size:>9}{counts[0]:>8}{counts[1]:>9}"
             f"{counts[min(5, len(counts) - 1)]:>9}{counts[-1]:>6}  "
             f"{'all masks equal' if not different else f'{different} windows differ'}"
-            f"{f', {unexplained} of them not among the {int(values.blind.sum())} that lack an element beyond the edge' if values.blind.any() else ''}",
+            f"{f', {unexplained} of them not among the {int(values.blind.sum())} at the edge' if values.blind.any() else ''}",
             flush=True,
         )
         if chip:
             _print_chip(cascade, scale, programs, stands, stages)
-    print(
-        f"windows that differ from the integral image in any stage, though the array has all their elements: {wrong}; {time.process_time() - start:.1f} CPU-s"
-    )
+    print(f"windows that differ in any stage, away from the edge: {wrong}; {time.process_time() - start:.1f} CPU-s")
     print(f"largest value in a register: {largest:.0f} grey levels; the chip holds {FULL_SCALE:g}")
     if stages >= len(cascade.stages):
         theirs = opencv_boxes(path, image, ratio)
