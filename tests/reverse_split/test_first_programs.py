@@ -28,10 +28,10 @@ sums = st.dictionaries(cells, st.integers(-(1 << 12), 1 << 12).filter(bool), min
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(sums, min_size=1, max_size=3, unique=True), st.integers(0, 6), st.sampled_from(TARGETS))
-def test_there_is_a_program_for_any_kernels_in_three_registers_and_one_for_each_that_waits(
+def test_there_is_a_program_for_any_kernels_in_four_registers_and_one_for_each_that_waits(
     totals: list[Sum], depth: int, target: str
 ) -> None:
-    registers = 2 + len(totals)
+    registers = 3 + len(totals)
     plans = list(first_plans(totals, target, depth, registers))
     assert plans
     for plan in plans:
