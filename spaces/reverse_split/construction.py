@@ -129,6 +129,11 @@ class _Writer:
             lowest = last - 1
         return self.shift(self.halve(result, scale), here)
 
+    def forget_all_but(self, sums: Sequence[Sum]) -> None:
+        """Other values are computed again where they are wanted again: they wait in no register."""
+        kept = {Sum.image(self._depth), *sums}
+        self._numbers = {value: number for value, number in self._numbers.items() if value in kept}
+
     def plan(self, sums: Sequence[Sum]) -> Plan:
         results = tuple(self._numbers[total] for total in sums)
         plan = without_dead_steps(Plan(self._target, self._depth, tuple(self._steps), results))
@@ -149,7 +154,7 @@ def _path(cells: Sum, upright: bool) -> list[Cell]:
 def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Plan]:
     """Programs that compute the sums (units of `2**-depth`; none zero, none the image), in some order of promise.
 
-    The last one takes the fewest registers: two or three, and one for each result that waits. The others may take many."""
+    The last one takes the fewest registers: two to four, and one for each result that waits. The others may take many."""
     seen: set[Plan] = set()
     corrections = tuple(_correction(total) for total in sums)
     without = (0,) * len(sums)
@@ -174,6 +179,7 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Pla
         writer = _Writer(depth, target)
         for total in sums:
             writer.digit_by_digit(total, units)
+            writer.forget_all_but(sums)
         yield writer.plan(sums)
 
 

@@ -91,7 +91,9 @@ def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int 
     plans = starting_plans(wanted, depth, target) if wanted else iter((Plan(target, depth, (), ()),))
     for plan in plans:
         whole = with_trivial(plan, wanted, targets, depth)
-        if registers is None or fits(whole, registers):
+        # Other orders are looked for in short plans only: that search takes long where it fails.
+        own_order = registers is None or needed_registers(legalised(whole)) <= registers
+        if own_order or (len(whole.steps) <= COUNTED_STEPS and fits(whole, registers or len(REGISTERS))):
             yield whole
 
 
