@@ -70,7 +70,7 @@ class NarrowSums:
         number = self._columns[name]
         most = np.exp2(batch.bits[:, number] - 1.0)
         if name in self._fractions:
-            return np.minimum(most, np.exp2(batch.scales[:, number].astype(np.float64)))
+            return np.asarray(np.minimum(most, np.exp2(batch.scales[:, number].astype(np.float64))))
         return np.asarray(most)
 
     def _largest_sum(self, operation: ir.MatMul | ir.Conv2D) -> tuple[float, bool] | None:
