@@ -213,6 +213,7 @@ class _Model:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.linearization_level = 0
+        solver.parameters.symmetry_level = 0  # OR-tools 9.15 ends in an IndexError where it finds some in rectangles
         solver.parameters.random_seed = seed % (1 << 31)
         solver.parameters.max_time_in_seconds = seconds
         status = solver.solve(self._model)

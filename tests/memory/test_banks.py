@@ -50,6 +50,26 @@ def least_cost(instance: Instance, memory: MemoryMap) -> Fraction | None:
     return best
 
 
+def test_symmetric_banks_and_moves_are_solved() -> None:
+    """CP-SAT's search for symmetries ended in an IndexError here (OR-tools 9.15)."""
+    instance = Instance(
+        "x",
+        (
+            Buffer("b0", 4, 6, 5),
+            Buffer("b1", 5, 6, 0, 2),
+            Buffer("b2", 2, 4, 6, constant=True),
+            Buffer("b3", 2, 6, 6, 4),
+        ),
+    )
+    banks = (Bank("ram", 8), Bank("ccm", None, Fraction(1, 2)), Bank("flash", 10, Fraction(1, 2), True))
+    space = PricedSpace(instance, MemoryMap(banks, Fraction(2)))
+    for strategy in ("cp", "exhaustive"):
+        result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=20, trials=50))
+        assert result.proved
+        assert result.best is not None
+        assert result.best.measurement.metrics["cost"] == 9.0
+
+
 @st.composite
 def banked(draw: st.DrawFn) -> Instance:
     plain = draw(instances(most=5))
