@@ -36,8 +36,8 @@ def database(tmp_path: Path) -> Iterator[Path]:
     store.close()
 
 
-def tuner(database: Path, trials: int, log: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.search.sharing_study", str(database), str(trials), str(log)]
+def tuner(database: Path, trials: int, log: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.search.sharing_study", str(database), str(trials), str(log), *more]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -65,7 +65,7 @@ def test_two_tuners_find_the_trials_of_one_and_measure_none_twice(database: Path
 
 def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, tmp_path: Path) -> None:
     logs = [tmp_path / "victim.log", tmp_path / "heir.log"]
-    victim, heir = (tuner(database, 250, log) for log in logs)
+    victim, heir = tuner(database, 250, logs[0], "hang"), tuner(database, 250, logs[1])
     while not logs[0].exists():
         time.sleep(0.01)
     victim.send_signal(signal.SIGKILL)
@@ -74,8 +74,7 @@ def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, t
     kept = Study.resume(Store(str(database)), "shared", space()).trials()
     assert kept == alone(len(kept))
     assert len(kept) >= 250
-    assert measured(logs[0])  # it was at work, so the heir did some of that again
-    assert measured(logs[0]) & measured(logs[1])
+    assert measured(logs[0]).keys() <= measured(logs[1]).keys()  # it was at work, so the heir did that again
 
 
 def study_with_two(tmp_path: Path) -> tuple[Store, Shared, Shared]:
