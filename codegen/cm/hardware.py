@@ -93,6 +93,8 @@ def load_hardware(text: str | None) -> Hardware:
         described = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), expected="a readable text file", found=str(error)) from None
+    except RecursionError:
+        raise InputError(str(path), expected="an object", found="JSON that is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise InputError(str(path), line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from None
     return parse_hardware(described, str(path))

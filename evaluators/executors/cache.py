@@ -1,6 +1,6 @@
 """Measurements kept between studies: the same candidate of the same space is measured once.
 
-The key is the hash of the space's fingerprint (its program, data and options), kilotune's version and the
+The key is the hash of the space's fingerprint (its program, data and options), kilotune's version and sources, and the
 candidate. What is measured faster than the cache could answer is not kept.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import importlib.metadata
 import json
 import sqlite3
@@ -23,6 +24,8 @@ WORTH_KEEPING_S = 0.001
 """A candidate that takes less is measured again sooner than looked up and written."""
 
 KEYS_PER_QUERY = 500
+
+SOURCES = (".py", ".c", ".h", ".json")
 
 
 class EvaluationCache:
@@ -70,6 +73,8 @@ class EvaluationCache:
     def clear(self) -> None:
         """Forget everything."""
         self.close()
+        if not self.path.parent.is_dir():
+            return
         for path in (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm"))):
             path.unlink(missing_ok=True)
 
@@ -80,6 +85,23 @@ class EvaluationCache:
             self._connection = None
 
 
+def hash_of_sources(folders: Sequence[Path]) -> str:
+    """Of the Python, C and JSON files in folders: a measurement of other code than today's is none, though the version be
+    the same."""
+    digest = hashlib.blake2b(digest_size=16)
+    for folder in folders:
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in SOURCES):
+            digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _packages_of(space: Space) -> list[Path]:
+    """What a measurement runs: our ground floors, and the package that the space is from."""
+    own = ".".join(type(space).__module__.split(".")[:2])
+    names = ["kilotune.codegen", "kilotune.evaluators", *([own] if own.startswith("kilotune.") else [])]
+    return [Path(str(importlib.import_module(name).__file__)).parent for name in names]
+
+
 class CachingExecutor:
     """Another executor, whose measurements are kept and recalled."""
 
@@ -87,7 +109,8 @@ class CachingExecutor:
         self.workers = executor.workers
         self._executor, self._cache = executor, cache
         self._encoding = encoding_of(space)
-        self._prefix = f"{importlib.metadata.version('kilotune')}\n{space.name}\n{space.fingerprint}\n"
+        code = f"{importlib.metadata.version('kilotune')}\n{hash_of_sources(_packages_of(space))}"
+        self._prefix = f"{code}\n{space.name}\n{space.fingerprint}\n"
         self._chunks: dict[int, Sequence[Assignment]] = {}
 
     def recall(self, candidates: Sequence[Assignment]) -> dict[int, Measurement]:

@@ -127,6 +127,9 @@ def test_files_that_are_no_hardware(tmp_path: Path) -> None:
     (tmp_path / "half.json").write_text(json.dumps(GOOD)[:40])
     with pytest.raises(InputError, match=r"half\.json:1:\d+: expected JSON, found "):
         load_hardware(str(tmp_path / "half.json"))
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"deep\.json: expected an object, found JSON that is nested too deeply"):
+        load_hardware(str(tmp_path / "deep.json"))
     with pytest.raises(
         InputError, match=r"expected a hardware file, or one of 5pp-65, all-to-all-64, .*, found neither"
     ):

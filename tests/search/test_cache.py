@@ -112,3 +112,22 @@ def test_clearing_forgets(tmp_path: Path) -> None:
     assert len(cache) == 20
     cache.clear()
     assert len(EvaluationCache(path)) == 0
+
+
+def test_other_sources_share_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version stays the same while somebody works on the code."""
+    from kilotune.evaluators.executors import cache as module
+
+    folder = tmp_path / "package" / "inner"
+    folder.mkdir(parents=True)
+    (folder / "evaluate.c").write_text("int ticks(void) { return 1; }\n")
+    monkeypatch.setattr(module, "_packages_of", lambda space: [tmp_path / "package"])
+    assert search(SLOW, tmp_path / "evaluations.db", trials=5)[1] == 5
+    assert search(SLOW, tmp_path / "evaluations.db", trials=5)[1] == 0
+    (folder / "evaluate.c").write_text("int ticks(void) { return 2; }\n")
+    assert search(SLOW, tmp_path / "evaluations.db", trials=5)[1] == 5
+
+
+def test_clearing_where_there_can_be_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    EvaluationCache(tmp_path / "file" / "evaluations.db").clear()
