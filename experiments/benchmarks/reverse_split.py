@@ -109,7 +109,8 @@ def _row(case: Case, target: str, goal: Goal, registers: int, seconds: float, se
     except ValueError as error:
         return f"{case.name:24} {error}"
     best: Assignment | None = None
-    losses, found_at, bound, proved = (float("inf"),), 0.0, space.least, False
+    losses: tuple[float, ...] = (float("inf"),)
+    found_at, bound, proved = 0.0, space.least, False
     for step in space.exact_search(seed, lambda: start + seconds - time.process_time()):
         bound, proved = max(bound, step.bound), step.complete
         if step.candidate is not None:

@@ -32,7 +32,7 @@ def assert_agrees(proto: Any, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"]),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
@@ -50,7 +50,7 @@ def test_convolution_windows(
     assert_agrees(single("Conv", [1, 2, *size], [weight], **attributes), (2, *size))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["MaxPool", "AveragePool"]),
     st.booleans(),

@@ -166,7 +166,7 @@ def test_processors_run_side_by_side() -> None:
 
 
 @given(data=st.data(), model=random_models())
-@settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, max_examples=25)
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=25)
 def test_random_programs_are_exact(data: st.DataObject, model: RandomModel) -> None:
     drawn = shiftry_batches(model.program, 1) if data.draw(st.booleans()) else seedot_batches(model.program)
     batch = data.draw(drawn)

@@ -77,7 +77,7 @@ def test_bundled_models_are_exact(name: str, processor: str) -> None:
 
 
 @given(data=st.data(), model=random_models())
-@settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, max_examples=15)
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=15)
 def test_random_programs_are_exact(data: st.DataObject, model: RandomModel) -> None:
     drawn = shiftry_batches(model.program, 1) if data.draw(st.booleans()) else seedot_batches(model.program)
     batch = data.draw(drawn)

@@ -28,7 +28,7 @@ from tests.devices.toolchains import needs_avr
 from tests.emit.random_programs import RandomModel, random_models, shiftry_batches
 from tests.emit.small_network import classifier
 
-quick = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, max_examples=60)
+quick = settings(suppress_health_check=list(HealthCheck), database=None, max_examples=60)
 
 
 def counted(batch: FixedBatch, parameters: dict[str, np.ndarray]) -> dict[str, float]:

@@ -22,7 +22,7 @@ from tests.emit.compiled import COMPILERS, compile_sources, needs_compiler
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 from tests.emit.small_network import classifier
 
-quick = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+quick = settings(suppress_health_check=list(HealthCheck), database=None)
 
 
 def assert_kernel_agrees(model: RandomModel, batch: FixedBatch) -> None:

@@ -59,7 +59,7 @@ def test_shipped_models(name: str, tmp_path: Path) -> None:
 
 @needs_compiler
 @given(model=random_models())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 def test_random_programs(model: RandomModel) -> None:
     """Programs of any shape. Where a jump lies between (a sign, a selection, the direction of nothing) or values are huge,
     a rounding error decides, so those only must compile and run.

@@ -34,7 +34,7 @@ def assert_intervals_hold(model: RandomModel, batch: FixedBatch) -> None:
 
 
 @given(data=st.data(), model=random_models())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_no_value_leaves_its_interval(data: st.DataObject, model: RandomModel) -> None:
     assert_intervals_hold(model, data.draw(shiftry_batches(model.program, 1)))
     assert_intervals_hold(model, data.draw(seedot_batches(model.program)))

@@ -237,7 +237,7 @@ def bodies(draw: st.DrawFn, steps: int, level: int, index: str | None) -> str:
             return f"let {name} = {draw(st.sampled_from(NAMES))} in {rest}"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(bodies(5, 0, None))
 def test_random_programs_behave_as_if_every_name_owned_its_elements(body: str) -> None:
     lets = "".join(f"let {name} = (2, 3) in [-9.0, 9.0] in " for name in NAMES)
@@ -247,7 +247,7 @@ def test_random_programs_behave_as_if_every_name_owned_its_elements(body: str) -
     np.testing.assert_allclose(run(elaborate(tree, "random"), arrays), expected, rtol=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_random_views_equal_numpy(data: st.DataObject) -> None:
     """Chains of transpose, reverse, slice, index and reshape, whether they end in a view or in a copy."""

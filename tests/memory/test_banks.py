@@ -80,7 +80,7 @@ def banked(draw: st.DrawFn) -> Instance:
     return Instance("banked", tuple(rows))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(banked(), st.integers(0, 6))
 def test_brute_force_agrees(instance: Instance, flash_bytes: int) -> None:
     memory = MemoryMap((FAST, SLOW, dataclasses.replace(FLASH, capacity_bytes=flash_bytes)))
@@ -95,7 +95,7 @@ def test_brute_force_agrees(instance: Instance, flash_bytes: int) -> None:
         assert result.best.measurement.metrics["cost"] == result.bound == float(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(instances(most=5), st.integers(0, 7))
 def test_constants_that_flash_keeps_against_brute_force(instance: Instance, flash_bytes: int) -> None:
     constants = tuple(dataclasses.replace(b, constant=True) for b in instance.buffers)
@@ -110,7 +110,7 @@ def test_constants_that_flash_keeps_against_brute_force(instance: Instance, flas
         assert result.bound == float(expected)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(instances(aligned=False))
 def test_one_bank_is_the_paper_s_memory(instance: Instance) -> None:
     plain = block_allocation(instance)

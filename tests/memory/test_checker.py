@@ -53,7 +53,7 @@ def test_migrations_cover_the_life_without_gap_or_overlap() -> None:
             check_residences(INSTANCE, [*others, *moved])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(instances(), st.lists(st.integers(0, 8), min_size=6, max_size=6))
 def test_the_definition_pair_by_pair(instance: Instance, addresses: list[int]) -> None:
     offsets = {b.id: a for b, a in zip(instance.buffers, addresses, strict=False)}

@@ -31,7 +31,7 @@ def solved(instance: Instance) -> Standing:
     return standing
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(instances())
 def test_brute_force_agrees(instance: Instance) -> None:
     standing = solved(instance)
@@ -43,7 +43,7 @@ def permutation(count: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).permutation(count).astype(np.int32)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(instances(most=9), st.integers(0, 99), st.integers(0, 3))
 def test_the_compiled_search_visits_what_the_plain_one_does(instance: Instance, seed: int, slack: int) -> None:
     whole = BufferArrays.of(instance)

@@ -115,7 +115,7 @@ def test_brute_force_says_the_same(case) -> None:  # type: ignore[no-untyped-def
     assert least_moved(make(*rows), capacity) == least
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(instances(most=5), st.integers(0, 2), st.sampled_from((Fraction(1, 3), Fraction(2))))
 def test_peak_and_price_against_brute_force(instance: Instance, slack: int, price: Fraction) -> None:
     live = largest_live_sum(instance).peak_bytes

@@ -30,7 +30,7 @@ def checked_peak(instance: Instance, offsets: np.ndarray) -> int:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(instances(most=8))
 def test_what_the_arrays_say(instance: Instance) -> None:
     buffers = BufferArrays.of(instance)
@@ -46,7 +46,7 @@ def test_what_the_arrays_say(instance: Instance) -> None:
                 assert any({i, j} <= part for part in parts)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(instances())
 def test_the_bound_never_exceeds_the_optimum_and_its_certificate_adds_up(instance: Instance) -> None:
     found = largest_live_sum(instance)
@@ -62,7 +62,7 @@ def test_alignment_raises_the_bound() -> None:
     assert largest_live_sum(make((0, 2, 3, 4), (0, 2, 3, 4), (1, 3, 3, 8))).peak_bytes == 11
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(instances(most=9), st.integers(0, 99), st.sampled_from(Fit))
 def test_compiled_and_plain_first_fit_agree(instance: Instance, seed: int, fit: Fit) -> None:
     buffers = BufferArrays.of(instance)
@@ -81,7 +81,7 @@ def test_greedy_placements_are_placements(seed: int) -> None:
     assert (weighted_order(buffers, (1, 0, 0, 0, 0, 0)) == np.argsort(-buffers.size, kind="stable")).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(instances(), st.integers(0, 9))
 def test_candidates_of_every_form_measure_what_their_placements_are(instance: Instance, seed: int) -> None:
     rng = np.random.default_rng(seed)

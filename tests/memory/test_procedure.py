@@ -42,7 +42,7 @@ def test_what_cannot_fit_is_refused() -> None:
         block_allocation(FRAGMENTED, 95)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(instances(aligned=False))
 def test_a_limit_of_the_live_sum_always_fits(instance: Instance) -> None:
     live = largest_live_sum(instance).peak_bytes

@@ -17,7 +17,7 @@ from kilotune.codegen.placement import Placer
 from tests.emit.random_programs import RandomModel, random_models
 from tests.memory_program.byte_machine import clobbered
 
-quick = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+quick = settings(suppress_health_check=list(HealthCheck), database=None)
 
 
 def random_bits(program: ir.Program, seed: int) -> dict[str, int]:

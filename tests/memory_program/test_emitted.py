@@ -20,7 +20,7 @@ from tests.memory_program.test_clobbering import any_valid_placement
 
 @needs_compiler
 @given(data=st.data(), model=random_models(), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, suppress_health_check=list(HealthCheck), database=None, max_examples=25)
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=25)
 def test_any_valid_placement_is_bit_exact(data: st.DataObject, model: RandomModel, seed: int) -> None:
     batch = data.draw(shiftry_batches(model.program, 1))
     bits = {v.name: int(b) for v, b in zip(model.program.variables, batch.bits[0], strict=True)}

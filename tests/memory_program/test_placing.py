@@ -22,7 +22,7 @@ from tests.emit.random_programs import RandomModel, random_models, seedot_batche
 from tests.memory_program.byte_machine import clobbered
 from tests.spaces.small_network import small_network
 
-quick = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+quick = settings(suppress_health_check=list(HealthCheck), database=None)
 HERE = ir.Location("test.sd", 1, 1)
 
 

@@ -46,7 +46,7 @@ def brute_force(state: Sums, depth: int, registers: int) -> float:
     return visit(state)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(sums, st.integers(2, 4))
 def test_paper_search_run_to_its_end_finds_the_least_cost(total: Sum, registers: int) -> None:
     limits = SplitLimits(2_000_000, registers, plans=1, first_discrepancies=1 << 20, factors=False, by_cost=True)
@@ -57,7 +57,7 @@ def test_paper_search_run_to_its_end_finds_the_least_cost(total: Sum, registers:
     assert found == brute_force((total,), 0, registers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(sums, min_size=1, max_size=3, unique=True), st.booleans())
 def test_every_plan_computes_its_sums(wanted: list[Sum], factors: bool) -> None:
     limits = SplitLimits(2_000, 6, plans=24, factors=factors)

@@ -26,7 +26,7 @@ cells = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
 sums = st.dictionaries(cells, st.integers(-(1 << 12), 1 << 12).filter(bool), min_size=1, max_size=8).map(Sum.of)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(sums, min_size=1, max_size=3, unique=True), st.integers(0, 6), st.sampled_from(TARGETS))
 def test_there_is_a_program_for_any_kernels_in_four_registers_and_one_for_each_that_waits(
     totals: list[Sum], depth: int, target: str

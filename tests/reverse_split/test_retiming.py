@@ -27,7 +27,7 @@ def plan_of(drawn: list[tuple[str, int, int]]) -> Plan:
     return Plan("auke", 4, tuple(steps), (len(steps),))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(operations)
 def test_least_sum_of_edges(drawn: list[tuple[str, int, int]]) -> None:
     plan = plan_of(drawn)
@@ -41,7 +41,7 @@ def test_least_sum_of_edges(drawn: list[tuple[str, int, int]]) -> None:
     assert total(_least(count, edges)) == brute
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(operations)
 def test_relaxed_plans_compute_the_same_and_are_not_longer(drawn: list[tuple[str, int, int]]) -> None:
     plan = plan_of(drawn)

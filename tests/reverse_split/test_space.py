@@ -44,7 +44,7 @@ def test_abilities() -> None:
     assert isinstance(space_for(one.problem, "tpe"), FlatSpace)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pictures, st.sampled_from(["auke", "scamp5"]), st.integers(0, 1000))
 def test_every_walk_over_splits_ends_in_a_proved_program(rows: Rows, target: str, seed: int) -> None:
     wanted = kernels(rows)
@@ -61,7 +61,7 @@ def test_every_walk_over_splits_ends_in_a_proved_program(rows: Rows, target: str
         assert len(program.registers) <= 6
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["auke", "scamp5"]), st.integers(0, 10_000), st.integers(1, 3))
 def test_no_program_is_shorter_than_the_bound(target: str, seed: int, length: int) -> None:
     """Whatever random instructions compute, the bound of that is at most their number."""

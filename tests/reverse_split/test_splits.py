@@ -73,7 +73,7 @@ def test_division_finds_factors_that_cancel() -> None:
     assert divided(row(1, 0, -4), Transformation(1, 0, 1, negated=True)) == row(1, 2)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(sums, min_size=1, max_size=3, unique=True))
 def test_every_split_puts_its_sums_together_again(state: list[Sum]) -> None:
     before = tuple(state)
@@ -93,7 +93,7 @@ def test_every_split_puts_its_sums_together_again(state: list[Sum]) -> None:
             assert merged <= less
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(cells, st.sampled_from([-1, 1, 2]), min_size=2, max_size=4).map(Sum.of))
 def test_all_splits_hold_the_largest_ones(total: Sum) -> None:
     every = {(named.split.transformation, named.split.b) for named in all_splits((total,), 6)}

@@ -30,13 +30,13 @@ def scipy_correlation(image: np.ndarray, kernel: Kernel) -> np.ndarray:
 
 
 @given(kernels())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_exact_convolution_is_scipys(kernel: Kernel) -> None:
     assert np.array_equal(convolve(IMAGE, kernel), scipy_correlation(IMAGE, kernel))
 
 
 @given(kernels(sides=4), kernels(sides=2), TARGETS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_kernels_from_plan_to_pixels(first: Kernel, second: Kernel, target: str) -> None:
     wanted = KernelSet((first, second)).approximate(3)
     plain = naive_plan(wanted.sums, 3, target)

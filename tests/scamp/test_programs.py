@@ -166,7 +166,7 @@ def test_a_register_that_holds_nothing() -> None:
 
 
 @given(plans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_allocated_programs_compute_the_plan(plan: Plan) -> None:
     wanted = computed(plan)
     program = allocate(plan) if fits(plan, 6) else None
@@ -213,7 +213,7 @@ def _holds(plan: Plan, order: tuple[int, ...], where: dict[int, int], place: int
 
 
 @given(plans(longest=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_program_takes_fewer_registers(plan: Plan) -> None:
     whole = legalised(without_dead_steps(plan))
     if len(whole.steps) > 4:
@@ -269,7 +269,7 @@ def test_macros_in_cpp() -> None:
 
 
 @given(plans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_macros_of_the_papers_instructions_compute_the_same(plan: Plan) -> None:
     if plan.target == "auke" and fits(plan, 3):
         prove(format_program(as_macros(allocate(plan))), computed(plan), plan.depth)

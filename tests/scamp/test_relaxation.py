@@ -82,7 +82,7 @@ def test_a_move_that_the_registers_cannot_hold_is_not_made() -> None:
 
 
 @given(plans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_relaxed_plans_compute_the_same_and_are_no_longer(plan: Plan) -> None:
     for objective in ("instructions", "transfers"):
         relaxed = relax(plan, objective=objective)
@@ -92,7 +92,7 @@ def test_relaxed_plans_compute_the_same_and_are_no_longer(plan: Plan) -> None:
 
 
 @given(kernels(sides=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_plans_translate_between_the_instruction_sets(kernel: Kernel) -> None:
     wanted = KernelSet((kernel,)).approximate(3)
     for target, other in (("auke", "scamp5"), ("scamp5", "auke")):

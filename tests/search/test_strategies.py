@@ -63,7 +63,7 @@ flat_problems = st.builds(
 ).filter(lambda problem: problem.count > 1 or not problem.pairs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(flat_problems)
 def test_exhaustive_proves_the_lexicographic_optimum_with_any_valid_bounds(space: FlatProblem) -> None:
     study, result = search(space, "exhaustive")
@@ -75,7 +75,7 @@ def test_exhaustive_proves_the_lexicographic_optimum_with_any_valid_bounds(space
         assert result.gap == 0.0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.builds(TreeProblem, st.integers(2, 4), st.integers(1, 3), st.integers(0, 10**6)))
 def test_exhaustive_proves_the_optimum_of_a_tree(space: TreeProblem) -> None:
     study, result = search(space, "exhaustive")
