@@ -156,11 +156,8 @@ class DispatchingExecutor:
 
     def _hand_out(self) -> None:
         while self._waiting:
-            desk = min(self._desks, key=lambda d: len(d.jobs), default=None)
-            if (desk is None or desk.jobs) and len(self._desks) < self._crew.most_workers:
-                desk = _Desk(self._crew.hire())
-                self._desks.append(desk)
-            if desk is None or len(desk.jobs) >= self._crew.jobs_each:
+            desk = self._desk_for(self._waiting[0])
+            if desk is None:
                 return
             job = self._waiting.popleft()
             if desk.worker.send([job.chunk.candidates[i] for i in job.positions]):
@@ -170,6 +167,18 @@ class DispatchingExecutor:
             else:
                 self._waiting.appendleft(job)
                 self._lay_off(desk)
+
+    def _desk_for(self, job: _Job) -> _Desk | None:
+        """Where a job goes next; None: it waits. One that has cost a worker gets one to itself: with another behind it, an
+        answer that was lost when that one killed the worker would be taken for its own death."""
+        desk = min(self._desks, key=lambda d: len(d.jobs), default=None)
+        if (desk is None or desk.jobs) and len(self._desks) < self._crew.most_workers:
+            desk = _Desk(self._crew.hire())
+            self._desks.append(desk)
+        if desk is None or not desk.jobs:
+            return desk
+        free = [d for d in self._desks if len(d.jobs) < self._crew.jobs_each and not any(j.deaths for j in d.jobs)]
+        return None if job.deaths else min(free, key=lambda d: len(d.jobs), default=None)
 
     def _take_in(self, desk: _Desk, answer: Answer) -> None:
         job = desk.jobs.popleft()

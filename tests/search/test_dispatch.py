@@ -1,0 +1,57 @@
+"""Who is blamed when a worker dies, whatever a transport loses on the way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.search.space import Assignment, Measurement
+
+
+@dataclass(eq=False)
+class Forgetful:
+    """A worker that takes two jobs. A killer (1) takes the answer before it along: it never arrives."""
+
+    news: deque[News] = field(default_factory=lambda: deque([Ready()]))
+    jobs: deque[Sequence[Assignment]] = field(default_factory=deque)
+
+    def send(self, candidates: Sequence[Assignment]) -> bool:
+        self.jobs.append(candidates)
+        return True
+
+    def next(self) -> News:
+        if self.news:
+            return self.news.popleft()
+        if any(candidate["kills"] for job in self.jobs for candidate in job):
+            return Death("killed")
+        return Answer([Measurement({"loss": 0.0}) for _ in self.jobs.popleft()], 0.001)
+
+    def kill(self) -> None:
+        self.jobs.clear()
+
+
+class Crew:
+    """One worker at a time, with two jobs."""
+
+    most_workers = 1
+    jobs_each = 2
+
+    def hire(self) -> Worker:
+        return Forgetful()
+
+    def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
+        return [(worker, worker.next()) for worker in workers if isinstance(worker, Forgetful)]
+
+
+def test_a_lost_answer_is_not_taken_for_a_death() -> None:
+    executor = DispatchingExecutor(Crew())
+    chunks = [[{"kills": i in (1, 3), "i": i} for i in (0, 1)], [{"kills": i in (1, 3), "i": i} for i in (2, 3, 4)]]
+    for ticket, chunk in enumerate(chunks):
+        executor.submit(ticket, chunk)
+    finished = {}
+    for _ in range(100):
+        finished |= {f.ticket: f.measurements for f in executor.results(0.0)}
+    failed = [[m.failure is not None for m in finished[ticket]] for ticket in (0, 1)]
+    assert failed == [[False, True], [False, True, False]]
