@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
 WRITE_EVERY_S = 0.4
 POLL_OTHERS_S = 0.1
+CHUNKS_CLAIMED_ALONE = 8  # at once: a claim is a transaction; a process that joins waits for these at most
 DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repeats whole neighbourhoods
 
 
@@ -98,10 +99,14 @@ class Run:
         waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
         self._recall(waiting)
         taken: dict[int, tuple[Key, Assignment]] = {}
+        claimed: list[int] = []  # and not taken yet, last one first
 
         def take(most: int) -> list[tuple[int, Assignment]]:
-            affordable = int(min(self._trials_left() - len(taken), most))
-            mine = self._division.claim(list(waiting), affordable)
+            if not claimed:
+                wanted = most if self._division.others else most * CHUNKS_CLAIMED_ALONE
+                affordable = int(min(self._trials_left() - len(taken), wanted))
+                claimed.extend(reversed(self._division.claim(list(waiting), affordable)))
+            mine = [claimed.pop() for _ in range(min(most, len(claimed)))]
             taken.update((number, waiting.pop(number)) for number in mine)
             return [(number, taken[number][1]) for number in mine]
 

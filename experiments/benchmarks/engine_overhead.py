@@ -3,7 +3,7 @@
 `python -m kilotune.experiments.benchmarks.engine_overhead [--seconds 5] [--trials 2000] [--scaling]`
 
 Evaluations sleep for 0, 1, 10 and 100 ms. Trials a second of wall time (an evaluation that sleeps takes no processor);
-overhead is what is missing to workers / sleep. Every engine writes to a SQLite file of its own.
+overhead is what is missing to the workers' plain loop over the same evaluations. Every engine writes to a SQLite file of its own.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +40,7 @@ class Sleeping:
     name: str = "sleeping"
     objectives: tuple[Objective, ...] = (Objective("loss"),)
     constraints: tuple[Constraint, ...] = ()
-
-    @cached_property
-    def decisions(self) -> tuple[Decision, ...]:
-        """The same ones always."""
-        return tuple(Decision(f"d{i}", (0, 1, 2, 3)) for i in range(DECISIONS))
+    decisions: tuple[Decision, ...] = tuple(Decision(f"d{i}", (0, 1, 2, 3)) for i in range(DECISIONS))
 
     @property
     def fingerprint(self) -> str:
@@ -146,25 +141,42 @@ def _evaluate(space: Sleeping, candidate: Assignment) -> Measurement:
     return space.evaluate([candidate])[0]
 
 
-def rows(budget: Budget) -> Iterator[tuple[str, int, Callable[[float], float]]]:
+def rows() -> Iterator[tuple[str, int, Callable[[float, Budget], float]]]:
     """Name, workers, and the measurement at a sleep in seconds."""
     from kilotune.evaluators.executors.ray_cluster import RayExecutor
 
-    yield "ours, in process", 1, lambda s: ours(InProcessExecutor, s, budget)
-    yield "ours, 2 processes", 2, lambda s: ours(lambda space: PoolExecutor(space, 2), s, budget)
-    yield "ours, Ray, 2 actors", 2, lambda s: ours(lambda space: RayExecutor(space, workers=2), s, budget)
-    yield "Optuna's loop, SQLite", 1, lambda s: optuna_loop(s, budget)
-    yield "plain Ray tasks, 2", 2, lambda s: ray_tasks(s, budget, 2)
+    yield "ours, in process", 1, lambda s, b: ours(InProcessExecutor, s, b)
+    yield "ours, 2 processes", 2, lambda s, b: ours(lambda space: PoolExecutor(space, 2), s, b)
+    yield "ours, Ray, 2 actors", 2, lambda s, b: ours(lambda space: RayExecutor(space, workers=2), s, b)
+    yield "Optuna's loop, SQLite", 1, lambda s, b: optuna_loop(s, b)
+    yield "plain Ray tasks, 2", 2, lambda s, b: ray_tasks(s, b, 2)
 
 
-def overheads(budget: Budget) -> None:
-    """The table of engines."""
+def plain_loop(sleep_s: float, budget: Budget) -> float:
+    """Evaluations a second without any engine."""
+    space = Sleeping(sleep_s)
+    candidate: Assignment = {d.name: 0 for d in space.decisions}
+    start = time.perf_counter()
+    for _ in range(int(budget.trials)):
+        space.evaluate([candidate])
+    return budget.trials / (time.perf_counter() - start)
+
+
+def overheads(seconds: float, trials: int) -> None:
+    """The table of engines; each runs as many trials as fill the seconds."""
     print(f"{'trials/s (overhead)':<24}" + "".join(f"{f'{ms} ms':>20}" for ms in SLEEPS_MS))
-    for name, workers, measure in rows(budget):
+    budgets = {
+        ms: Budget(seconds=2 * seconds, trials=min(trials, int(seconds * 1000 / ms) if ms else trials))
+        for ms in SLEEPS_MS
+    }
+    plain = {ms: plain_loop(ms / 1000, budgets[ms]) for ms in SLEEPS_MS}
+    print(f"{'plain loop':<24}" + "".join(f"{plain[ms]:>20.1f}" for ms in SLEEPS_MS))
+    for name, workers, measure in rows():
         cells = []
         for ms in SLEEPS_MS:
-            rate = measure(ms / 1000)
-            missing = f" ({100 * (1 - rate * ms / 1000 / workers):.1f} %)" if ms else ""
+            budget = replace(budgets[ms], trials=workers * budgets[ms].trials)
+            rate = measure(ms / 1000, budget)
+            missing = f" ({100 * (1 - rate / plain[ms] / workers):.1f} %)" if ms else ""
             cells.append(f"{f'{rate:.1f}{missing}':>20}")
         print(f"{name:<24}" + "".join(cells), flush=True)
 
@@ -188,8 +200,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=20_000)
     parser.add_argument("--scaling", action="store_true", help="1 to 64 simulated workers instead")
     arguments = parser.parse_args()
-    budget = Budget(arguments.seconds, arguments.trials)
-    (scaling if arguments.scaling else overheads)(budget)
+    if arguments.scaling:
+        scaling(Budget(arguments.seconds, arguments.trials))
+    else:
+        overheads(arguments.seconds, arguments.trials)
 
 
 if __name__ == "__main__":
