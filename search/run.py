@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kilotune.search.study import Study
 
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
-WRITE_EVERY_S = 0.4
+WRITE_EVERY_S = 0.8
 POLL_OTHERS_S = 0.1
 CHUNKS_CLAIMED_ALONE = 8  # at once: a claim is a transaction; a process that joins waits for these at most
 DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repeats whole neighbourhoods
