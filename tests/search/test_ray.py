@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +29,14 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.xdist_group("ray")  # one cluster at a time
 
 SPACE = FlatProblem(10, 4, 1, pairs=6)
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """One test on this machine at a time: one of them kills every raylet that it finds."""
+    with (Path(tempfile.gettempdir()) / "kilotune-ray-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def processes(title: str) -> list[int]:
