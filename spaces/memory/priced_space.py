@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from kilotune.search.flat_state import FlatState
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -106,7 +107,7 @@ class PricedSpace:
         banks = [Decision(f"bank:{b.id}", names) for b, names in named if len(names) > 1]
         return (*banks, *(Decision(_cut_name(self.instance, cut), ("stay", "move")) for cut in self.cuts))
 
-    def start(self) -> PricedState | PlanState:
+    def start(self) -> PricedState | FlatState:
         """Nothing decided."""
         return PricedState(self, ())
 
@@ -258,35 +259,6 @@ class PlanSpace(PricedSpace):
         """In the order in which `start` asks them."""
         return self.decisions_of_plan
 
-    def start(self) -> PlanState:
+    def start(self) -> FlatState:
         """Nothing decided."""
-        return PlanState(self, ())
-
-
-@dataclass(frozen=True)
-class PlanState:
-    """The first decisions of a plan."""
-
-    space: PlanSpace
-    chosen: tuple[Option, ...]
-
-    @property
-    def decision(self) -> Decision | None:
-        """The next bank or cut."""
-        decisions = self.space.decisions
-        return decisions[len(self.chosen)] if len(self.chosen) < len(decisions) else None
-
-    @property
-    def assignment(self) -> Assignment:
-        """The answers so far."""
-        return dict(zip((d.name for d in self.space.decisions), self.chosen, strict=False))
-
-    def take(self, option: Option) -> PlanState:
-        """Decide the next one."""
-        if self.decision is None or option not in self.decision.options:
-            raise ValueError(f"{option!r} is no option")
-        return PlanState(self.space, (*self.chosen, option))
-
-    def bound(self) -> float:
-        """What no placement beats."""
-        return float(self.space.least_cost)
+        return FlatState(self.decisions, float(self.least_cost))

@@ -16,6 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kilotune.search.flat_state import FlatState
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -87,7 +88,7 @@ class MemorySpace:
         rows = "\n".join(f"{b.id!r},{b.lower},{b.upper},{b.size},{b.alignment}" for b in self.instance.buffers)
         return hashlib.sha256(f"{type(self).__name__} {self.capacity_bytes}\n{rows}".encode()).hexdigest()[:32]
 
-    def start(self) -> PlacementState | KeyState:
+    def start(self) -> PlacementState | FlatState:
         """Nothing decided."""
         return PlacementState(self)
 
@@ -236,35 +237,6 @@ class SortKeySpace(MemorySpace):
         for feature in FEATURES
     )
 
-    def start(self) -> KeyState:
+    def start(self) -> FlatState:
         """Nothing decided."""
-        return KeyState(self, ())
-
-
-@dataclass(frozen=True)
-class KeyState:
-    """The first weights decided."""
-
-    space: SortKeySpace
-    chosen: tuple[Option, ...]
-
-    @property
-    def decision(self) -> Decision | None:
-        """The next feature's weight."""
-        decisions = self.space.decisions
-        return decisions[len(self.chosen)] if len(self.chosen) < len(decisions) else None
-
-    @property
-    def assignment(self) -> Assignment:
-        """Weights by feature so far."""
-        return dict(zip(FEATURES, self.chosen, strict=False))
-
-    def take(self, option: Option) -> KeyState:
-        """Decide the next weight."""
-        if self.decision is None or option not in self.decision.options:
-            raise ValueError(f"{option!r} is no weight")
-        return KeyState(self.space, (*self.chosen, option))
-
-    def bound(self) -> float:
-        """The largest live sum."""
-        return self.space.loss_of(self.space.least_peak_bytes)
+        return FlatState(self.decisions, self.loss_of(self.least_peak_bytes))

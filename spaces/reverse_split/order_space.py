@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
-from kilotune.search.space import Assignment, Decision, Option
+from kilotune.search.flat_state import FlatState
+from kilotune.search.space import Assignment, Decision
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import ProvedProgram, SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
@@ -43,9 +43,9 @@ class OrderSpace(ReverseSplitSpace):
         weights = (Decision(name, options) for name, options in _WEIGHTS)
         return (Decision(SUMS, sums), *weights, Decision(RESTART, tuple(range(8))))
 
-    def start(self) -> OrderState:  # type: ignore[override]  # a state of its own, as any space has
+    def start(self) -> FlatState:  # type: ignore[override]  # a state of its own, as any space has
         """Nothing decided."""
-        return OrderState(self, ())
+        return FlatState(self.decisions, self.least)
 
     def split_names(self, assignment: Assignment) -> tuple[tuple[str, ...], ...]:
         """The plans that a setting finds, best first, as names of splits."""
@@ -80,37 +80,6 @@ class OrderSpace(ReverseSplitSpace):
 def _cost(made: ProvedProgram, metric: str) -> tuple[int, int]:
     both = (made.program.instructions, made.program.bus_transfers)
     return both if metric == "instructions" else both[::-1]
-
-
-@dataclass(frozen=True)
-class OrderState:
-    """The first weights decided."""
-
-    space: OrderSpace
-    chosen: tuple[Option, ...]
-
-    @property
-    def decision(self) -> Decision | None:
-        """The next weight."""
-        decisions = self.space.decisions
-        return decisions[len(self.chosen)] if len(self.chosen) < len(decisions) else None
-
-    @property
-    def assignment(self) -> Assignment:
-        """Weights by name so far."""
-        return {d.name: option for d, option in zip(self.space.decisions, self.chosen, strict=False)}
-
-    def take(self, option: Option) -> OrderState:
-        """Decide the next weight."""
-        if self.decision is None or option not in self.decision.options:
-            raise ValueError(
-                f"{option!r} is no option of {self.decision.name if self.decision else 'a complete assignment'}"
-            )
-        return OrderState(self.space, (*self.chosen, option))
-
-    def bound(self) -> float:
-        """Of every program."""
-        return self.space.least
 
 
 def space_for(problem: SplitProblem, strategy: str) -> ReverseSplitSpace:
