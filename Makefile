@@ -37,6 +37,7 @@ $(VENV)/.test-installed: pyproject.toml
 # database server; and npm, which fetches a second AVR simulator and often comes with another node than Debian's
 DEVICES := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr
 SERVER := postgresql
+BROWSER := chromium
 NODE := nodejs npm
 
 install = { dpkg --status $(1) >/dev/null 2>&1 || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
@@ -47,6 +48,7 @@ install = { dpkg --status $(1) >/dev/null 2>&1 || { command -v apt-get >/dev/nul
 debian:
 	@$(call install,$(DEVICES))
 	@$(call install,$(SERVER))
+	@$(call install,$(BROWSER))
 	@command -v npm >/dev/null || $(call install,$(NODE))
 
 clean:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilotune.experiments.command_line import TuneGroup, budget_option, storage_option, with_run_options
+from kilotune.experiments.commands.compare import compare_command
+from kilotune.experiments.commands.dashboard import dashboard_command
+from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.family import Asked, Family
 from kilotune.experiments.families.fixed_point import LEVELS
@@ -213,6 +216,11 @@ def doctor_command() -> None:
 
     for line in findings():
         click.echo(line)
+
+
+cli.add_command(compare_command)
+cli.add_command(report_command)
+cli.add_command(dashboard_command)
 
 
 def _request(options: dict[str, Any]) -> TuneRequest:

@@ -8,7 +8,14 @@ from kilotune.experiments.families.family import Family, Offer
 
 CM = Family(
     "Networks on computational memory (cm)",
-    (Offer("cm", "core, routes, buffers and replicas of every layer of a network (cmnnc, 2020)", "anneal"),),
+    (
+        Offer(
+            "cm",
+            "core, routes, buffers and replicas of every layer of a network (cmnnc, 2020)",
+            "anneal",
+            drawing="kilotune.experiments.report.spaces.cm",
+        ),
+    ),
     (
         click.Option(
             ["--hardware"],

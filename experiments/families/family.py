@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 class Offer:
     """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour.
     `instead`: the best strategy by an option that changes it. `objectives` are the names that --objective takes, the
-    default first."""
+    default first. `drawing`: the module in `report/spaces/` that draws the space's own figures."""
 
     space: str
     decides: str
     best_strategy: str
     objectives: tuple[str, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict)
+    drawing: str | None = None
 
     def strategy(self, given: Mapping[str, Any]) -> str:
         """What runs without --strategy when these options are given."""

@@ -19,8 +19,15 @@ FIXED_POINT = Family(
             "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)",
             "exhaustive",
             TIMED,
+            drawing="kilotune.experiments.report.spaces.seedot",
         ),
-        Offer("shiftry", "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)", "refine", TIMED),
+        Offer(
+            "shiftry",
+            "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)",
+            "refine",
+            TIMED,
+            drawing="kilotune.experiments.report.spaces.shiftry",
+        ),
     ),
     (
         click.Option(

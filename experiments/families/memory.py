@@ -13,7 +13,15 @@ PRICED = MappingProxyType({"banks": "cp", "migration_price": "cp"})
 
 MEMORY = Family(
     "Placement of buffers (memory)",
-    (Offer("memory", "the address of every buffer in RAM (Shiftry, Section 7)", "exhaustive", instead=PRICED),),
+    (
+        Offer(
+            "memory",
+            "the address of every buffer in RAM (Shiftry, Section 7)",
+            "exhaustive",
+            instead=PRICED,
+            drawing="kilotune.experiments.report.spaces.memory",
+        ),
+    ),
     (
         click.Option(
             ["--capacity"],

@@ -11,7 +11,15 @@ OBJECTIVES = ("instructions", "transfers", "front")
 
 REVERSE_SPLIT = Family(
     "Convolution programs for SCAMP-5 (reverse-split)",
-    (Offer("reverse-split", "which pair of partial sums to split next (AUKE, TACO 2018)", "exhaustive", OBJECTIVES),),
+    (
+        Offer(
+            "reverse-split",
+            "which pair of partial sums to split next (AUKE, TACO 2018)",
+            "exhaustive",
+            OBJECTIVES,
+            drawing="kilotune.experiments.report.spaces.reverse_split",
+        ),
+    ),
     (
         click.Option(
             ["--target"],

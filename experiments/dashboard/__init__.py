@@ -1,0 +1,1 @@
+"""Running studies in a browser on this machine."""

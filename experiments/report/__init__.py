@@ -1,0 +1,1 @@
+"""One HTML file that opens offline: of a study, or of a comparison."""
