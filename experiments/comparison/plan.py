@@ -8,31 +8,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 
 
 @dataclass(frozen=True)
 class Case:
-    """One space on one input; `title` is short and a file name. `input` and `options` as in `TuneRequest`."""
+    """One space on one input; `title` is short and a file name. `input` and `options` as in `TuneRequest`.
+
+    `reference_strategy` is the space's best. Some spaces are narrower for other strategies (orders of splits instead of all
+    programs), and what is proved of those is not proved of the problem.
+    """
 
     title: str
     space: str
     input: str
     strategies: tuple[str, ...]
+    reference_strategy: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def request(self, strategy: str | None = None, seed: int = 0) -> TuneRequest:
         """That of a run; without a strategy, that of the space's best one."""
         return TuneRequest(self.space, self.input, strategy or self.reference_strategy, seed, self.options)
-
-    @property
-    def reference_strategy(self) -> str:
-        """Some spaces are narrower for some strategies (orders of splits instead of all programs): only what is proved of
-        this one's space is proved of the problem."""
-        _, offer = find_offer(self.space)
-        return offer.strategy(self.options)
 
 
 @dataclass(frozen=True)
