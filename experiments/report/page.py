@@ -71,10 +71,10 @@ def cell_text(cell: Cell) -> str:
     if cell is None or isinstance(cell, str):
         return cell or ""
     if not math.isfinite(cell):
-        return "" if math.isnan(cell) else "∞" if cell > 0 else "−∞"
+        return "" if math.isnan(cell) else "∞" if cell > 0 else "-∞"
     if float(cell).is_integer() or abs(cell) >= WHOLE_FROM:
-        return f"{cell:.0f}".replace("-", "−")
-    return f"{cell:.4g}".replace("-", "−")
+        return f"{cell:.0f}"
+    return f"{cell:.4g}"
 
 
 def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
