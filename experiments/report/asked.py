@@ -43,7 +43,7 @@ def asked_section(problem: Problem, row: StudyRow) -> Section:
     return Section(
         "What was asked",
         (
-            Table(("", "asked"), facts, "The search as it was asked for."),
+            Table(("", "asked"), facts, "The search as it was asked for.", sortable=False),
             Paragraph("This command asks it again:"),
             Listing(command_line(request, row.budget)),
         ),

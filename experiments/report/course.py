@@ -63,7 +63,7 @@ def _best_so_far(reported: Reported, curve: Curve, by_time: bool) -> go.Figure:
         customdata=[n for _, _, n in shown],
         mode="markers",
         name="candidate",
-        marker={"color": NEUTRAL, "size": 4, "opacity": 0.45},
+        marker={"color": NEUTRAL, "size": 5, "opacity": 0.6},
         hovertemplate=f"trial %{{customdata}}<br>{label} %{{y}}<extra></extra>",
     )
     figure.add_scatter(
@@ -97,7 +97,7 @@ def _best_so_far(reported: Reported, curve: Curve, by_time: bool) -> go.Figure:
         yaxis={"title": {"text": label}},
     )
     if logarithmic:
-        figure.update_xaxes(type="log", exponentformat="power", dtick=1)
+        figure.update_xaxes(type="log", exponentformat="power", dtick=1 if end > 100 * start else "D2")
     _focus(figure, [y for y in ys if y is not None], [y for _, y, _ in dots])
     return figure
 
@@ -133,7 +133,7 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
         customdata=[t.number for _, _, t in shown],
         mode="markers",
         name="candidate",
-        marker={"color": NEUTRAL, "size": 5, "opacity": 0.45},
+        marker={"color": NEUTRAL, "size": 5, "opacity": 0.6},
         hovertemplate=f"{hover}<extra></extra>",
     )
     figure.add_scatter(
@@ -148,8 +148,8 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
     )
     best, procedure = reported.outcome.result.best, reported.outcome.procedure
     for trial, name, colour, symbol in (
+        (procedure, "paper's procedure", ORANGE, "square-open"),
         (best, "best found", VERMILLION, "star"),
-        (procedure, "paper's procedure", ORANGE, "square"),
     ):
         metrics = {} if trial is None else trial.measurement.metrics
         if first.metric in metrics and second.metric in metrics:
@@ -158,7 +158,12 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
                 y=[metrics[second.metric]],
                 mode="markers",
                 name=name,
-                marker={"color": colour, "symbol": symbol, "size": 14, "line": {"width": 1, "color": "#ffffff"}},
+                marker={
+                    "color": colour,
+                    "symbol": symbol,
+                    "size": 15 if symbol == "star" else 20,
+                    "line": {"width": 0 if symbol == "star" else 3},
+                },
                 hovertemplate=f"{name}<br>{first_label} %{{x}}<br>{second_label} %{{y}}<extra></extra>",
             )
     figure.update_layout(xaxis={"title": {"text": first_label}}, yaxis={"title": {"text": second_label}})

@@ -52,7 +52,12 @@ def found_section(reported: Reported) -> Section:
         blocks.append(
             Paragraph("The study was still running, or was killed while it ran: this is how far it had come.")
         )
-    table = Table(("metric", *titles), [(label, *values) for label, values in rows], "The best candidate in figures.")
+    table = Table(
+        ("metric", *titles),
+        [(label, *values) for label, values in rows],
+        "The best candidate in figures.",
+        sortable=False,
+    )
     return Section("What was found", (*blocks, *(Paragraph(s) for s in sentences), table))
 
 

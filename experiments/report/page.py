@@ -92,13 +92,20 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
             "height": int(layout.height or FIGURE_HEIGHT),
             "json": _json(block),
         }
+    numeric = [_numeric(block, at) for at in range(len(block.columns))]
     return {
         "kind": kind,
         "number": numbers[kind],
         "caption": block.caption,
-        "columns": [{"name": name, "numeric": _numeric(block, at)} for at, name in enumerate(block.columns)],
-        "rows": [[{"text": cell_text(cell), "value": _value(cell)} for cell in row] for row in block.rows],
-        "sortable": len(block.rows) > 1,
+        "columns": [{"name": name, "numeric": right} for name, right in zip(block.columns, numeric, strict=True)],
+        "rows": [
+            [
+                {"text": cell_text(cell), "value": _value(cell), "numeric": right}
+                for cell, right in zip(row, numeric, strict=True)
+            ]
+            for row in block.rows
+        ],
+        "sortable": block.sortable and len(block.rows) > 1,
     }
 
 
