@@ -22,7 +22,7 @@ Choice = tuple[int, int]
 """Bitwidth B, maxscale P."""
 
 LOOKS = (
-    (8, LINE_COLOURS[3], "dot", "square"),
+    (8, LINE_COLOURS[3], "dashdot", "square"),
     (16, LINE_COLOURS[0], "solid", "circle"),
     (32, LINE_COLOURS[1], "dash", "triangle-up"),
 )
@@ -91,13 +91,18 @@ def maxscale_figure(
             name=f"{bits} bits",
             connectgaps=False,
             line={"color": colour, "dash": dash, "width": 2},
-            marker={"symbol": [f"{symbol}-open" if h else symbol for h in hollow], "size": 8, "color": colour},
+            marker={
+                "symbol": [f"{symbol}-open" if h else symbol for h in hollow],
+                "size": 8,
+                "color": colour,
+                "line": {"width": [2 if h else 0 for h in hollow], "color": colour},
+            },
             hovertemplate="%{text}<extra></extra>",
         )
     float_accuracy = _float_accuracy(space)
     if float_accuracy is not None:
         name = f"float model: {number(float_accuracy)} %"
-        figure.add_trace(level_line(name, (0, widest - 1), float_accuracy, "longdash", NEUTRAL))
+        figure.add_trace(level_line(name, (0, widest - 1), float_accuracy, "dot", NEUTRAL))
     for title, trial, symbol, colour, size in (
         ("paper's choice", paper, "diamond-open", VERMILLION, 19),
         ("best trial", best, "star", GREEN, 13),
@@ -117,7 +122,9 @@ def maxscale_figure(
     if metric != "accuracy_percent":
         values = [t.measurement.metrics[metric] for t in curve.values()]
         wide = min(values) > 0 and max(values) > LOG_FROM * min(values)
-        figure.update_yaxes(title="precision loss", type="log" if wide else "linear", exponentformat="power")
+        figure.update_yaxes(title="precision loss", exponentformat="power")
+        if wide:
+            figure.update_yaxes(type="log", dtick=1)
     return figure
 
 
@@ -128,6 +135,13 @@ def _choice(trial: Trial) -> Choice:
 def _named(trial: Trial) -> str:
     bits, scale = _choice(trial)
     return f"{bits} bits, P = {scale}"
+
+
+def _whole(space: SeeDotSpace, trial: Trial) -> str:
+    """With the decisions about tables."""
+    if not space.exponentials:
+        return _named(trial)
+    return f"{_named(trial)} (T = {trial.assignment['table_index_bits']}, coverage {trial.assignment['coverage']})"
 
 
 def _float_accuracy(space: SeeDotSpace) -> float | None:
@@ -190,7 +204,7 @@ def _description(
             for m, label, unit in LIMITED
             if m == c.metric
         )
-        sentences.append(f"{broken} of them break a limit ({limits}) and are hollow.")
+        sentences.append(f"Hollow marks: {counted(broken, 'pair')} over a limit ({limits}).")
     failed = sum(t.measurement.failure is not None for t in trials)
     if failed:
         sentences.append(f"{counted(failed, 'trial')} failed.")
@@ -208,12 +222,12 @@ def _answers(space: SeeDotSpace, paper: Trial | None, best: Trial | None) -> lis
     elif metric in paper.measurement.metrics:
         over = "" if ranking.violation(paper.measurement) == 0 else ", over a limit"
         also = ", and no trial is better" if same else ""
-        sentences.append(f"The paper's choice, {_named(paper)}, {verb} {_quality(space, paper)}{over}{also}.")
+        sentences.append(f"The paper's choice, {_whole(space, paper)}, {verb} {_quality(space, paper)}{over}{also}.")
     if best is not None and not same and metric in best.measurement.metrics:
         title = (
             "The best trial" if ranking.violation(best.measurement) == 0 else "No trial keeps the limits; the nearest"
         )
-        sentences.append(f"{title}, {_named(best)}, {verb} {_quality(space, best)}.")
+        sentences.append(f"{title}, {_whole(space, best)}, {verb} {_quality(space, best)}.")
     return sentences
 
 
@@ -229,7 +243,17 @@ def _table(space: SeeDotSpace, curve: Mapping[Choice, Trial]) -> Table:
         worst = min(values) if _classifies(space) else max(values)
         inside = "yes" if ranking.violation(top.measurement) == 0 else "no"
         memory = int(top.measurement.metrics["memory_bytes"])
-        rows.append((bits, len(own), _choice(top)[1], top.measurement.metrics[metric], worst, memory, inside))
+        rows.append(
+            (
+                bits,
+                len(own),
+                _choice(top)[1],
+                round(top.measurement.metrics[metric], 4),
+                round(worst, 4),
+                memory,
+                inside,
+            )
+        )
     columns = ("bits", "P measured", "best P", label, f"worst {label}", "flash + RAM, bytes", "within the limits")
     return Table(columns, rows, "The best maxscale of every bitwidth")
 
