@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 
@@ -9,8 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 
+from kilotune.experiments.report.palette import GREEN, VERMILLION
+
 MOST_POINTS = 2000
 """A trace of more is thinned."""
+
+
+class Marked(enum.Enum):
+    """What figures point at."""
+
+    PAPER = "paper's result"
+    BEST = "best trial"
+
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -42,6 +53,34 @@ def level_line(
         line={"color": colour, "dash": dash, "width": width},
         hovertemplate=f"{name}<extra></extra>",
     )
+
+
+def mark(title: str, which: Marked, x: float, y: float, hover: str) -> go.Scatter:
+    """A large mark on one point: the ring of the paper's result stays visible around the star of the best trial."""
+    paper = which is Marked.PAPER
+    return go.Scatter(
+        x=[x],
+        y=[y],
+        mode="markers",
+        name=title,
+        marker={
+            "symbol": "diamond-open" if paper else "star",
+            "size": 19 if paper else 13,
+            "color": VERMILLION if paper else GREEN,
+            "line": {"width": 3 if paper else 0},
+        },
+        hovertemplate=f"{hover}<extra></extra>",
+    )
+
+
+def hollow_marks(symbol: str, colour: str, hollow: Sequence[bool], size: int = 8) -> dict[str, object]:
+    """Markers of a trace, of which some are hollow."""
+    return {
+        "symbol": [f"{symbol}-open" if h else symbol for h in hollow],
+        "size": size,
+        "color": colour,
+        "line": {"width": [2 if h else 0 for h in hollow], "color": colour},
+    }
 
 
 def thinned(values: Sequence[float] | FloatArray, most: int = MOST_POINTS) -> IntArray:
