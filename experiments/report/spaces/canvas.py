@@ -35,23 +35,24 @@ def empty_figure(height: int, **layout: object) -> go.Figure:
             "height": height,
             "margin": {"l": 56, "r": 14, "t": 20, "b": 48},
             "hovermode": "closest",
-            "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+            "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.03, "yanchor": "bottom"},
             **layout,
         }
     )
 
 
 def level_line(
-    name: str, across: tuple[float, float], level: float, dash: str, colour: str, width: float = 2
+    name: str, hover: str, across: tuple[float, float], level: float, dash: str, colour: str, **more: object
 ) -> go.Scatter:
-    """A horizontal line with its name in the legend."""
+    """A horizontal line with its name in the legend; names there are short, for phones."""
     return go.Scatter(
         x=list(across),
         y=[level, level],
         mode="lines",
         name=name,
-        line={"color": colour, "dash": dash, "width": width},
-        hovertemplate=f"{name}<extra></extra>",
+        line={"color": colour, "dash": dash, "width": 2},
+        hovertemplate=f"{hover}<extra></extra>",
+        **more,
     )
 
 
@@ -102,6 +103,11 @@ def number(value: float) -> str:
     if not math.isfinite(value):
         return str(value)
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def shortened(name: str, most: int = 14) -> str:
+    """Under an axis there is no room for long names."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def counted(count: int, noun: str) -> str:

@@ -37,14 +37,15 @@ def limit_words(constraint: Constraint) -> str:
 
 
 def broken_lines(constraints: Sequence[Constraint], measurement: Measurement) -> list[str]:
-    """A line a limit that the program breaks."""
+    """A line a limit that the program breaks: `accuracy 98 % (permitted: at least 98.75 %)`."""
     lines = []
     for constraint in constraints:
         if constraint.violation(measurement.metrics) > 0:
             label, unit = _words(constraint.metric)
             value = measurement.metrics.get(constraint.metric)
             found = "unknown" if value is None else f"{number(value)}{unit}"
-            lines.append(f"breaks a limit: {label} {found} of {number(constraint.limit)}{unit}")
+            least = "least" if constraint.at_least else "most"
+            lines.append(f"{label} {found} (permitted: at {least} {number(constraint.limit)}{unit})")
     return lines
 
 

@@ -88,13 +88,13 @@ def maxscale_figure(
         )
     reference = _float_accuracy(space)
     if reference is not None:
-        name = f"float model: {number(reference)} %"
-        figure.add_trace(level_line(name, (0, widest - 1), reference, "dot", NEUTRAL))
+        hover = f"float model: {number(reference)} %"
+        figure.add_trace(level_line("float model", hover, (-0.6, widest - 0.4), reference, "dot", NEUTRAL))
     for title, which, trial in (("paper's choice", Marked.PAPER, paper), ("best trial", Marked.BEST, best)):
         value = None if trial is None else quality.of(trial.measurement)
         if trial is not None and value is not None:
             hover = f"{title}<br>{_hover(space, trial)}"
-            figure.add_trace(mark(f"{title}: {_named(trial)}", which, _choice(trial)[1], value, hover))
+            figure.add_trace(mark(title, which, _choice(trial)[1], value, hover))
     figure.update_xaxes(title="maxscale P", range=[-0.6, widest - 0.4], dtick=2 if widest > 16 else 1, zeroline=False)
     values = [t.measurement.metrics[quality.metric] for t in curve.values()]
     return figure.update_yaxes(**quality.axis(values))
@@ -129,7 +129,8 @@ def _hover(space: SeeDotSpace, trial: Trial) -> str:
     lines = [f"{_named(trial)}: {_said(quality_of(space.evaluator), trial)}"]
     if space.exponentials:
         lines.append(f"exp tables: T = {trial.assignment['table_index_bits']}, coverage {trial.assignment['coverage']}")
-    return "<br>".join(lines + cost_lines(trial.measurement) + broken_lines(space.constraints, trial.measurement))
+    lines += cost_lines(trial.measurement)
+    return "<br>".join([*lines, *(f"over: {line}" for line in broken_lines(space.constraints, trial.measurement))])
 
 
 def _description(
