@@ -146,7 +146,7 @@ def _table(space: ShiftrySpace, order: DemotionOrder, best: Trial | None) -> Tab
     columns = (
         "order",
         "variable",
-        f"{quality.label}, so far demoted",
+        quality.label,
         "flash + RAM, bytes",
         "paper",
         "best",
