@@ -266,14 +266,14 @@ def _add_operands(figure: go.Figure, graph: ValueGraph, layout: Layout) -> None:
         if not paths:
             continue
         name = "read from a neighbour" if shifted else "read in place"
-        x, y = _joined(paths)
+        xs, ys = _joined(paths)
         line = {"color": colour, "width": 2, "dash": dash}
-        figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line=line, name=name, hoverinfo="skip"))
-        x, y = _joined([points[-2:] for points in paths])
+        figure.add_trace(go.Scatter(x=xs, y=ys, mode="lines", line=line, name=name, hoverinfo="skip"))
+        xs, ys = _joined([points[-2:] for points in paths])
         head = {"symbol": "arrow", "angleref": "previous", "standoff": 14, "color": colour, "line": {"width": 0}}
-        sizes = [11 if at % 3 == 1 else 0 for at in range(len(x))]
+        sizes = [11 if at % 3 == 1 else 0 for at in range(len(xs))]
         marker = {**head, "size": sizes}
-        figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, showlegend=False, hoverinfo="skip"))
+        figure.add_trace(go.Scatter(x=xs, y=ys, mode="markers", marker=marker, showlegend=False, hoverinfo="skip"))
     middles = [_middle(points) for _, points in drawn]
     minus = [operand.sign < 0 for operand, _ in drawn]
     figure.add_trace(
