@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kilotune.experiments.families.family import Asked, Family
-from kilotune.experiments.families.registry import FAMILIES, find_offer
+from kilotune.experiments.families.registry import FAMILIES, families_of, find_offer
 from kilotune.experiments.request import TuneRequest, parse_limit
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -53,7 +53,7 @@ def request_from(
 
 def given_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Of a command's parameters those that are options of a family and were given."""
-    names = [str(option.name) for family in FAMILIES for option in family.options]
+    names = [str(option.name) for family in families_of(parameters.get("space")) for option in family.options]
     return {name: parameters[name] for name in names if parameters.get(name) not in (None, ())}
 
 

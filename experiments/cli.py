@@ -18,13 +18,12 @@ from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.fixed_point import LEVELS
-from kilotune.experiments.families.registry import objective_help, offers
+from kilotune.experiments.families.registry import objective_help, offers, space_names
 
 if TYPE_CHECKING:
     from kilotune.experiments.tuning import TuneOutcome
     from kilotune.search.store import Store
 
-SPACE_NAMES = tuple(offer.space for offer in offers())
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
 LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "hardware", "studies", "buffers")
@@ -37,7 +36,9 @@ LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "h
     epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
     "3 internal error, 4 bad usage or bad input.",
 )
-@click.option("--space", help=f"What to decide: {', '.join(SPACE_NAMES)} (see `tune list spaces`).")
+@click.option(
+    "--space", help=f"What to decide: {', '.join(offer.space for offer in offers())} (see `tune list spaces`)."
+)
 @click.option(
     "--input",
     "input_",
@@ -82,7 +83,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
     if context.invoked_subcommand is not None:
         return
     if options["space"] is None:
-        raise click.UsageError(f"Missing option --space: expected one of {', '.join(SPACE_NAMES)} (or a subcommand).")
+        raise click.UsageError(f"Missing option --space: expected one of {', '.join(space_names())} (or a subcommand).")
     from kilotune.experiments import tuning
     from kilotune.search.budget import Budget
 
