@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilotune.experiments.asking import given_options, request_from
-from kilotune.experiments.command_line import TuneGroup, budget_option, storage_option, with_run_options
+from kilotune.experiments.command_line import (
+    TuneGroup,
+    budget_option,
+    storage_option,
+    with_problem_options,
+    with_run_options,
+)
 from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.fixed_point import LEVELS
-from kilotune.experiments.families.registry import objective_help, offers, space_names
+from kilotune.experiments.families.registry import space_names
 
 if TYPE_CHECKING:
     from kilotune.experiments.tuning import TuneOutcome
@@ -36,35 +42,9 @@ LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "h
     epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
     "3 internal error, 4 bad usage or bad input.",
 )
-@click.option(
-    "--space", help=f"What to decide: {', '.join(offer.space for offer in offers())} (see `tune list spaces`)."
-)
-@click.option(
-    "--input",
-    "input_",
-    metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
-    "cm: ONNX, or a network.",
-)
+@with_problem_options
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
-@click.option(
-    "--device",
-    metavar="NAME|FILE",
-    help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="WHAT=AMOUNT",
-    help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
-)
-@click.option(
-    "--objective",
-    metavar="NAME",
-    help=f"What is to be small: {objective_help()}.",
-)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option

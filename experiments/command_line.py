@@ -9,13 +9,36 @@ from typing import Any
 import click
 
 from kilotune.experiments.families.family import Family
-from kilotune.experiments.families.registry import FAMILIES, families_of
+from kilotune.experiments.families.registry import FAMILIES, families_of, objective_help, offers
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
 )
 budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
+)
+problem_options = (
+    click.option("--space", help=f"What to decide: {', '.join(o.space for o in offers())} (see `tune list spaces`)."),
+    click.option(
+        "--input",
+        "input_",
+        metavar="PATH|NAME",
+        help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
+        "cm: ONNX, or a network.",
+    ),
+    click.option(
+        "--device",
+        metavar="NAME|FILE",
+        help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="WHAT=AMOUNT",
+        help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
+    ),
+    click.option("--objective", metavar="NAME", help=f"What is to be small: {objective_help()}."),
 )
 run_options = (
     click.option(
@@ -40,6 +63,13 @@ run_options = (
 )
 
 
+def with_problem_options(command: Any) -> Any:
+    """What is to be decided: the options that `tune` and `tune compare` share."""
+    for option in reversed(problem_options):
+        command = option(command)
+    return command
+
+
 def with_run_options(command: Any) -> Any:
     """The options that `tune` and `tune resume` share."""
     for option in reversed(run_options):
@@ -51,13 +81,14 @@ FAMILIES_KEY = "kilotune.families"
 """In a context's `meta`: whose options the command takes."""
 
 
-class TuneGroup(click.Group):
-    """The command with the options of every family, each under its own heading in the help text. A plug-in is loaded only
+class WithFamilies(click.Command):
+    """A command with the options of every family, each under its own heading in the help text. A plug-in is loaded only
     when --space names it; then its options are there too."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         space = _space_in(args)
         families = families_of(space)
+        ctx.meta[FAMILIES_KEY] = FAMILIES
         for family in families[len(FAMILIES) :]:
             _refuse_taken(family, str(space), self.get_params(ctx))
         ctx.meta[FAMILIES_KEY] = families
@@ -76,6 +107,13 @@ class TuneGroup(click.Group):
                 with formatter.section(title):
                     formatter.write_dl(records)
         _format_plug_ins(formatter)
+
+
+class TuneGroup(WithFamilies, click.Group):
+    """The command itself, with its subcommands."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
 
