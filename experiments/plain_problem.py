@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
@@ -82,12 +82,13 @@ def _plain(metric: float) -> float | None:
     return int(value) if value.is_integer() else value
 
 
-def require_space(made: object, who: str) -> TypeGuard[Space]:
-    """ValueError, a sentence, for something that is no space: it says what is missing."""
+def as_space(made: Any, who: str) -> Space:
+    """The thing itself. ValueError, a sentence, for something that is no space: it says what is missing."""
     missing = [member for member in SPACE_MEMBERS if not hasattr(made, member)]
     if missing:
         raise ValueError(
             f"{who}: expected a space (kilotune.search.space.Space), found {type(made).__name__} without "
             f"{', '.join(missing)}."
         )
-    return True
+    space: Space = made
+    return space

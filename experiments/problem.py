@@ -47,7 +47,7 @@ class Problem(Protocol):
     def check_output(self, folder: Path) -> None:
         """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
 
-    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """Write what a candidate is for into `folder`; the paths written, by what they are."""
 
 
@@ -68,6 +68,20 @@ class Explains(Protocol):
 
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal."""
+
+
+def export_trial(
+    problem: Problem, trial: Trial, folder: Path, target: str | None = None, level: str | None = None
+) -> dict[str, str]:
+    """Write what a candidate is for; a program for `target`, C without one. ValueError for a target where there is no
+    program, and for a folder that holds something else."""
+    if isinstance(problem, HasTargets):
+        return problem.export_for(trial, folder, target or "c", level)
+    if target or level:
+        raise ValueError(
+            f"A target and a level are for programs; the space {problem.request.space} decides about none."
+        )
+    return problem.export(trial, folder)
 
 
 def build_problem(request: TuneRequest) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 import os
@@ -110,6 +111,10 @@ class Workplace:
     ray: str | None = None
     limit_s: float | None = None
     cached: bool = True
+
+    def with_jobs(self, jobs: int) -> Workplace:
+        """The same with so many worker processes."""
+        return dataclasses.replace(self, jobs=jobs)
 
     def executor(self, space: Space) -> Executor:
         """ValueError, a sentence, when the cluster cannot be used."""

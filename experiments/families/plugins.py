@@ -125,7 +125,7 @@ class PlainDoor:
 
     def build_problem(self, request: TuneRequest) -> PlainProblem:
         """ValueError, a sentence, when the function makes no space."""
-        from kilotune.experiments.plain_problem import PlainProblem, require_space
+        from kilotune.experiments.plain_problem import PlainProblem, as_space
 
         try:
             space = self.make(request.input or None) if _takes_input(self.make) else self.make()
@@ -133,8 +133,7 @@ class PlainDoor:
             raise
         except Exception as error:
             raise ValueError(f"{self.title} makes no space: {type(error).__name__}: {_one_line(error)}") from error
-        require_space(space, self.title)
-        return PlainProblem(request, space)
+        return PlainProblem(request, as_space(space, self.title))
 
 
 def _family_of(plug_in: PlugIn, make: Callable[..., Space]) -> PlainFamily:
