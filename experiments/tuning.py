@@ -118,11 +118,11 @@ class Workplace:
 
     def executor(self, space: Space) -> Executor:
         """ValueError, a sentence, when the cluster cannot be used."""
-        executor = self._workers(space)
-        if not self.cached:
-            return executor
-        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
 
+        executor = self._workers(space)
+        if not self.cached or not has_sources(space):
+            return executor
         return CachingExecutor(executor, space, EvaluationCache())
 
     def _workers(self, space: Space) -> Executor:
