@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.candidates import count_candidates
@@ -18,10 +19,12 @@ SPACE_MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "e
 
 @dataclass(frozen=True)
 class PlainProblem:
-    """A space with nothing around it. What it decided is written as decisions.json."""
+    """A space with nothing around it. What it decided is written as decisions.json. `offered`: for an object that was handed
+    over in Python (see `problem.BringsOffer`)."""
 
     request: TuneRequest
     space: Space
+    offered: tuple[Family, Offer] | None = None
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, Space, Trial
@@ -68,6 +69,26 @@ class Explains(Protocol):
 
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal."""
+
+
+@runtime_checkable
+class BringsOffer(Protocol):
+    """Ability: the problem is of no space on the list, and says itself what would stand there."""
+
+    @property
+    def offered(self) -> tuple[Family, Offer] | None:
+        """None where it is on the list after all."""
+
+
+def offer_of(problem: Problem) -> tuple[Family, Offer]:
+    """The family of its space, and the entry there."""
+    brought = problem.offered if isinstance(problem, BringsOffer) else None
+    return brought or find_offer(problem.request.space)
+
+
+def is_listed(problem: Problem) -> bool:
+    """Whether its space has a name that a command can ask for."""
+    return not isinstance(problem, BringsOffer) or problem.offered is None
 
 
 def export_trial(

@@ -81,7 +81,7 @@ def load_plug_in(plug_in: PlugIn) -> tuple[Family, Offer]:
     if isinstance(made, Family):
         family = made
     elif callable(made):
-        family = _family_of(plug_in, made)
+        family = plain_family(plug_in.name, who, made)
     else:
         raise ValueError(f"{who}: expected a function that makes a space, or a Family, found {type(made).__name__}.")
     for offer in family.offers:
@@ -111,7 +111,7 @@ class PlainDoor:
 
     def resolve_input(self, text: str | None) -> str:
         """An absolute path for something that is there, else the text itself: the space knows what it means."""
-        if text is None:
+        if not text:
             return ""
         if not _takes_input(self.make):
             raise ValueError(f"--input {text}: {self.title} takes no input.")
@@ -136,12 +136,13 @@ class PlainDoor:
         return PlainProblem(request, as_space(space, self.title))
 
 
-def _family_of(plug_in: PlugIn, make: Callable[..., Space]) -> PlainFamily:
-    module = sys.modules[plug_in.entry_point.module]
-    drawing = module.__name__ if hasattr(module, "draw") else None
+def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainFamily:
+    """Of a function or a class that makes a space. A function `draw` beside it draws the space's own figures."""
+    module = make.__module__
+    drawing = module if hasattr(sys.modules.get(module), "draw") else None
     summary = (inspect.getdoc(make) or "").partition("\n\n")[0]
-    offer = Offer(plug_in.name, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
-    return PlainFamily(f"The plug-in {plug_in.name!r} of {plug_in.source}", (offer,), (), module.__name__, make)
+    offer = Offer(space, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
+    return PlainFamily(title, (offer,), (), module, make)
 
 
 def _takes_input(make: Callable[..., Space]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +17,14 @@ from kilotune.experiments.problem import Metrics, Problem, export_trial
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Space, Trial
+from kilotune.search.store import StudyRow
 from kilotune.search.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
+
+    from kilotune.experiments.report.section import Section
 
 
 class TunedStudy:
@@ -28,9 +33,10 @@ class TunedStudy:
     `problem` is the space with its data, `search` the study of `kilotune.search.study` that holds the trials.
     """
 
-    def __init__(self, problem: Problem, search: Study, workplace: tuning.Workplace) -> None:
+    def __init__(self, problem: Problem, search: Study, workplace: tuning.Workplace, row: StudyRow) -> None:
         self.problem, self.search = problem, search
-        self._workplace = workplace
+        self._workplace, self._row = workplace, row
+        self._drawn: tuple[int, Mapping[str, go.Figure]] | None = None
 
     @property
     def name(self) -> str:
@@ -138,6 +144,33 @@ class TunedStudy:
         from kilotune.experiments.notebook.frame import trials_frame
 
         return trials_frame(self.space, self.trials)
+
+    @property
+    def figures(self) -> Mapping[str, go.Figure]:
+        """The figures of the report by their names: the best so far, the front, which decisions mattered, the space's own.
+        Drawn when first asked for, and again when there are new trials."""
+        from kilotune.experiments.notebook.figures import figures_of
+
+        trials = len(self.search.book)
+        if self._drawn is None or self._drawn[0] != trials:
+            self._drawn = (trials, figures_of(self._sections()))
+        return self._drawn[1]
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page that `tune report` writes; its path. ValueError for a folder."""
+        from kilotune.experiments.report.page import render_page, write_whole
+        from kilotune.experiments.report.study_sections import study_title
+
+        file = Path(path)
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder: expected the name of a file, such as report.html.")
+        write_whole(file, render_page(study_title(self.problem), self._sections(), f"Study {self.name}"))
+        return file
+
+    def _sections(self) -> tuple[Section, ...]:
+        from kilotune.experiments.report.study_sections import study_sections
+
+        return study_sections(self.problem, self.search, self._row)
 
     def export(
         self, folder: str | os.PathLike[str], target: str | None = None, level: str | None = None

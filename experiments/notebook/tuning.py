@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 from kilotune.experiments import tuning
 from kilotune.experiments.asking import read_keywords, request_from
-from kilotune.experiments.families.plugins import PLAIN_STRATEGY
+from kilotune.experiments.families.plugins import PLAIN_STRATEGY, plain_family
 from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
@@ -19,7 +19,7 @@ from kilotune.experiments.problem import Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space
-from kilotune.search.store import Store
+from kilotune.search.store import Store, StudyRow
 from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
 
@@ -90,21 +90,26 @@ def tune(
     else:
         given = {"input": input, "limits": limits, "device": device, "objective": objective, **options}
         _refuse_any(given, as_space(space, "tune"))
-        problem = PlainProblem(TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed), space)
-    search = _stored(study, storage, problem, wanted) if stored else _in_memory(problem)
-    tuned = TunedStudy(problem, search, workplace)
-    return tuned.resume(wanted, progress=progress)
+        family = plain_family(space.name, f"The space {space.name}", type(space))
+        request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed)
+        problem = PlainProblem(request, space, (family, family.offers[0]))
+    search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
+    return TunedStudy(problem, search, workplace, row).resume(wanted, progress=progress)
 
 
-def _stored(name: str | None, storage: str | os.PathLike[str] | None, problem: Problem, budget: Budget) -> Study:
+def _stored(
+    name: str | None, storage: str | os.PathLike[str] | None, problem: Problem, budget: Budget
+) -> tuple[Study, StudyRow]:
     store = Store(tuning.default_storage() if storage is None else os.fspath(storage))
-    return tuning.join(store, name, problem, budget)
+    search = tuning.join(store, name, problem, budget)
+    return search, store.study(search.name)
 
 
-def _in_memory(problem: Problem) -> Study:
-    request = problem.request
-    make_strategy(request.strategy, problem.space, request.seed)  # an unknown name is found out before the search
-    return Study(problem.space, request.strategy, request.seed, name=request.space)
+def _in_memory(problem: Problem, budget: Budget) -> tuple[Study, StudyRow]:
+    space, request = problem.space, problem.request
+    make_strategy(request.strategy, space, request.seed)  # an unknown name is found out before the search
+    row = StudyRow(request.space, space.name, space.fingerprint, request.strategy, request.seed, str(budget))
+    return Study(space, request.strategy, request.seed, name=row.name), row
 
 
 def _refuse_any(given: Mapping[str, Any], space: Space) -> None:
