@@ -93,7 +93,7 @@ def load_plug_in(plug_in: PlugIn) -> tuple[Family, Offer]:
 
 @dataclass(frozen=True)
 class PlainFamily(Family):
-    """A space without options: `make` makes it from --input."""
+    """A space without options: `make` makes it from --input; without that it is called with its own default, or with None."""
 
     make: Callable[..., Space]
 
@@ -125,14 +125,18 @@ class PlainDoor:
 
     def build_problem(self, request: TuneRequest) -> PlainProblem:
         """ValueError, a sentence, when the function makes no space."""
+        from kilotune.codegen.diagnostics import InputError
         from kilotune.experiments.plain_problem import PlainProblem, as_space
 
+        given = f"{self.title} with --input {request.input}" if request.input else self.title
         try:
-            space = self.make(request.input or None) if _takes_input(self.make) else self.make()
-        except (ValueError, OSError):
+            space = self.make() if not request.input and _has_default(self.make) else self.make(request.input or None)
+        except InputError:
             raise
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{given}: {_one_line(error)}") from error
         except Exception as error:
-            raise ValueError(f"{self.title} makes no space: {type(error).__name__}: {_one_line(error)}") from error
+            raise ValueError(f"{given} makes no space: {type(error).__name__}: {_one_line(error)}") from error
         return PlainProblem(request, as_space(space, self.title))
 
 
@@ -143,6 +147,15 @@ def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainFam
     summary = (inspect.getdoc(make) or "").partition("\n\n")[0]
     offer = Offer(space, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
     return PlainFamily(title, (offer,), (), module, make)
+
+
+def _has_default(make: Callable[..., Space]) -> bool:
+    """Whether it can be called without anything."""
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _takes_input(make: Callable[..., Space]) -> bool:
