@@ -74,8 +74,7 @@ def comparison_outcome(name: str = "five", strategies: Sequence[str] = ("greedy"
         run_record(
             strategy,
             seed,
-            [90.0 - 10 * place, 70.0 - 10 * place - rng.randrange(3)]
-            + ([40.0] if place == len(strategies) - 1 else []),
+            [90.0 - 6 * place, 70.0 - 6 * place - rng.randrange(3)] + ([40.0] if place == len(strategies) - 1 else []),
             proved=place == len(strategies) - 1,
             step_s=0.05 * (1 + rng.random()),
         )

@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study_page(folder: Path) -> Path:
     """Of 10 000 trials."""
     store = Store(str(folder / "studies.db"))
-    make_study(store, "large", shiftry_request(), TRIALS)
+    _, study = make_study(store, "large", shiftry_request(), TRIALS)
+    assert len(study.trials()) == TRIALS
     path = folder / "large.html"
     write_whole(path, report_text(store, "large"))
     return path
@@ -109,13 +110,9 @@ def test_hovering_says_what_is_there(open_page: OpenPage, study_page: Path) -> N
     draw_all(watched)
     figure = watched.page.locator("figure", has_text="so far, by evaluations")
     figure.scroll_into_view_if_needed()
-    box = figure.locator(".nsewdrag").first.bounding_box()
+    box = figure.locator(".scatterlayer .trace:nth-child(2) .point").last.bounding_box()
     assert box is not None
-    for share in range(2, 19):
-        watched.page.mouse.move(box["x"] + box["width"] * share / 20, box["y"] + box["height"] * 0.9, steps=2)
-        watched.page.wait_for_timeout(60)
-        if figure.locator(".hoverlayer .hovertext").count():
-            break
+    watched.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2 + 2, steps=4)
     said = figure.locator(".hoverlayer .hovertext").first.text_content() or ""
     assert "memory bytes" in said
     assert re.search(r"\d", said)

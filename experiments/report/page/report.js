@@ -68,11 +68,21 @@
   const drawn = () => plots.filter((plot) => plot.dataset.drawn);
 
   if (plots.length) {
+    // One figure a task, so that each is seen as soon as it is drawn.
+    const waiting = [];
+    const drawNext = () => {
+      const plot = waiting.shift();
+      if (!plot) return;
+      if (!plot.dataset.drawn) draw(plot);
+      requestAnimationFrame(() => setTimeout(drawNext));
+    };
     const observer = new IntersectionObserver(
       (entries) => {
-        for (const entry of entries) {
-          if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
-        }
+        const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+        const idle = !waiting.length;
+        waiting.push(...seen);
+        for (const plot of seen) observer.unobserve(plot);
+        if (idle) drawNext();
       },
       { rootMargin: "300px 0px" },
     );
