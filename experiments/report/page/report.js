@@ -73,8 +73,8 @@
     const drawNext = () => {
       const plot = waiting.shift();
       if (!plot) return;
+      requestAnimationFrame(() => setTimeout(drawNext)); // first of all: one that cannot be drawn does not stop the others
       if (!plot.dataset.drawn) draw(plot);
-      requestAnimationFrame(() => setTimeout(drawNext));
     };
     const observer = new IntersectionObserver(
       (entries) => {
