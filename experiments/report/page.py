@@ -23,7 +23,7 @@ FIGURE_HEIGHT = 420
 MOST_CONTENTS = 40
 """With more sections than that, the table of contents shows chapters only."""
 
-LONG = 80
+LONG = 48
 """Characters from which a cell is no name but a sentence, and gets a wide column."""
 
 WHOLE_FROM = 10_000
@@ -95,6 +95,9 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
             "height": int(layout.height or FIGURE_HEIGHT),
             "json": _json(block),
         }
+    width = len(block.columns)
+    if any(len(row) != width for row in block.rows):
+        raise ValueError(f"A row of the table {block.caption!r} has not as many cells as there are columns, {width}.")
     numeric = [_numeric(block, at) for at in range(len(block.columns))]
     return {
         "kind": kind,
