@@ -23,7 +23,7 @@ from kilotune.spaces.memory.space import Layout, MemorySpace
 
 BEST, PAPER = "best placement", "paper's allocator"
 
-MOST_ROWS = 200
+MOST_ROWS = 100
 """Of more buffers the table lists the largest."""
 
 
@@ -93,7 +93,7 @@ def _description(
         live = counted(len(certificate.buffers), "live buffer")
         takes = "takes" if len(certificate.buffers) == 1 else "together take"
         sentences.append(
-            f"At program point {certificate.point} {live} {takes} {certificate.peak_bytes} bytes: no placement has a "
+            f"At program point {certificate.point}, {live} {takes} {certificate.peak_bytes} bytes: no placement has a "
             "lower peak."
         )
     ranking = Ranking.of(space)
@@ -164,7 +164,7 @@ def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> 
 
 
 def _table(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> Table:
-    """A row a buffer: where it lies; where it moves, all its addresses in order."""
+    """A row a buffer: where it lies; where it moves, its first address."""
     where: list[dict[str, list[str]]] = []
     for placed in placements:
         own: dict[str, list[str]] = {}
@@ -185,4 +185,4 @@ def _address(places: Sequence[str]) -> Cell:
     """One plain address as a number, so that the column sorts as such."""
     if len(places) == 1 and places[0].isdigit():
         return int(places[0])
-    return ", then ".join(places)
+    return f"{places[0]}, moves {counted(len(places) - 1, 'time')}" if len(places) > 1 else ", ".join(places)
