@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kilotune.experiments.families.registry import FAMILIES
+from kilotune.experiments.families.family import Family
+from kilotune.experiments.families.registry import FAMILIES, families_of, objective_help, offers
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
 )
 budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
+)
+problem_options = (
+    click.option("--space", help=f"What to decide: {', '.join(o.space for o in offers())} (see `tune list spaces`)."),
+    click.option(
+        "--input",
+        "input_",
+        metavar="PATH|NAME",
+        help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
+        "cm: ONNX, or a network.",
+    ),
+    click.option(
+        "--device",
+        metavar="NAME|FILE",
+        help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="WHAT=AMOUNT",
+        help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
+    ),
+    click.option("--objective", metavar="NAME", help=f"What is to be small: {objective_help()}."),
 )
 run_options = (
     click.option(
@@ -38,6 +63,13 @@ run_options = (
 )
 
 
+def with_problem_options(command: Any) -> Any:
+    """What is to be decided: the options that `tune` and `tune compare` share."""
+    for option in reversed(problem_options):
+        command = option(command)
+    return command
+
+
 def with_run_options(command: Any) -> Any:
     """The options that `tune` and `tune resume` share."""
     for option in reversed(run_options):
@@ -45,18 +77,78 @@ def with_run_options(command: Any) -> Any:
     return command
 
 
-class TuneGroup(click.Group):
-    """The command with the options of every family, each under its own heading in the help text."""
+FAMILIES_KEY = "kilotune.families"
+"""In a context's `meta`: whose options the command takes."""
+
+
+class WithFamilies(click.Command):
+    """A command with the options of every family, each under its own heading in the help text. A plug-in is loaded only
+    when --space names it; then its options are there too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        space = _space_in(args)
+        families = families_of(space)
+        ctx.meta[FAMILIES_KEY] = FAMILIES
+        for family in families[len(FAMILIES) :]:
+            _refuse_taken(family, str(space), self.get_params(ctx))
+        ctx.meta[FAMILIES_KEY] = families
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        return [*params[:-1], *(option for family in FAMILIES for option in family.options), params[-1]]
+        return [*params[:-1], *(option for family in _families(ctx) for option in family.options), params[-1]]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        special = {id(option) for family in FAMILIES for option in family.options}
+        special = {id(option) for family in _families(ctx) for option in family.options}
         general = [param for param in self.get_params(ctx) if id(param) not in special]
-        for title, params in (("Options", general), *((family.title, family.options) for family in FAMILIES)):
+        for title, params in (("Options", general), *((family.title, family.options) for family in _families(ctx))):
             records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
-            with formatter.section(title):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        _format_plug_ins(formatter)
+
+
+class TuneGroup(WithFamilies, click.Group):
+    """The command itself, with its subcommands."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def _families(ctx: click.Context) -> tuple[Family, ...]:
+    families: tuple[Family, ...] = ctx.meta.get(FAMILIES_KEY, FAMILIES)
+    return families
+
+
+def _space_in(args: Sequence[str]) -> str | None:
+    """What --space says, before anything else is read."""
+    found = None
+    for position, text in enumerate(args):
+        if text == "--space" and position + 1 < len(args):
+            found = args[position + 1]
+        elif text.startswith("--space="):
+            found = text.removeprefix("--space=")
+    return found
+
+
+def _refuse_taken(family: Family, space: str, params: Sequence[click.Parameter]) -> None:
+    """ValueError when an option of a plug-in's family is there already."""
+    taken = {name for param in params for name in (param.name, *param.opts, *param.secondary_opts)}
+    for option in family.options:
+        for name in (*option.opts, *option.secondary_opts, option.name):
+            if name in taken:
+                raise ValueError(
+                    f"The plug-in for the space {space!r} brings an option {name}, which tune has already."
+                )
+
+
+def _format_plug_ins(formatter: click.HelpFormatter) -> None:
+    """The spaces of other packages, by name: none is loaded for a help text."""
+    from kilotune.experiments.families.plugins import plug_ins
+
+    records = [(plug_in.name, plug_in.package) for plug_in in plug_ins()]
+    if records:
+        with formatter.section("Spaces of other packages (--space)"):
+            formatter.write_dl(records)

@@ -32,11 +32,13 @@ class Listing:
 
 @dataclass(frozen=True)
 class Table:
-    """Sorted by the reader, column by column; numbers as numbers. None is an empty cell."""
+    """Sorted by the reader, column by column, unless the order of its rows is its meaning; numbers as numbers. None is an
+    empty cell."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
+    sortable: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +55,11 @@ Block = Paragraph | Listing | Table | Figure
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and what stands under it. `level` 2 is a chapter of the report, 3 a part of the chapter before."""
 
     title: str
     blocks: tuple[Block, ...]
+    level: int = 2
 
 
 class Drawing(Protocol):
