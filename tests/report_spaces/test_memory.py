@@ -249,7 +249,7 @@ def test_failures_and_no_buffers(tmp_path: Path) -> None:
 
 
 def test_many_buffers_are_few_traces() -> None:
-    buffers = tuple(Buffer(f"b{k}", k % 997, k % 997 + 1 + k % 89, 16 + k % 640) for k in range(4000))
+    buffers = tuple(Buffer(f"b{k}", k % 2989, k % 2989 + 1 + k % 89, 16 + k % 640) for k in range(4000))
     instance = Instance("many", buffers)
     found = block_allocation(instance)
     figure = address_map(instance, (Bank(""),), [Placed("best placement", Layout(found.residences), best=True)])
