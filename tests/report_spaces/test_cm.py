@@ -25,7 +25,9 @@ from kilotune.search.budget import Budget
 from kilotune.search.result import Status
 from kilotune.search.space import Measurement
 from kilotune.search.study import Study
+from kilotune.spaces.cm.embedding import solve_with_cp_sat
 from kilotune.spaces.cm.layers import ConvNetwork, Read
+from kilotune.spaces.cm.procedure import embedding_of
 from kilotune.spaces.cm.space import CmSpace
 from tests.report_spaces.studies import NASTY, figures, strings, study_of
 
@@ -94,7 +96,12 @@ def named(network: ConvNetwork, name: str) -> ConvNetwork:
 def small_study(network: ConvNetwork, hardware: str = "mesh-8x8", trials: int = 2) -> tuple[MappingProblem, Study]:
     """A study of a network that no command line names."""
     space = CmSpace(network, load_hardware(hardware))
-    problem = MappingProblem(TuneRequest("cm", network.name, "random"), space, None, None)
+    return study_in(space, trials)
+
+
+def study_in(space: CmSpace, trials: int) -> tuple[MappingProblem, Study]:
+    """A study of a space made by hand."""
+    problem = MappingProblem(TuneRequest("cm", space.network.name, "random"), space, None, None)
     study = Study(space, "random")
     study.run(InProcessExecutor(space), Budget(trials=trials), handle_interrupts=False)
     return problem, study
@@ -123,6 +130,8 @@ def test_link_loads_are_what_the_streams_bring(drawn: Drawn) -> None:
     assert {int(number): load for number, load, _ in links} == dict(enumerate(expected))
     for number, load, ticks in links:
         assert ticks == load / hardware.links[int(number)].elements_per_tick
+    for use in usage_of(drawn.lowered, hardware, mapping, drawn.metrics["ticks_per_image"]).links:
+        assert sum(count for _, count in use.carried) == use.elements
 
 
 def test_cores_are_as_busy_as_the_evaluator_says(drawn: Drawn) -> None:
@@ -148,6 +157,15 @@ def test_cores_are_as_busy_as_the_evaluator_says(drawn: Drawn) -> None:
         for core, (_, taken) in cores.items():
             assert shares[core] == pytest.approx(100 * taken / ticks)
         assert all(share is None for core, share in shares.items() if core not in cores)
+
+
+def test_iterations_of_several_ticks_count_so_often() -> None:
+    slow = dataclasses.replace(load_hardware("mesh-8x8"), dpu_operations_per_tick=8)
+    problem, study = study_in(CmSpace(chain(3, 8), slow), 2)
+    shown = Drawn(problem, study, draw(problem, study))
+    assert max(shown.lowered.ticks) > 1
+    test_cores_are_as_busy_as_the_evaluator_says(shown)
+    test_bars_hold_every_iteration_of_their_image(shown)
 
 
 def test_a_core_lies_where_its_number_says(drawn: Drawn) -> None:
@@ -225,6 +243,8 @@ def test_the_paper_places_every_layer_once_and_near(tmp_path: Path) -> None:
         if GMEM not in (s.writer, s.reader)
     ]
     assert max(hops) == space.measure(candidate).metrics["longest_route_links"]
+    nearer = embedding_of(once, space, max(hops) - 1)
+    assert max(hops) == 1 or solve_with_cp_sat(nearer, 20.0).impossible
     section = draw(problem, study)[-1]
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     assert table.rows[0][2] == space.measure(candidate).metrics["ticks_per_image"]

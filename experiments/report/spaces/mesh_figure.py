@@ -227,9 +227,9 @@ def _add_busiest(figure: go.Figure, hardware: Hardware, usage: Usage, places: Se
         figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, name="busiest core", hoverinfo="skip"))
         return
     xs, ys = list[float | None](), list[float | None]()
-    for x, y in busiest:
-        xs += [*(x + side * HALF for side in (-1, 1, 1, -1, -1)), None]
-        ys += [*(y + side * HALF for side in (-1, -1, 1, 1, -1)), None]
+    for column, row in busiest:
+        xs += [*(column + side * HALF for side in (-1, 1, 1, -1, -1)), None]
+        ys += [*(row + side * HALF for side in (-1, -1, 1, 1, -1)), None]
     figure.add_trace(go.Scatter(x=xs, y=ys, mode="lines", line=line, name="busiest core", hoverinfo="skip"))
 
 
