@@ -9,6 +9,7 @@ from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.finalists import Finalist
+from kilotune.experiments.plain_problem import PlainProblem
 from kilotune.experiments.problem import Explains
 from kilotune.experiments.tuning import TuneOutcome
 from kilotune.search.strategy import Outcome
@@ -60,27 +61,13 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """
     problem, result = outcome.problem, outcome.result
     console.print(f"{problem.request.space} on {problem.name}, strategy {problem.request.strategy}", soft_wrap=True)
+    titles, rows = compared(outcome)
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
-    columns: list[Mapping[str, float]] = []
-    for title, metrics, test, measured in (
-        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), outcome.float_on_device),
-        (
-            "paper's procedure",
-            outcome.procedure.measurement.metrics if outcome.procedure else {},
-            problem.test_metrics(outcome.procedure.assignment) if outcome.procedure else None,
-            _found(outcome.procedure_finalist),
-        ),
-        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),
-    ):
-        if title == "float" and not metrics:
-            continue
+    for title in titles:
         table.add_column(title, justify="right")
-        columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
-    banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
-    for metric, label in (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)):
-        if any(metric in column for column in columns):
-            table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
+    for label, values in rows:
+        table.add_row(label, *("" if value is None else _number(value) for value in values))
     console.print(table)
     if result.best is not None and isinstance(problem, Explains):
         for line in problem.lines(result.best):
@@ -93,6 +80,35 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         if outcome.finalist.measured is not None and outcome.float_on_device is not None:
             console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
     console.print(conclusion(outcome), soft_wrap=True)
+
+
+def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
+    """Titles of columns (float, the paper's procedure, the best), and a row a metric: its label, a value a column."""
+    problem, result = outcome.problem, outcome.result
+    titles: list[str] = []
+    columns: list[Mapping[str, float]] = []
+    for title, metrics, test, measured in (
+        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), outcome.float_on_device),
+        (
+            "paper's procedure",
+            outcome.procedure.measurement.metrics if outcome.procedure else {},
+            problem.test_metrics(outcome.procedure.assignment) if outcome.procedure else None,
+            _found(outcome.procedure_finalist),
+        ),
+        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),
+    ):
+        if (title == "float" and not metrics) or (title == "paper's procedure" and outcome.procedure is None):
+            continue
+        titles.append(title)
+        columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
+    banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
+    labels = [*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)]
+    if isinstance(problem, PlainProblem):  # nobody here has chosen what to show of it, so all is shown
+        known = dict(labels)
+        names = dict.fromkeys(metric for column in columns for metric in column if metric not in known)
+        labels += [(name, name.replace("_", " ")) for name in names]
+    rows = [(label, [column.get(m) for column in columns]) for m, label in labels if any(m in c for c in columns)]
+    return titles, rows
 
 
 def conclusion(outcome: TuneOutcome) -> str:

@@ -23,6 +23,9 @@ FIGURE_HEIGHT = 420
 MOST_CONTENTS = 40
 """With more sections than that, the table of contents shows chapters only."""
 
+LONG = 80
+"""Characters from which a cell is no name but a sentence, and gets a wide column."""
+
 WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
 
@@ -71,10 +74,10 @@ def cell_text(cell: Cell) -> str:
     if cell is None or isinstance(cell, str):
         return cell or ""
     if not math.isfinite(cell):
-        return "" if math.isnan(cell) else "∞" if cell > 0 else "−∞"
+        return "" if math.isnan(cell) else "∞" if cell > 0 else "-∞"
     if float(cell).is_integer() or abs(cell) >= WHOLE_FROM:
-        return f"{cell:.0f}".replace("-", "−")
-    return f"{cell:.4g}".replace("-", "−")
+        return f"{cell:.0f}"
+    return f"{cell:.4g}"
 
 
 def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
@@ -92,13 +95,20 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
             "height": int(layout.height or FIGURE_HEIGHT),
             "json": _json(block),
         }
+    numeric = [_numeric(block, at) for at in range(len(block.columns))]
     return {
         "kind": kind,
         "number": numbers[kind],
         "caption": block.caption,
-        "columns": [{"name": name, "numeric": _numeric(block, at)} for at, name in enumerate(block.columns)],
-        "rows": [[{"text": cell_text(cell), "value": _value(cell)} for cell in row] for row in block.rows],
-        "sortable": len(block.rows) > 1,
+        "columns": [{"name": name, "numeric": right} for name, right in zip(block.columns, numeric, strict=True)],
+        "rows": [
+            [
+                {"text": text, "value": _value(cell), "numeric": right, "long": len(text) > LONG}
+                for cell, text, right in zip(row, map(cell_text, row), numeric, strict=True)
+            ]
+            for row in block.rows
+        ],
+        "sortable": block.sortable and len(block.rows) > 1,
     }
 
 

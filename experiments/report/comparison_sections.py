@@ -1,0 +1,271 @@
+"""The sections of a comparison's report: all cases at a glance, then one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import plotly.graph_objects as go
+
+from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
+from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.command import input_name
+from kilotune.experiments.report.palette import BLUE, ORANGE
+from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
+from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.report.study_sections import drawn_sections
+from kilotune.experiments.report.text import metric_label, plotly_text
+from kilotune.search.comparison import Comparison, Reached, ReferenceKind
+from kilotune.search.result import as_metric
+from kilotune.search.space import Objective
+from kilotune.search.study import Study
+
+StudyOf = Callable[[CaseOutcome], tuple[Problem, Study]]
+"""The best run of a case, from the store."""
+
+
+def comparison_title(outcome: ComparisonOutcome) -> str:
+    """Of the page."""
+    return f"Comparison {outcome.name}"
+
+
+def comparison_sections(outcome: ComparisonOutcome, study_of: StudyOf) -> tuple[Section, ...]:
+    """A table and a figure of all cases, then a chapter for each."""
+    if not outcome.cases:
+        return (Section("All cases", (Paragraph("This comparison holds no finished case yet."),)),)
+    return (
+        overview_section(outcome),
+        *(section for case in outcome.cases for section in case_sections(case, study_of)),
+    )
+
+
+def overview_section(outcome: ComparisonOutcome) -> Section:
+    """Where the papers' procedures are optimal, where they are not, by how much, and what was better."""
+    plan = outcome.plan
+    strategies = dict.fromkeys(strategy for case in plan.cases for strategy in case.strategies)
+    asked = (
+        f"{len(strategies)} strategies ({', '.join(strategies)}) on {len(plan.cases)} cases; {plan.repeats} runs of each, seeds "
+        f"{plan.seeds[0]} to {plan.seeds[-1]}, with a budget of {plan.budget} a run. All start from nothing and share no "
+        f"measurements; seconds are CPU seconds. A regret, or a gap, is how far a result is above the proved optimum, else "
+        f"above the best bound, else above the best that any run found, in % of it."
+    )
+    columns = (
+        *("space", "input", "in", "reference", "the reference is", "paper's procedure", "regret, %"),
+        *("which is", "best strategy", "its median's regret, %"),
+    )
+    rows = [_overview(case) for case in outcome.cases]
+    blocks: list[Block] = [Paragraph(asked)]
+    if not outcome.complete:
+        began = len(outcome.cases)
+        blocks.append(
+            Paragraph(
+                f"This comparison is not complete ({began} of {len(plan.cases)} cases have runs): "
+                f"`tune compare --name {outcome.name}` goes on with it."
+            )
+        )
+    blocks.append(Table(columns, rows, "Every case: what the paper's own procedure reaches, and what can be reached."))
+    figure = _gaps(outcome)
+    if figure is not None:
+        description = (
+            "How far the paper's procedure and the best strategy's median run are above the reference of each case, in % "
+            "of it. The reference is the proved optimum where there is one (else the bound, or the best that any run found)."
+        )
+        blocks.append(Figure(figure, description))
+    return Section("All cases", tuple(blocks))
+
+
+def _overview(case: CaseOutcome) -> tuple[Cell, ...]:
+    comparison, objective = case.comparison, case.problem.space.objectives[0]
+    reference, paper, best = comparison.reference, comparison.paper_loss, comparison.standings[0]
+    return (
+        case.problem.request.space,
+        input_name(case.problem.request),
+        metric_label(objective.metric),
+        as_metric(reference.loss, objective),
+        reference.kind.value,
+        None if paper is None else as_metric(paper, objective),
+        _regret(paper, comparison),
+        _standing_of_paper(comparison),
+        best.strategy,
+        _regret(best.median, comparison),
+    )
+
+
+def _standing_of_paper(comparison: Comparison) -> str | None:
+    """In a word or two; None where there is no procedure."""
+    paper, best = comparison.paper_loss, min(standing.best for standing in comparison.standings)
+    if paper is None:
+        return None
+    if math.isinf(paper):
+        return "infeasible"
+    if paper > best:
+        return "not optimal"
+    return "optimal" if comparison.reference.kind is ReferenceKind.OPTIMUM else "not beaten"
+
+
+def _regret(loss: float | None, comparison: Comparison) -> float | None:
+    """In %; None for no result, or where nothing is known to measure from."""
+    regret = math.inf if loss is None else regret_percent(loss, comparison.reference.loss)
+    return regret if math.isfinite(regret) else None
+
+
+def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
+    """Two markers a case: the paper's procedure, the best strategy."""
+    if len(outcome.cases) < 2:
+        return None
+    names = [plotly_text(case.title) for case in outcome.cases]
+    paper = [_regret(case.comparison.paper_loss, case.comparison) for case in outcome.cases]
+    best = [_regret(case.comparison.standings[0].median, case.comparison) for case in outcome.cases]
+    known = [value for value in (*paper, *best) if value is not None]
+    scale = zero_scale(known)
+    figure = go.Figure()
+    for said, values, colour, symbol, size in (
+        ("paper's procedure", paper, ORANGE, "square-open", 15),
+        ("best strategy (median)", best, BLUE, "circle", 9),
+    ):
+        figure.add_scatter(
+            x=values if scale is None else [None if value is None else scale.placed(value) for value in values],
+            y=names,
+            customdata=values,
+            mode="markers",
+            name=said,
+            marker={"color": colour, "symbol": symbol, "size": size, "line": {"width": 3 if size > 9 else 0}},
+            hovertemplate=f"%{{y}}<br>{said}: %{{customdata:.3g}} % above the reference<extra></extra>",
+        )
+    top = max(known, default=0.0)
+    figure.update_layout(height=130 + 30 * len(names))
+    figure.update_xaxes(title={"text": "% above the reference"})
+    figure.update_xaxes(
+        **({"range": [-0.04 * (top or 1.0), 1.06 * (top or 1.0)]} if scale is None else scale.axis(1.4 * top))
+    )
+    figure.update_yaxes(type="category", autorange="reversed", ticklabelstandoff=6)
+    return figure
+
+
+def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
+    """One case: the verdict, standings, duels, regret, final values, and the domain's own figures of the best run."""
+    comparison, objective = case.comparison, case.problem.space.objectives[0]
+    blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective))]
+    blocks.append(_standings(comparison, objective))
+    if comparison.duels:
+        blocks.append(_duels(comparison))
+    label = metric_label(objective.metric)
+    seeds = max(len(standing.runs) for standing in comparison.standings)
+    for by_time, unit in ((True, "CPU seconds"), (False, "evaluations")):
+        regret = regret_figure(comparison, by_time)
+        if regret is not None:
+            description = (
+                f"Regret in {label}, how far the best so far is above the {comparison.reference.kind.value}, over {unit}: "
+                f"lines are medians of {seeds} runs, bands go from quartile to quartile."
+            )
+            blocks.append(Figure(regret, description))
+    final = final_figure(comparison, objective)
+    if final is not None:
+        description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
+        blocks.append(Figure(final, description))
+    incomplete = sum(not run.complete for standing in comparison.standings for run in standing.runs)
+    if incomplete:
+        blocks.insert(
+            0, Paragraph(f"{incomplete} runs have not used their budget yet: `tune compare` goes on with them.")
+        )
+    return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
+
+
+def _reference(comparison: Comparison, objective: Objective) -> str:
+    reference = comparison.reference
+    value = as_metric(reference.loss, objective)
+    if value is None:
+        return "Nothing feasible was found, and nothing is known about the optimum."
+    by = (
+        f" by {', '.join(reference.proved_by)}"
+        if reference.kind is ReferenceKind.OPTIMUM and reference.proved_by
+        else ""
+    )
+    paper = comparison.paper_loss
+    metric = None if paper is None else as_metric(paper, objective)
+    said = "has no feasible result" if metric is None else f"reaches {metric:.6g}"
+    procedure = "" if paper is None else f" The paper's procedure {said}."
+    known = {
+        ReferenceKind.OPTIMUM: f"proved{by}",
+        ReferenceKind.BOUND: "the best bound: no candidate is better, and whether one is as good is open",
+        ReferenceKind.BEST_KNOWN: "the best that any run found; no bound is known",
+    }[reference.kind]
+    return f"Regret is measured from {metric_label(objective.metric)} {value:.6g} ({known}).{procedure}"
+
+
+def _standings(comparison: Comparison, objective: Objective) -> Table:
+    columns = (
+        *(
+            "strategy",
+            "best",
+            "median",
+            "better quartile",
+            "worse quartile",
+            "median's regret, %",
+            "runs",
+            "runs proved",
+        ),
+        *("runs to paper's result", "evaluations to it", "CPU s to it"),
+        *("runs to the optimum", "evaluations to it ", "CPU s to it "),
+        "regret area, %",
+    )
+    rows = [
+        (
+            standing.strategy,
+            as_metric(standing.best, objective),
+            as_metric(standing.median, objective),
+            as_metric(standing.quartiles[0], objective),
+            as_metric(standing.quartiles[1], objective),
+            _regret(standing.median, comparison),
+            len(standing.runs),
+            standing.proved,
+            *_reached(standing.paper),
+            *_reached(standing.optimum),
+            None if standing.regret_area is None else 100 * standing.regret_area,
+        )
+        for standing in comparison.standings
+    ]
+    caption = (
+        f"Strategies in {metric_label(objective.metric)}, best first. Evaluations and CPU seconds are medians over all "
+        f"runs, where at least half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s."
+    )
+    return Table(columns, rows, caption)
+
+
+def _reached(reached: Reached | None) -> tuple[Cell, Cell, Cell]:
+    return (None, None, None) if reached is None else (reached.runs, reached.evaluations, reached.seconds)
+
+
+def _duels(comparison: Comparison) -> Table:
+    columns = (
+        *("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect"),
+        *("sooner", "later", "p of that", "adjusted", "effect of that"),
+    )
+    rows = [
+        (
+            *(duel.first, duel.second, duel.final.wins, duel.final.ties, duel.final.losses),
+            *(duel.final.p, duel.adjusted_final, duel.final.effect),
+            *(duel.area.wins, duel.area.losses, duel.area.p, duel.adjusted_area, duel.area.effect),
+        )
+        for duel in comparison.duels
+    ]
+    caption = (
+        "Pairs of strategies, seed by seed: what the runs ended with, and on the right how soon (their regret areas). p is of "
+        "Wilcoxon's signed-rank test, adjusted after Holm; the effect is the matched-pairs rank-biserial correlation, from -1 "
+        "(the first is always worse) to 1 (always better). Where pairs do not vary there is nothing to test."
+    )
+    return Table(columns, rows, caption)
+
+
+def _best_run(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
+    """The domain's own figures, as parts of the case's chapter."""
+    run = case.best_run()
+    try:
+        problem, study = study_of(case)
+    except Exception as error:
+        sentence = f"The best run ({run.strategy}, seed {run.seed}) could not be read: {error}"
+        return (Section("The best run", (Paragraph(sentence),), level=3),)
+    drawn = drawn_sections(problem, study) if study.trials() else ()
+    where = f"{run.strategy}, seed {run.seed}"
+    return tuple(dataclasses.replace(s, title=f"{s.title} (best run: {where})", level=3) for s in drawn)
