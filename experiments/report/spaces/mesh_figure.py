@@ -79,6 +79,7 @@ def mesh_figure(lowered: Lowered, hardware: Hardware, mapping: Mapping, usage: U
     figure.update_layout(
         height=int(min(MOST_PX, max(LEAST_PX, STEP_PX * (height + 1.2)))) + 125,
         margin={"l": 5, "r": 5, "t": 55, "b": 70},
+        hoverdistance=9,  # on a phone links are no farther than that from the middle of a core
     )
     return figure
 
