@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -61,7 +61,10 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--json - and --csv - would both go to stdout.")
     store = Store(options["storage"] or default_storage())
     name, plan = _plan(store, options)
-    complete = run_comparison(store, name, plan, options["jobs"], options["quiet"])
+    try:
+        complete = run_comparison(store, name, plan, options["jobs"], options["quiet"])
+    except KeyboardInterrupt:
+        _say_interrupted(context, name)
     outcome = load(store, name)
     to_stdout = "-" in (options["json_file"], options["csv_file"])
     if not options["quiet"]:
@@ -73,10 +76,14 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
     if options["csv_file"]:
         write_output(options["csv_file"], as_csv(outcome))
     if not complete:
-        click.echo(f"interrupted; `tune compare --name {name}` goes on", err=True)
-        context.exit(ExitStatus.INTERRUPTED)
+        _say_interrupted(context, name)
     if not options["quiet"]:
         click.echo(f"comparison {name}; `tune report {name}` writes it as a page", err=True)
+
+
+def _say_interrupted(context: click.Context, name: str) -> NoReturn:
+    click.echo(f"interrupted; `tune compare --name {name}` goes on", err=True)
+    context.exit(ExitStatus.INTERRUPTED)
 
 
 def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:

@@ -80,7 +80,8 @@ def _way(standing: Standing) -> str:
     reached = standing.optimum
     if reached is None or reached.seconds is None or reached.evaluations is None:
         return standing.strategy
-    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{'' if reached.evaluations == 1 else 's'}, {reached.seconds:.2g} CPU-s)"
+    plural = "" if reached.evaluations == 1 else "s"
+    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{plural}, {reached.seconds:.2g} CPU-s)"
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:

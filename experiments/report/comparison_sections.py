@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import plotly.graph_objects as go
@@ -11,7 +12,7 @@ from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutco
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.command import input_name
 from kilotune.experiments.report.palette import BLUE, ORANGE
-from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent
+from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
 from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.report.text import metric_label, plotly_text
@@ -41,19 +42,29 @@ def comparison_sections(outcome: ComparisonOutcome, study_of: StudyOf) -> tuple[
 
 def overview_section(outcome: ComparisonOutcome) -> Section:
     """Where the papers' procedures are optimal, where they are not, by how much, and what was better."""
+    plan = outcome.plan
+    strategies = dict.fromkeys(strategy for case in plan.cases for strategy in case.strategies)
     asked = (
-        f"{len(outcome.strategies)} strategies ({', '.join(outcome.strategies)}) on {len(outcome.cases)} cases, each from "
-        f"{outcome.repeats} seeds with a budget of {outcome.budget} a run. All start alike; seconds are CPU seconds."
+        f"{len(strategies)} strategies ({', '.join(strategies)}) on {len(plan.cases)} cases; {plan.repeats} runs of each, seeds "
+        f"{plan.seeds[0]} to {plan.seeds[-1]}, with a budget of {plan.budget} a run. All start from nothing and share no "
+        f"measurements; seconds are CPU seconds. A regret, or a gap, is how far a result is above the proved optimum, else "
+        f"above the best bound, else above the best that any run found, in % of it."
     )
     columns = (
-        *("space", "input", "in", "paper's procedure", "optimum or bound", "which is the", "paper's gap, %"),
-        *("best strategy", "its median's gap, %", "verdict"),
+        *("space", "input", "in", "reference", "the reference is", "paper's procedure", "regret, %"),
+        *("which is", "best strategy", "its median's regret, %"),
     )
     rows = [_overview(case) for case in outcome.cases]
-    blocks: list[Block] = [
-        Paragraph(asked),
-        Table(columns, rows, "Every case: what the paper's own procedure reaches, and what can be reached."),
-    ]
+    blocks: list[Block] = [Paragraph(asked)]
+    if not outcome.complete:
+        began = len(outcome.cases)
+        blocks.append(
+            Paragraph(
+                f"This comparison is not complete ({began} of {len(plan.cases)} cases have runs): "
+                f"`tune compare --name {outcome.name}` goes on with it."
+            )
+        )
+    blocks.append(Table(columns, rows, "Every case: what the paper's own procedure reaches, and what can be reached."))
     figure = _gaps(outcome)
     if figure is not None:
         description = (
@@ -71,21 +82,32 @@ def _overview(case: CaseOutcome) -> tuple[Cell, ...]:
         case.problem.request.space,
         input_name(case.problem.request),
         metric_label(objective.metric),
-        None if paper is None else as_metric(paper, objective),
         as_metric(reference.loss, objective),
         reference.kind.value,
-        _paper_gap(comparison),
+        None if paper is None else as_metric(paper, objective),
+        _regret(paper, comparison),
+        _standing_of_paper(comparison),
         best.strategy,
-        None if best.gap is None else 100 * best.gap,
-        comparison.verdict,
+        _regret(best.median, comparison),
     )
 
 
-def _paper_gap(comparison: Comparison) -> float | None:
-    paper, reference = comparison.paper_loss, comparison.reference.loss
-    if paper is None or abs(reference) == float("inf"):
+def _standing_of_paper(comparison: Comparison) -> str | None:
+    """In a word or two; None where there is no procedure."""
+    paper, best = comparison.paper_loss, min(standing.best for standing in comparison.standings)
+    if paper is None:
         return None
-    return regret_percent(paper, reference)
+    if math.isinf(paper):
+        return "infeasible"
+    if paper > best:
+        return "not optimal"
+    return "optimal" if comparison.reference.kind is ReferenceKind.OPTIMUM else "not beaten"
+
+
+def _regret(loss: float | None, comparison: Comparison) -> float | None:
+    """In %; None for no result, or where nothing is known to measure from."""
+    regret = math.inf if loss is None else regret_percent(loss, comparison.reference.loss)
+    return regret if math.isfinite(regret) else None
 
 
 def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
@@ -93,35 +115,38 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
     if len(outcome.cases) < 2:
         return None
     names = [plotly_text(case.title) for case in outcome.cases]
+    paper = [_regret(case.comparison.paper_loss, case.comparison) for case in outcome.cases]
+    best = [_regret(case.comparison.standings[0].median, case.comparison) for case in outcome.cases]
+    known = [value for value in (*paper, *best) if value is not None]
+    scale = zero_scale(known)
     figure = go.Figure()
-    for said, values, colour, symbol in (
-        ("paper's procedure", [_paper_gap(case.comparison) for case in outcome.cases], ORANGE, "square"),
-        (
-            "best strategy (median)",
-            [None if (gap := case.comparison.standings[0].gap) is None else 100 * gap for case in outcome.cases],
-            BLUE,
-            "circle",
-        ),
+    for said, values, colour, symbol, size in (
+        ("paper's procedure", paper, ORANGE, "square-open", 15),
+        ("best strategy (median)", best, BLUE, "circle", 9),
     ):
         figure.add_scatter(
-            x=values,
+            x=values if scale is None else [None if value is None else scale.placed(value) for value in values],
             y=names,
+            customdata=values,
             mode="markers",
             name=said,
-            cliponaxis=False,
-            marker={"color": colour, "symbol": symbol, "size": 11, "opacity": 0.9},
-            hovertemplate=f"%{{y}}<br>{said}: %{{x:.3g}} % above the reference<extra></extra>",
+            marker={"color": colour, "symbol": symbol, "size": size, "line": {"width": 3 if size > 9 else 0}},
+            hovertemplate=f"%{{y}}<br>{said}: %{{customdata:.3g}} % above the reference<extra></extra>",
         )
+    top = max(known, default=0.0)
     figure.update_layout(height=130 + 30 * len(names))
-    figure.update_xaxes(title={"text": "% above the reference"}, rangemode="tozero")
-    figure.update_yaxes(type="category", autorange="reversed")
+    figure.update_xaxes(title={"text": "% above the reference"})
+    figure.update_xaxes(
+        **({"range": [-0.04 * (top or 1.0), 1.06 * (top or 1.0)]} if scale is None else scale.axis(1.4 * top))
+    )
+    figure.update_yaxes(type="category", autorange="reversed", ticklabelstandoff=6)
     return figure
 
 
 def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     """One case: the verdict, standings, duels, regret, final values, and the domain's own figures of the best run."""
     comparison, objective = case.comparison, case.problem.space.objectives[0]
-    blocks: list[Block] = [Paragraph(comparison.verdict), Paragraph(_reference(comparison, objective))]
+    blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective))]
     blocks.append(_standings(comparison, objective))
     if comparison.duels:
         blocks.append(_duels(comparison))
@@ -171,7 +196,16 @@ def _reference(comparison: Comparison, objective: Objective) -> str:
 
 def _standings(comparison: Comparison, objective: Objective) -> Table:
     columns = (
-        *("strategy", "best", "median", "better quartile", "worse quartile", "median's gap, %", "runs", "runs proved"),
+        *(
+            "strategy",
+            "best",
+            "median",
+            "better quartile",
+            "worse quartile",
+            "median's regret, %",
+            "runs",
+            "runs proved",
+        ),
         *("runs to paper's result", "evaluations to it", "CPU s to it"),
         *("runs to the optimum", "evaluations to it ", "CPU s to it "),
         "regret area, %",
@@ -183,7 +217,7 @@ def _standings(comparison: Comparison, objective: Objective) -> Table:
             as_metric(standing.median, objective),
             as_metric(standing.quartiles[0], objective),
             as_metric(standing.quartiles[1], objective),
-            None if standing.gap is None else 100 * standing.gap,
+            _regret(standing.median, comparison),
             len(standing.runs),
             standing.proved,
             *_reached(standing.paper),
@@ -194,7 +228,7 @@ def _standings(comparison: Comparison, objective: Objective) -> Table:
     ]
     caption = (
         f"Strategies in {metric_label(objective.metric)}, best first. Evaluations and CPU seconds are medians over all "
-        f"runs, where at least half of them got so far; the regret area is the mean regret over the budget's seconds."
+        f"runs, where at least half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s."
     )
     return Table(columns, rows, caption)
 
@@ -204,11 +238,22 @@ def _reached(reached: Reached | None) -> tuple[Cell, Cell, Cell]:
 
 
 def _duels(comparison: Comparison) -> Table:
-    columns = ("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect")
-    rows = [(d.first, d.second, d.wins, d.ties, d.losses, d.p, d.adjusted, d.effect) for d in comparison.duels]
+    columns = (
+        *("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect"),
+        *("sooner", "later", "p of that", "adjusted", "effect of that"),
+    )
+    rows = [
+        (
+            *(duel.first, duel.second, duel.final.wins, duel.final.ties, duel.final.losses),
+            *(duel.final.p, duel.adjusted_final, duel.final.effect),
+            *(duel.area.wins, duel.area.losses, duel.area.p, duel.adjusted_area, duel.area.effect),
+        )
+        for duel in comparison.duels
+    ]
     caption = (
-        "Pairs of strategies, seed by seed: Wilcoxon's signed-rank test on what the runs ended with, p adjusted after Holm, "
-        "and the matched-pairs rank-biserial correlation, from -1 (the first always worse) to 1 (always better)."
+        "Pairs of strategies, seed by seed: what the runs ended with, and on the right how soon (their regret areas). p is of "
+        "Wilcoxon's signed-rank test, adjusted after Holm; the effect is the matched-pairs rank-biserial correlation, from -1 "
+        "(the first is always worse) to 1 (always better). Where pairs do not vary there is nothing to test."
     )
     return Table(columns, rows, caption)
 

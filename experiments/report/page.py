@@ -23,6 +23,9 @@ FIGURE_HEIGHT = 420
 MOST_CONTENTS = 40
 """With more sections than that, the table of contents shows chapters only."""
 
+LONG = 80
+"""Characters from which a cell is no name but a sentence, and gets a wide column."""
+
 WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
 
@@ -100,8 +103,8 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
         "columns": [{"name": name, "numeric": right} for name, right in zip(block.columns, numeric, strict=True)],
         "rows": [
             [
-                {"text": cell_text(cell), "value": _value(cell), "numeric": right}
-                for cell, right in zip(row, numeric, strict=True)
+                {"text": text, "value": _value(cell), "numeric": right, "long": len(text) > LONG}
+                for cell, text, right in zip(row, map(cell_text, row), numeric, strict=True)
             ]
             for row in block.rows
         ],
