@@ -198,9 +198,7 @@ def test_one_job_needs_no_pickle(place: Path) -> None:
 def test_a_study_goes_on_and_is_exported(place: Path) -> None:
     arguments = ("--space", "sum", "--input", "2", "--strategy", "random", "--study", "long", "--no-output")
     assert tune(place, *arguments, "--budget", "10trials").returncode == 0
-    result = json.loads(
-        tune(place, "resume", "long", "--budget", "10trials", "--json", "-", "--no-output").stdout.split("\n\n")[0]
-    )
+    result = json.loads(tune(place, "resume", "long", "--budget", "10trials", "--json", "-", "--no-output").stdout)
     assert result["evaluations"] == 20
     assert tune(place, "export", "long", "--output", "here").returncode == 0
     written = json.loads((place / "here" / "decisions.json").read_text())
