@@ -146,7 +146,19 @@ def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
         'title = "maxscale"\nalso = ["random"]\n[[case]]\nspace = "shiftry"\ninput = "worked-example"\nloss = 0.2\n'
     )
     done = compare(
-        place, "--suite", "mine.toml", "--repeats", "1", "--budget", "20trials,2s", "--name", "mine", "--json", "-"
+        place,
+        "--suite",
+        "mine.toml",
+        "--repeats",
+        "1",
+        "--budget",
+        "20trials,2s",
+        "--name",
+        "mine",
+        "--json",
+        "-",
+        "--markdown",
+        "mine.md",
     )
     assert done.returncode == 0, done.stderr
     cases = {case["title"]: case for case in json.loads(done.stdout)["cases"]}
@@ -161,6 +173,8 @@ def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
         "proved_by": ["cp"],
     }
     assert cases["memory-fastgrnn-digits"]["paper"]["value"] == 320.0
+    headline = (place["cwd"] / "mine.md").read_text().splitlines()[2]
+    assert headline.startswith("| memory | fastgrnn-digits | peak bytes | 320 | 288 | 11.1 % | cp (1, ")
 
 
 @pytest.mark.parametrize(
