@@ -164,11 +164,10 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     if final is not None:
         description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
         blocks.append(Figure(final, description))
-    incomplete = sum(not run.complete for standing in comparison.standings for run in standing.runs)
-    if incomplete:
-        blocks.insert(
-            0, Paragraph(f"{incomplete} runs have not used their budget yet: `tune compare` goes on with them.")
-        )
+    if not case.complete:
+        done = sum(run.complete for standing in comparison.standings for run in standing.runs)
+        text = f"{done} of {case.wanted} runs are complete; the others are shown as far as they came."
+        blocks.insert(0, Paragraph(text))
     return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
 
 

@@ -95,6 +95,9 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
             "height": int(layout.height or FIGURE_HEIGHT),
             "json": _json(block),
         }
+    width = len(block.columns)
+    if any(len(row) != width for row in block.rows):
+        raise ValueError(f"A row of the table {block.caption!r} has not as many cells as there are columns, {width}.")
     numeric = [_numeric(block, at) for at in range(len(block.columns))]
     return {
         "kind": kind,
