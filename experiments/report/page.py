@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from kilotune.experiments.report.section import Block, Cell, Figure, Listing, Paragraph, Section, Table
 
-PARTS = Path(__file__).parent / "page"
+PARTS = Path(__file__).parent / "parts"
 FIGURE_HEIGHT = 420
 """Pixels, where a figure says nothing."""
 
