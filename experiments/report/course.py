@@ -170,8 +170,8 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
     figure.update_layout(xaxis={"title": {"text": first_label}}, yaxis={"title": {"text": second_label}})
     description = (
         f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
-        f"({second.direction.value}): {len(staircase)} candidates that none beats in both, of {len(points)} that meet "
-        f"the constraints."
+        f"({second.direction.value}): {_count(len(staircase))} that none beats in both, of {len(points)} that meet the "
+        f"constraints."
     )
     return (Section("Pareto front", (Figure(figure, description),)),)
 
@@ -191,3 +191,7 @@ def _staircase(reported: Reported) -> list[Trial]:
             front.append(trial)
             lowest = loss
     return front
+
+
+def _count(candidates: int) -> str:
+    return f"{candidates} candidate{'' if candidates == 1 else 's'}"

@@ -23,7 +23,7 @@ FIGURE_HEIGHT = 420
 MOST_CONTENTS = 40
 """With more sections than that, the table of contents shows chapters only."""
 
-LONG = 80
+LONG = 48
 """Characters from which a cell is no name but a sentence, and gets a wide column."""
 
 WHOLE_FROM = 10_000
