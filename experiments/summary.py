@@ -53,6 +53,11 @@ WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
 
 
+def label(metric: str) -> str:
+    """A metric's name for people."""
+    return dict(SHOWN).get(metric, metric.replace("_", " "))
+
+
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum.
 
@@ -80,7 +85,7 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
     for metric, label in (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)):
         if any(metric in column for column in columns):
-            table.add_row(label, *(_number(column[metric]) if metric in column else "" for column in columns))
+            table.add_row(label, *(number(column[metric]) if metric in column else "" for column in columns))
     console.print(table)
     if result.best is not None and isinstance(problem, Explains):
         for line in problem.lines(result.best):
@@ -110,7 +115,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     elif result.proved:
         text = f"Proved: no candidate is better in {leading}."
     elif result.bound is not None and result.gap is not None:
-        text = f"No candidate can have a {leading} better than {_number(result.bound)} (gap {100 * result.gap:.1f} %)."
+        text = f"No candidate can have a {leading} better than {number(result.bound)} (gap {100 * result.gap:.1f} %)."
     else:
         text = f"How far the best {leading} is from the optimum is not known."
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
@@ -134,7 +139,7 @@ def on_device(finalist: Finalist) -> str:
     better = finalist.better
     hint = ""
     if better is not None:
-        level, cycles, flash = better.level.lstrip("-"), _number(round(better.cycles)), better.sizes.flash_bytes
+        level, cycles, flash = better.level.lstrip("-"), number(round(better.cycles)), better.sizes.flash_bytes
         hint = (
             f" At {better.level} it takes {cycles} cycles and {flash} bytes of flash (`tune export --level {level}`)."
         )
@@ -165,5 +170,6 @@ def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
     return {} if found is None else {f"device_{name}": value for name, value in found.metrics().items()}
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A metric as it is shown."""
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
