@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import enum
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from kilotune.search.anytime import Curve
+from kilotune.search.anytime import Curve, Step
+from kilotune.search.result import relative_gap
+from kilotune.search.statistics import SIGNIFICANCE, PairedTest, holm, median, paired_test, quantile
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class ReferenceKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Reference:
-    """The loss that regret is measured from."""
+    """The loss that regret is measured from; +inf with OPTIMUM: it is proved that nothing is feasible."""
 
     loss: float
     kind: ReferenceKind
@@ -66,18 +71,15 @@ class Standing:
 
 @dataclass(frozen=True)
 class Duel:
-    """Two strategies, seed by seed: Wilcoxon's signed-rank test on the final losses. `effect` is the matched-pairs
-    rank-biserial correlation, from -1 (the first one is always worse) to 1 (always better). `adjusted` is p after Holm's
-    correction over all duels of the comparison."""
+    """Two strategies, seed by seed. `final`: the losses at the end; `area`: the regret areas, so how soon. `adjusted` are
+    their p values after Holm's correction over all duels of the comparison."""
 
     first: str
     second: str
-    wins: int
-    ties: int
-    losses: int
-    p: float
-    adjusted: float
-    effect: float
+    final: PairedTest
+    area: PairedTest
+    adjusted_final: float | None
+    adjusted_area: float | None
 
 
 @dataclass(frozen=True)
@@ -88,4 +90,135 @@ class Comparison:
     reference: Reference
     paper_loss: float | None
     duels: tuple[Duel, ...]
-    verdict: str
+    horizon_s: float  # over which regret areas are taken
+
+
+def compare(runs: Sequence[RunRecord], paper_loss: float | None, horizon_s: float | None = None) -> Comparison:
+    """Of at least one run. `horizon_s`: the budget's seconds; None: those of the longest run. Standings are ordered by
+    median loss, then by regret area. ValueError, a sentence, when two proofs contradict each other: a defect."""
+    reference = find_reference(runs, paper_loss)
+    horizon_s = horizon_s or max(run.curve.seconds for run in runs) or 1.0
+    worst = _worst(runs, paper_loss)
+
+    def area(run: RunRecord) -> float:
+        return _regret_area(run.curve, reference.loss, worst, horizon_s)
+
+    names = dict.fromkeys(run.strategy for run in runs)
+    by_name = {name: tuple(sorted(_of(runs, name), key=lambda run: run.seed)) for name in names}
+    standings = [_standing(name, own, reference, paper_loss, area) for name, own in by_name.items()]
+    standings.sort(key=lambda s: (s.median, s.regret_area if s.regret_area is not None else math.inf))
+    duels = _duels([s.strategy for s in standings], by_name, area)
+    return Comparison(tuple(standings), reference, paper_loss, duels, horizon_s)
+
+
+def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Reference:
+    """The proved optimum, else the best bound, else the best loss known. ValueError when a run (or the paper's procedure)
+    beats what another one proved."""
+    best = min([run.curve.loss for run in runs] + ([] if paper_loss is None else [paper_loss]))
+    proofs = [run for run in runs if run.proved]
+    for run in proofs:
+        if best < run.curve.loss:
+            raise ValueError(
+                f"{run.strategy} (seed {run.seed}) calls {run.curve.loss:g} the optimum, and there is a candidate of {best:g}: "
+                f"one of the two is wrong, please report it."
+            )
+    bound = max(run.bound for run in runs)
+    if bound > best:
+        raise ValueError(
+            f"A run's bound is {bound:g}, and there is a candidate of {best:g}: a defect, please report it."
+        )
+    if proofs or bound == best:
+        showed = [run.strategy for run in runs if run.proved or run.bound == best]
+        return Reference(best, ReferenceKind.OPTIMUM, tuple(dict.fromkeys(showed)))
+    if math.isfinite(bound):
+        return Reference(bound, ReferenceKind.BOUND)
+    return Reference(best, ReferenceKind.BEST_KNOWN)
+
+
+def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
+    """The leader, and the strategies of the same median that it does not beat significantly at the end of the budget."""
+    leader = comparison.standings[0]
+    level = [leader.strategy]
+    for standing in comparison.standings[1:]:
+        duel = duel_of(comparison, leader.strategy, standing.strategy)
+        p = duel.adjusted_final
+        certain = duel.final.p is None or (p is not None and p < SIGNIFICANCE)
+        if not (certain and duel.final.wins > duel.final.losses):
+            level.append(standing.strategy)
+    return tuple(level)
+
+
+def duel_of(comparison: Comparison, first: str, second: str) -> Duel:
+    """The duel of two strategies, in the order of the standings. KeyError: there is none."""
+    for duel in comparison.duels:
+        if (duel.first, duel.second) == (first, second):
+            return duel
+    raise KeyError((first, second))
+
+
+def _standing(
+    name: str,
+    runs: tuple[RunRecord, ...],
+    reference: Reference,
+    paper_loss: float | None,
+    area: Callable[[RunRecord], float],
+) -> Standing:
+    losses = [run.curve.loss for run in runs]
+    middle = median(losses)
+    areas = [area(run) for run in runs]
+    optimum = reference.loss if reference.kind is ReferenceKind.OPTIMUM and math.isfinite(reference.loss) else None
+    return Standing(
+        strategy=name,
+        runs=runs,
+        best=min(losses),
+        median=middle,
+        quartiles=(quantile(losses, 0.25), quantile(losses, 0.75)),
+        gap=relative_gap(middle, reference.loss),
+        proved=sum(run.proved for run in runs),
+        paper=None if paper_loss is None or math.isinf(paper_loss) else _reached(runs, paper_loss),
+        optimum=None if optimum is None else _reached(runs, optimum),
+        regret_area=sum(areas) / len(areas) if all(map(math.isfinite, areas)) else None,
+    )
+
+
+def _reached(runs: Sequence[RunRecord], loss: float) -> Reached:
+    firsts = [run.curve.first(loss) for run in runs]
+
+    def middle(of: Callable[[Step], float]) -> float | None:
+        value = median([math.inf if step is None else of(step) for step in firsts])
+        return value if math.isfinite(value) else None
+
+    count = sum(step is not None for step in firsts)
+    return Reached(count, middle(lambda step: float(step.evaluations)), middle(lambda step: step.seconds))
+
+
+def _duels(
+    names: Sequence[str], by_name: dict[str, tuple[RunRecord, ...]], area: Callable[[RunRecord], float]
+) -> tuple[Duel, ...]:
+    """Over the seeds that both strategies have."""
+    tests: list[tuple[str, str, PairedTest, PairedTest]] = []
+    for first, second in combinations(names, 2):
+        theirs = {run.seed: run for run in by_name[second]}
+        pairs = [(run, theirs[run.seed]) for run in by_name[first] if run.seed in theirs]
+        if pairs:
+            final = paired_test([a.curve.loss for a, _ in pairs], [b.curve.loss for _, b in pairs])
+            tests.append((first, second, final, paired_test([area(a) for a, _ in pairs], [area(b) for _, b in pairs])))
+    finals, areas = holm([test[2].p for test in tests]), holm([test[3].p for test in tests])
+    return tuple(Duel(*test, final, soon) for test, final, soon in zip(tests, finals, areas, strict=True))
+
+
+def _regret_area(curve: Curve, reference: float, worst: float, horizon_s: float) -> float:
+    if not math.isfinite(reference) or not math.isfinite(worst):
+        return math.inf
+    return (curve.mean_loss(horizon_s, worst) - reference) / (abs(reference) or 1.0)
+
+
+def _worst(runs: Sequence[RunRecord], paper_loss: float | None) -> float:
+    """The worst first feasible loss of any run: what having nothing counts as."""
+    known = [run.curve.steps[0].loss for run in runs if run.curve.steps]
+    known += [] if paper_loss is None or math.isinf(paper_loss) else [paper_loss]
+    return max(known, default=math.inf)
+
+
+def _of(runs: Sequence[RunRecord], name: str) -> list[RunRecord]:
+    return [run for run in runs if run.strategy == name]
