@@ -1,0 +1,42 @@
+"""Trials of a study that is still growing, each read once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+
+class Numbered(Protocol):
+    """A row of a trial."""
+
+    @property
+    def number(self) -> int:
+        """Within the study."""
+
+
+Row = TypeVar("Row", bound=Numbered)
+
+
+class Reading:
+    """Knows which trials have been read. Several processes may share a study, so a low number can come late."""
+
+    def __init__(self) -> None:
+        self._read: set[int] = set()
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+    def new(self, stored: int, rows_from: Callable[[int], Iterable[Row]]) -> list[Row]:
+        """Rows that have not been read, given that the store held `stored` of them a moment ago. `rows_from`: all with
+        that number or a higher one."""
+        if stored == len(self._read):
+            return []
+        rows = list(rows_from(self._next))
+        if len(self._read) + len(rows) < stored:
+            first_missing = next(n for n in itertools.count() if n not in self._read)
+            rows = [row for row in rows_from(first_missing) if row.number not in self._read]
+        self._read.update(row.number for row in rows)
+        self._next = max(self._next, *(row.number + 1 for row in rows), 0)
+        return rows
