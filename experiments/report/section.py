@@ -53,10 +53,11 @@ Block = Paragraph | Listing | Table | Figure
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A heading and what stands under it."""
+    """A heading and what stands under it. `level` 2 is a chapter of the report, 3 a part of the chapter before."""
 
     title: str
     blocks: tuple[Block, ...]
+    level: int = 2
 
 
 class Drawing(Protocol):
