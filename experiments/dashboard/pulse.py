@@ -23,7 +23,9 @@ class Pulse:
 
     def running(self) -> dict[str, int]:
         """Names of the studies that processes work on right now, and how many do."""
-        query = sa.select(STUDIES.c.name, TUNERS.c.owner, TUNERS.c.beat).join(STUDIES, TUNERS.c.study_id == STUDIES.c.id)
+        query = sa.select(STUDIES.c.name, TUNERS.c.owner, TUNERS.c.beat).join(
+            STUDIES, TUNERS.c.study_id == STUDIES.c.id
+        )
         with self._store.transaction() as connection:
             beats = {(row.name, row.owner): row.beat for row in connection.execute(query)}
         now = self._clock()

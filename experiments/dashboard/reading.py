@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
+
+import sqlalchemy as sa
+
+from kilotune.search.schema import STUDIES, TRIALS
+from kilotune.search.space import Measurement, Trial
+from kilotune.search.store import Store
 
 
 class Numbered(Protocol):
@@ -40,3 +47,12 @@ class Reading:
         self._read.update(row.number for row in rows)
         self._next = max(self._next, *(row.number + 1 for row in rows), 0)
         return rows
+
+
+def measured(store: Store, study: str, first: int) -> list[Trial]:
+    """Trials from number `first` on without their candidates, which are most of what a study stores."""
+    columns = (TRIALS.c.number, TRIALS.c.metrics, TRIALS.c.failure, TRIALS.c.elapsed_s)
+    query = sa.select(*columns).join(STUDIES).where(STUDIES.c.name == study, TRIALS.c.number >= first)
+    with store.transaction() as connection:
+        rows = connection.execute(query.order_by(TRIALS.c.number)).all()
+    return [Trial(row.number, {}, Measurement(json.loads(row.metrics), row.failure), row.elapsed_s) for row in rows]

@@ -30,15 +30,19 @@ WHOLE_FROM = 10_000
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     """The whole file. All text is escaped here, and only here."""
     described = _sections(sections)
-    return environment(PARTS).get_template("report.html").render(
-        title=title,
-        subtitle=subtitle,
-        sections=described,
-        deep=len(sections) <= MOST_CONTENTS,
-        style=Markup((PARTS / "report.css").read_text(encoding="utf-8")),
-        script=_script((PARTS / "report.js").read_text(encoding="utf-8")),
-        plotly=_script(get_plotlyjs()) if _has_figures(sections) else None,
-        footer=f"Written by kilotune {version('kilotune')}.",
+    return (
+        environment(PARTS)
+        .get_template("report.html")
+        .render(
+            title=title,
+            subtitle=subtitle,
+            sections=described,
+            deep=len(sections) <= MOST_CONTENTS,
+            style=Markup((PARTS / "report.css").read_text(encoding="utf-8")),
+            script=_script((PARTS / "report.js").read_text(encoding="utf-8")),
+            plotly=_script(get_plotlyjs()) if _has_figures(sections) else None,
+            footer=f"Written by kilotune {version('kilotune')}.",
+        )
     )
 
 
