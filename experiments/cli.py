@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kilotune.experiments.command_line import TuneGroup, budget_option, storage_option, with_run_options
+from kilotune.experiments.asking import given_options, request_from
+from kilotune.experiments.command_line import (
+    TuneGroup,
+    budget_option,
+    storage_option,
+    with_problem_options,
+    with_run_options,
+)
 from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.families.family import Asked, Family
 from kilotune.experiments.families.fixed_point import LEVELS
-from kilotune.experiments.families.registry import FAMILIES, find_offer, objective_help, offers
+from kilotune.experiments.families.registry import offers
 
 if TYPE_CHECKING:
-    from kilotune.experiments.request import TuneRequest
     from kilotune.experiments.tuning import TuneOutcome
     from kilotune.search.store import Store
 
@@ -38,33 +43,9 @@ LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "h
     epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
     "3 internal error, 4 bad usage or bad input.",
 )
-@click.option("--space", help=f"What to decide: {', '.join(SPACE_NAMES)} (see `tune list spaces`).")
-@click.option(
-    "--input",
-    "input_",
-    metavar="PATH|NAME",
-    help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
-    "cm: ONNX, or a network.",
-)
+@with_problem_options
 @click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
 @budget_option
-@click.option(
-    "--device",
-    metavar="NAME|FILE",
-    help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="WHAT=AMOUNT",
-    help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
-)
-@click.option(
-    "--objective",
-    metavar="NAME",
-    help=f"What is to be small: {objective_help()}.",
-)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
 @storage_option
@@ -87,7 +68,16 @@ def cli(context: click.Context, /, **options: Any) -> None:
     from kilotune.experiments import tuning
     from kilotune.search.budget import Budget
 
-    request = _request(options)
+    request = request_from(
+        options["space"],
+        input=options["input_"],
+        strategy=options["strategy"],
+        seed=options["seed"],
+        limits=options["limits"],
+        device=options["device"],
+        objective=options["objective"],
+        options=given_options(options),
+    )
     store = _open(options["storage"])
     problem, study = tuning.start_or_resume(store, options["study_name"], request, Budget.parse(options["budget"]))
     context.exit(_run(problem, study, options))
@@ -221,46 +211,6 @@ def doctor_command() -> None:
 cli.add_command(compare_command)
 cli.add_command(report_command)
 cli.add_command(dashboard_command)
-
-
-def _request(options: dict[str, Any]) -> TuneRequest:
-    from kilotune.evaluators.devices import find_device
-    from kilotune.experiments.request import TuneRequest, parse_limit
-
-    space = options["space"]
-    family, offer = find_offer(space)
-    given = _given(family, space, options)
-    objective = options["objective"]
-    if objective is not None and objective not in offer.objectives:
-        known = ", ".join(offer.objectives) or "no choice"
-        raise ValueError(f"--objective {objective}: for the space {space} there is {known}.")
-    device = find_device(options["device"]) if options["device"] else None
-    limits: dict[str, float] = {} if device is None else {"flash": device.flash_bytes, "ram": device.ram_bytes}
-    limits.update(parse_limit(text) for text in options["limits"])
-    asked = Asked(given, limits, objective, None if device is None else device.as_json())
-    door = family.front_door
-    return TuneRequest(
-        space=space,
-        input=str(door.resolve_input(options["input_"])),
-        strategy=options["strategy"] or offer.strategy(given),
-        seed=options["seed"],
-        options=door.read_options(space, asked),
-    )
-
-
-def _given(family: Family, space: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of the space's family that were given. ValueError for one of another family."""
-    given: dict[str, Any] = {}
-    for other in FAMILIES:
-        for option in other.options:
-            value = options[str(option.name)]
-            if value is None or value == ():
-                continue
-            if other is not family:
-                spaces = ", ".join(offer.space for offer in other.offers)
-                raise ValueError(f"{option.opts[0]} does not go with the space {space}: it is for {spaces}.")
-            given[str(option.name)] = value
-    return given
 
 
 def _open(storage: str | None) -> Store:

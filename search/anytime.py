@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kilotune.search.front import Front, Ranking
-from kilotune.search.space import Trial
+from kilotune.search.front import Ranking
+from kilotune.search.space import Measurement
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,13 @@ class Curve:
         return (area + level * (seconds - since_s)) / seconds
 
 
-def best_so_far(trials: Iterable[Trial], ranking: Ranking, seconds: float) -> Curve:
-    """The curve of a run that took `seconds`; trials by number, their `elapsed_s` on the same clock."""
-    front, steps, count, now_s = Front(ranking), list[Step](), 0, 0.0
-    for count, trial in enumerate(trials, start=1):
-        now_s = max(now_s, trial.elapsed_s)
-        if front.add(trial) and front.feasible and (not steps or front.best_rank[1] < steps[-1].loss):
-            steps.append(Step(count, now_s, front.best_rank[1]))
+def best_so_far(measured: Iterable[tuple[float, Measurement]], ranking: Ranking, seconds: float) -> Curve:
+    """The curve of a run that took `seconds`; measurements by number, each with when it was made on the same clock."""
+    steps, count, now_s, best = list[Step](), 0, 0.0, math.inf
+    for count, (elapsed_s, measurement) in enumerate(measured, start=1):
+        now_s = max(now_s, elapsed_s)
+        loss = ranking.losses(measurement)[0]
+        if loss < best and ranking.rank(measurement)[0] == 0.0:
+            best = loss
+            steps.append(Step(count, now_s, loss))
     return Curve(tuple(steps), count, seconds)

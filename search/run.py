@@ -43,12 +43,12 @@ class Run:
         self._proposed = 0  # distinct candidates
         self._duplicates = 0  # in a row
         self._size = count_candidates(study.space)
-        self._started_s: float | None = None if self._unreplayed else time.monotonic()
+        self._started_s: float | None = None if self._unreplayed else study.clock()
         self._written_s = time.monotonic()
 
     def elapsed_s(self) -> float:
         """Since the end of the replay."""
-        return 0.0 if self._started_s is None else time.monotonic() - self._started_s
+        return 0.0 if self._started_s is None else self._study.clock() - self._started_s
 
     def leave(self) -> None:
         """Other processes of the study may take over what this run has not finished."""
@@ -95,7 +95,7 @@ class Run:
         """Measure and record as many as the budget allows, or have other processes of the study do it; whether that was
         all of them."""
         if self._started_s is None:
-            self._started_s = time.monotonic()
+            self._started_s = self._study.clock()
         waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
         self._recall(waiting)
         taken: dict[int, tuple[Key, Assignment]] = {}
@@ -154,7 +154,7 @@ class Run:
         """Is there a reason to end?"""
         study = self._study
         if not self._unreplayed and self._started_s is None:
-            self._started_s = time.monotonic()
+            self._started_s = study.clock()
         if self._started_s is None and not study.stopped:
             return  # a replay must not end before the trial at which the run that it replays went on
         if self._size is not None and len(study.book) >= self._size:

@@ -6,7 +6,7 @@ import hashlib
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 TABLES = sa.MetaData()
 META = sa.Table("kilotune_meta", TABLES, sa.Column("schema_version", sa.Integer, nullable=False))
@@ -55,6 +55,16 @@ CLAIMS = sa.Table(  # runs of trials that one of them is measuring
     sa.Column("last", sa.BigInteger, nullable=False),
     sa.Column("owner", sa.String(32), nullable=False),
 )
+COMPARISONS = sa.Table(
+    "comparisons",
+    TABLES,
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("plan", sa.Text, nullable=False),  # JSON object of the caller: what is compared
+    sa.Column(
+        "findings", sa.Text, nullable=False
+    ),  # JSON object of the caller: what was measured once besides the runs
+    sa.Column("created", sa.Float, nullable=False),  # Unix time
+)
 
 
 def candidate_hash(candidate: str) -> str:
@@ -75,4 +85,10 @@ def upgrade_from_1(connection: sa.Connection) -> None:
         here = (TRIALS.c.study_id == sa.bindparam("of_study")) & (TRIALS.c.number == sa.bindparam("of_number"))
         connection.execute(TRIALS.update().where(here).values(candidate_hash=sa.bindparam("hash")), rows)
     connection.execute(sa.text("CREATE UNIQUE INDEX trials_candidate ON trials (study_id, candidate_hash)"))
-    connection.execute(META.update().values(schema_version=SCHEMA_VERSION))
+    connection.execute(META.update().values(schema_version=2))
+
+
+def upgrade_from_2(connection: sa.Connection) -> None:
+    """Version 2 had no comparisons."""
+    TABLES.create_all(connection, tables=[COMPARISONS])
+    connection.execute(META.update().values(schema_version=3))

@@ -28,6 +28,7 @@ from kilotune.search.schema import (
     TUNERS,
     candidate_hash,
     upgrade_from_1,
+    upgrade_from_2,
 )
 
 ATTEMPTS_TO_PREPARE = 20
@@ -204,6 +205,8 @@ class Store:
             version: int | None = connection.execute(sa.select(META.c.schema_version)).scalars().first()
             if version == 1:
                 upgrade_from_1(connection)
+            if version in (1, 2):
+                upgrade_from_2(connection)
                 return SCHEMA_VERSION
             return version
 

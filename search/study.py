@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -28,6 +29,9 @@ from kilotune.search.trial_book import TrialBook
 
 StrategyFactory = Callable[[Space, int], Strategy]
 
+Clock = Callable[[], float]
+"""Seconds from some beginning; never goes back."""
+
 
 class Study:
     """A search of one space by one strategy from one seed. Without a store it lives in memory only."""
@@ -41,12 +45,15 @@ class Study:
         name: str = "unnamed",
         store: Store | None = None,
         factory: StrategyFactory | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
-        """Use `create` or `resume` for a study in a store. `factory` makes a strategy that has no registered name."""
+        """Use `create` or `resume` for a study in a store. `factory` makes a strategy that has no registered name. `clock`
+        is what a budget's seconds and the trials' times are taken from."""
         self.space, self.strategy, self.seed, self.name = space, strategy, seed, name
         self.book = TrialBook(space)
         self.status, self.outcome = Status.RUNNING, None
         self.bound = space.start().bound()
+        self.clock = clock
         self._factory = factory or (lambda space, seed: make_strategy(strategy, space, seed))
         self._store = store
         self._unwritten: list[TrialRow] = []
@@ -67,11 +74,12 @@ class Study:
         *,
         budget: Budget | None = None,
         request: Mapping[str, Any] | None = None,
+        clock: Clock = time.monotonic,
     ) -> Study:
         """A new study in `store`. `request` is a JSON object of the caller's, kept for `resume`. StoreError: the name
         is taken. ValueError: no such strategy."""
         make_strategy(strategy, space, seed)  # an unknown name leaves no empty study behind
-        study = cls(space, strategy, seed, name=name, store=store)
+        study = cls(space, strategy, seed, name=name, store=store, clock=clock)
         store.create(
             StudyRow(
                 name=name,
@@ -87,7 +95,7 @@ class Study:
         return study
 
     @classmethod
-    def resume(cls, store: Store, name: str, space: Space) -> Study:
+    def resume(cls, store: Store, name: str, space: Space, *, clock: Clock = time.monotonic) -> Study:
         """The stored study with all its trials. StoreError: unknown, or `space` is not the one that it searched."""
         row = store.study(name)
         if row.space != space.name or row.fingerprint != space.fingerprint:
@@ -95,7 +103,7 @@ class Study:
                 f"Study {name!r} searched the space {row.space!r} with fingerprint {row.fingerprint}, and this is "
                 f"{space.name!r} with {space.fingerprint}: its input or limits have changed, so start a new study."
             )
-        study = cls(space, row.strategy, row.seed, name=name, store=store)
+        study = cls(space, row.strategy, row.seed, name=name, store=store, clock=clock)
         if row.decisions != _decisions_table(study.book.encoding):
             raise StoreError(f"Study {name!r} was made with other decisions than the space has now: start a new study.")
         study.take_in(row, store.trials(name))

@@ -4,30 +4,59 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.problem import Problem
 from kilotune.search.comparison import Comparison, RunRecord
 
 
+@dataclass(frozen=True)
+class PaperResult:
+    """What the paper's procedure reached: `loss` of the first objective, +inf when it breaks a limit."""
+
+    loss: float
+    evaluations: int
+    seconds: float  # of CPU
+
+
 @dataclass(frozen=True, eq=False)
 class CaseOutcome:
-    """One space on one input. `studies`: the stored study of every run, by strategy and seed."""
+    """One space on one input. `studies`: the stored study of every run, by strategy and seed. `wanted`: how many runs the
+    plan has; those that are there are in the comparison, also unfinished ones."""
 
-    title: str
+    case: Case
     problem: Problem
     comparison: Comparison
+    paper: PaperResult | None
     studies: dict[tuple[str, int], str]
+    wanted: int
+    verdict: str
+
+    @property
+    def title(self) -> str:
+        """Short."""
+        return self.case.title
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run has used its budget or come to its end."""
+        runs = [run for standing in self.comparison.standings for run in standing.runs]
+        return len(runs) == self.wanted and all(run.complete for run in runs)
 
     def best_run(self) -> RunRecord:
-        """Of the best standing, the run with the least loss."""
-        return min(self.comparison.standings[0].runs, key=lambda run: (run.curve.loss, run.seed))
+        """The run with the least loss, of the best standing where several have it."""
+        runs = [run for standing in self.comparison.standings for run in standing.runs]
+        return min(runs, key=lambda run: run.curve.loss)
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonOutcome:
-    """All cases. `budget` as it was asked for; its seconds are CPU seconds of a run."""
+    """All cases that have a run."""
 
     name: str
+    plan: Plan
     cases: tuple[CaseOutcome, ...]
-    strategies: tuple[str, ...]
-    repeats: int
-    budget: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return len(self.cases) == len(self.plan.cases) and all(case.complete for case in self.cases)

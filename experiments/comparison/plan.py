@@ -1,0 +1,104 @@
+"""What is compared: cases, strategies, seeds, one budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.budget import Budget
+
+
+@dataclass(frozen=True)
+class Case:
+    """One space on one input; `title` is short and a file name. `input` and `options` as in `TuneRequest`.
+
+    `reference_strategy` is the space's best. Some spaces are narrower for other strategies (orders of splits instead of all
+    programs), and what is proved of those is not proved of the problem.
+    """
+
+    title: str
+    space: str
+    input: str
+    strategies: tuple[str, ...]
+    reference_strategy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def request(self, strategy: str | None = None, seed: int = 0) -> TuneRequest:
+        """That of a run; without a strategy, that of the space's best one."""
+        return TuneRequest(self.space, self.input, strategy or self.reference_strategy, seed, self.options)
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """Which run: of which case, by which strategy, from which seed."""
+
+    case: int
+    strategy: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a comparison. The budget's seconds are CPU seconds of a run."""
+
+    cases: tuple[Case, ...]
+    repeats: int
+    budget: str
+    seed: int = 0
+
+    @property
+    def limits(self) -> Budget:
+        """The budget, read."""
+        return Budget.parse(self.budget)
+
+    @property
+    def seeds(self) -> range:
+        """The same for every strategy: runs are compared in pairs."""
+        return range(self.seed, self.seed + self.repeats)
+
+    def runs(self) -> Iterator[RunKey]:
+        """Every strategy once, then once more: an interrupted comparison has whole rounds."""
+        for seed in self.seeds:
+            for number, case in enumerate(self.cases):
+                for strategy in case.strategies:
+                    yield RunKey(number, strategy, seed)
+
+    def study_name(self, comparison: str, run: RunKey) -> str:
+        """Of the stored study of a run."""
+        return f"{comparison}.{self.cases[run.case].title}.{run.strategy.replace(':', '-')}.{run.seed}"
+
+    def extends(self, earlier: Plan) -> bool:
+        """Whether the runs of an earlier plan are also runs of this one: more seeds, more budget, more strategies."""
+        then, now = earlier.limits, self.limits
+        same_cases = [dataclasses.replace(case, strategies=()) for case in earlier.cases] == [
+            dataclasses.replace(case, strategies=()) for case in self.cases
+        ]
+        return (
+            same_cases
+            and self.seed == earlier.seed
+            and self.repeats >= earlier.repeats
+            and now.seconds >= then.seconds
+            and now.trials >= then.trials
+            and all(
+                set(old.strategies) <= set(new.strategies) for old, new in zip(earlier.cases, self.cases, strict=True)
+            )
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Plan:
+        """The plan of a stored comparison."""
+        cases = tuple(Case(**{**case, "strategies": tuple(case["strategies"])}) for case in stored["cases"])
+        return cls(cases, stored["repeats"], stored["budget"], stored["seed"])
+
+
+def case_title(space: str, name: str) -> str:
+    """A short file name: the space, and the last part of the input's name."""
+    return re.sub(r"[^\w-]+", "-", f"{space}-{name.rstrip('/').rsplit('/', 1)[-1].rsplit('.', 1)[0]}").strip("-")

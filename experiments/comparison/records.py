@@ -1,0 +1,115 @@
+"""From the store to the outcome of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
+from kilotune.experiments.comparison.plan import Case, Plan, RunKey
+from kilotune.experiments.comparison.verdict import verdict
+from kilotune.experiments.problem import Problem, build_problem
+from kilotune.search.anytime import best_so_far
+from kilotune.search.budget import Budget
+from kilotune.search.comparison import RunRecord, compare
+from kilotune.search.comparison_store import comparison
+from kilotune.search.front import Ranking
+from kilotune.search.result import Status
+from kilotune.search.space import Measurement
+from kilotune.search.store import Store, StudyRow
+
+
+class RecordReader:
+    """Reads runs, each again only when it has changed: for callers that ask while a comparison goes on."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._problems: dict[tuple[str, str], Problem] = {}  # by case and strategy
+        self._records: dict[str, tuple[tuple[Any, ...], RunRecord]] = {}
+
+    def load(self, name: str) -> ComparisonOutcome:
+        """StoreError: no such comparison. ValueError: proofs contradict each other, or an input is gone."""
+        row = comparison(self._store, name)
+        plan = Plan.from_json(row.plan)
+        stored = {study.name: study for study in self._store.studies() if study.request.get("comparison") == name}
+        cases = []
+        for number, case in enumerate(plan.cases):
+            studies = {
+                (run.strategy, run.seed): plan.study_name(name, run) for run in plan.runs() if run.case == number
+            }
+            there = {key: stored[study] for key, study in studies.items() if study in stored}
+            if any(study.trials for study in there.values()):
+                findings = row.findings.get(case.title)
+                cases.append(self._case(case, plan.limits, there, findings, len(studies)))
+        return ComparisonOutcome(name, plan, tuple(cases))
+
+    def _case(
+        self,
+        case: Case,
+        limits: Budget,
+        studies: Mapping[tuple[str, int], StudyRow],
+        findings: Mapping[str, Any] | None,
+        wanted: int,
+    ) -> CaseOutcome:
+        problem = self.problem(case)
+        runs = [self._record(case, problem, study, limits) for study in studies.values() if study.trials]
+        paper = None if findings is None else PaperResult(**{**findings, "loss": _number(findings["loss"])})
+        seconds = limits.seconds if math.isfinite(limits.seconds) else None
+        compared = compare(runs, None if paper is None else paper.loss, seconds)
+        names = {key: study.name for key, study in studies.items()}
+        return CaseOutcome(
+            case, problem, compared, paper, names, wanted, verdict(problem.space.objectives[0], compared)
+        )
+
+    def problem(self, case: Case, strategy: str | None = None) -> Problem:
+        """Of a case: the space of its best strategy, or that of another one."""
+        key = (repr(case), strategy or case.reference_strategy)
+        if key not in self._problems:
+            self._problems[key] = build_problem(case.request(strategy))
+        return self._problems[key]
+
+    def _record(self, case: Case, problem: Problem, study: StudyRow, limits: Budget) -> RunRecord:
+        state = (study.trials, study.status, study.outcome, study.bound, study.elapsed_s, limits)
+        known = self._records.get(study.name)
+        if known is not None and known[0] == state:
+            return known[1]
+        space = self.problem(case, study.strategy).space
+        rows = self._store.trials(study.name)
+        measured = ((row.elapsed_s, Measurement(row.metrics, row.failure)) for row in rows)
+        curve = best_so_far(measured, Ranking.of(space), study.elapsed_s)
+        # A strategy may search a narrower space than the problem's: what it proves there holds there.
+        whole = space.fingerprint == problem.space.fingerprint
+        root = problem.space.start().bound()
+        bound = max(root, -math.inf if study.bound is None or not whole else study.bound)
+        ended = whole and study.outcome in ("proved", "exhausted")
+        proved = ended or curve.loss <= bound
+        finished = study.status == Status.FINISHED.value
+        spent = study.elapsed_s >= limits.seconds or study.trials >= limits.trials
+        if ended:
+            bound = curve.loss
+        record = RunRecord(study.strategy, study.seed, curve, bound, proved, finished or spent)
+        self._records[study.name] = (state, record)
+        return record
+
+
+def load(store: Store, name: str) -> ComparisonOutcome:
+    """See `RecordReader.load`."""
+    return RecordReader(store).load(name)
+
+
+def missing_runs(store: Store, name: str, plan: Plan) -> list[RunKey]:
+    """Those that are not there, or that have some of their budget left."""
+    stored, limits = {study.name: study for study in store.studies()}, plan.limits
+    return [
+        run
+        for run in plan.runs()
+        if (study := stored.get(plan.study_name(name, run))) is None
+        or not (
+            study.status == Status.FINISHED.value or study.elapsed_s >= limits.seconds or study.trials >= limits.trials
+        )
+    ]
+
+
+def _number(stored: float | None) -> float:
+    return math.inf if stored is None else stored

@@ -1,0 +1,98 @@
+"""A comparison in a few sentences."""
+
+from __future__ import annotations
+
+import math
+
+from kilotune.search.comparison import Comparison, ReferenceKind, Standing, duel_of, indistinguishable
+from kilotune.search.result import as_metric, relative_gap
+from kilotune.search.space import Objective
+
+
+def verdict(objective: Objective, comparison: Comparison) -> str:
+    """How far the paper's procedure is from the optimum, and which strategy to take."""
+    return f"{paper_sentence(objective, comparison)} {strategies_sentence(objective, comparison)}".strip()
+
+
+def paper_sentence(objective: Objective, comparison: Comparison) -> str:
+    """Of the paper's procedure; empty where there is none."""
+    loss, reference = comparison.paper_loss, comparison.reference
+    if loss is None:
+        return ""
+    if math.isinf(loss):
+        return "The paper's procedure meets no limit here."
+    what = objective.metric.replace("_", " ")
+    reached = f"{what} {amount(objective, loss)}"
+    best = min(standing.best for standing in comparison.standings)
+    if reference.kind is ReferenceKind.OPTIMUM:
+        by = _names(reference.proved_by)
+        if loss <= reference.loss:
+            return f"The paper's procedure is optimal: {reached}, proved by {by}."
+        return (
+            f"The paper's procedure is not optimal: {reached}, and the optimum is {amount(objective, reference.loss)}"
+            f"{_share(loss, reference.loss)}, proved by {by}."
+        )
+    bound = ""
+    if reference.kind is ReferenceKind.BOUND:
+        gap = relative_gap(min(best, loss), reference.loss) or 0.0
+        bound = f" Nothing can be better than {amount(objective, reference.loss)} (gap {100 * gap:.1f} %)."
+    if loss <= best:
+        return f"No strategy beats the paper's procedure: {reached}.{bound}"
+    return (
+        f"The paper's procedure is not optimal: {reached}, and {amount(objective, best)} was found"
+        f"{_share(loss, best)}.{bound}"
+    )
+
+
+def strategies_sentence(objective: Objective, comparison: Comparison) -> str:
+    """Of the strategies: who is best, and what is not worse for all that one can tell."""
+    leader = comparison.standings[0]
+    if len(comparison.standings) == 1:
+        return f"{leader.strategy}: median {amount(objective, leader.median)}."
+    if math.isinf(leader.median):
+        return "No strategy finds anything that meets the limits in half of its runs."
+    everywhere = [s for s in comparison.standings if s.optimum is not None and s.optimum.runs == len(s.runs)]
+    if everywhere:
+        ways = "; ".join(_way(standing) for standing in everywhere)
+        never = [s.strategy for s in comparison.standings if s.optimum is not None and s.optimum.runs == 0]
+        rest = f" {_names(never)} never {'does' if len(never) == 1 else 'do'}." if never else ""
+        return f"Always at the optimum, with the medians of what it took: {ways}.{rest}"
+    level = indistinguishable(comparison)
+    worse = [s.strategy for s in comparison.standings if s.strategy not in level]
+    text = f"Best median: {leader.strategy}, {amount(objective, leader.median)}"
+    if len(level) > 1:
+        verb = "is" if len(level) == 2 else "are"
+        text += f"; {_names(level[1:])} {verb} not worse for all that {len(leader.runs)} seeds can tell"
+    if worse:
+        text += f"; worse: {', '.join(_worse(comparison, leader.strategy, name) for name in worse)}"
+    return f"{text}."
+
+
+def amount(objective: Objective, loss: float) -> str:
+    """A loss as a metric."""
+    value = as_metric(loss, objective)
+    return "none" if value is None else f"{value:.6g}"
+
+
+def _way(standing: Standing) -> str:
+    reached = standing.optimum
+    if reached is None or reached.seconds is None or reached.evaluations is None:
+        return standing.strategy
+    return f"{standing.strategy} ({reached.evaluations:.0f} evaluations, {reached.seconds:.2g} CPU-s)"
+
+
+def _worse(comparison: Comparison, leader: str, name: str) -> str:
+    duel = duel_of(comparison, leader, name)
+    if duel.adjusted_final is None:
+        return name
+    p = "p < 0.001" if duel.adjusted_final < 0.001 else f"p = {duel.adjusted_final:.2g}"
+    return f"{name} ({p}, effect {duel.final.effect:.2f})"
+
+
+def _share(loss: float, better: float) -> str:
+    """How far from it, in per cent of it."""
+    return f" ({100 * (loss - better) / abs(better):.3g} % off)" if better else ""
+
+
+def _names(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""
