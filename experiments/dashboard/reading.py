@@ -44,9 +44,13 @@ class Reading:
         if len(self._read) + len(rows) < stored:
             first_missing = next(n for n in itertools.count() if n not in self._read)
             rows = [row for row in rows_from(first_missing) if row.number not in self._read]
-        self._read.update(row.number for row in rows)
-        self._next = max(self._next, *(row.number + 1 for row in rows), 0)
+        self.mark(row.number for row in rows)
         return rows
+
+    def mark(self, numbers: Iterable[int]) -> None:
+        """They have been read."""
+        self._read.update(numbers)
+        self._next = max(self._read, default=-1) + 1
 
 
 def measured(store: Store, study: str, first: int) -> list[Trial]:
