@@ -25,6 +25,7 @@ from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.fixed_point import LEVELS
 from kilotune.experiments.families.registry import offers
+from kilotune.experiments.output_file import check_output_file, write_output
 
 if TYPE_CHECKING:
     from kilotune.experiments.tuning import TuneOutcome
@@ -229,20 +230,12 @@ def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
     if folder is not None:
         problem.check_output(folder)
-    _check_json_file(options["json_file"])
+    check_output_file("--json", options["json_file"])
     limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
     workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
     with ProgressDisplay(problem, study, options["quiet"]) as display:
         outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)
-
-
-def _check_json_file(json_file: str | None) -> None:
-    """Before the search, not after it: ValueError for a result that could not be written."""
-    if json_file not in (None, "-"):
-        path = Path(str(json_file))
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise ValueError(f"--json {json_file}: expected a file in a folder that exists.")
 
 
 def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any]) -> int:
@@ -266,10 +259,7 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
             click.echo(f"{', '.join(artifacts)} in {folder}{hint}", err=to_stdout)
     if options["json_file"]:
         text = json.dumps(tuning.as_json(outcome, artifacts), indent=2, allow_nan=False) + "\n"
-        if to_stdout:
-            click.echo(text, nl=False)
-        else:
-            _write_whole(Path(options["json_file"]), text)
+        write_output(options["json_file"], text)
     if result.status is Status.INTERRUPTED:
         click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)
         return ExitStatus.INTERRUPTED
@@ -283,16 +273,6 @@ def _export(outcome: TuneOutcome, folder: Path) -> dict[str, str]:
     except OSError as error:
         study = outcome.result.study
         raise OSError(f"{error}; the search is kept: `tune export {study} --output DIR` writes its program") from error
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write beside, then rename: a reader never sees half a file."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(text)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -13,8 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
+from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.sparkline import ASCII_BLOCKS, BLOCKS, best_so_far_at, sparkline
-from kilotune.experiments.summary import SHOWN, label, number
+from kilotune.experiments.summary import SHOWN, number
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Constraint
 from kilotune.search.study import Study
@@ -94,7 +95,7 @@ class LiveView:
         if progress.incumbent is None:
             return [Text("none yet")]
         metrics = progress.incumbent.measurement.metrics
-        values = (f"{label(o.metric)} {number(metrics.get(o.metric, math.nan))}" for o in self._study.space.objectives)
+        values = (f"{metric_label(o.metric)} {number(metrics.get(o.metric, math.nan))}" for o in self._study.space.objectives)
         items = [Text(value, style="bold") for value in values]
         if len(self._improvements) > 1:
             cells = min(WIDEST_SPARKLINE, max(4, width // 3))
@@ -136,7 +137,7 @@ def limit_text(constraint: Constraint, value: float, ascii_only: bool = False) -
     kept = constraint.violation({constraint.metric: value}) == 0.0
     sign = (">=" if ascii_only else "≥") if constraint.at_least else ("<=" if ascii_only else "≤")
     wanted = f"{sign} {number(constraint.limit)}"
-    text = f"{label(constraint.metric)} {number(value)} {wanted} {'kept' if kept else 'broken'}"
+    text = f"{metric_label(constraint.metric)} {number(value)} {wanted} {'kept' if kept else 'broken'}"
     return Text(text, style="green" if kept else "bold red")
 
 

@@ -53,11 +53,6 @@ WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
 
 
-def label(metric: str) -> str:
-    """A metric's name for people."""
-    return dict(SHOWN).get(metric, metric.replace("_", " "))
-
-
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """The best program beside the paper's procedure and the float model, and what is known about the optimum.
 
@@ -65,8 +60,31 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     """
     problem, result = outcome.problem, outcome.result
     console.print(f"{problem.request.space} on {problem.name}, strategy {problem.request.strategy}", soft_wrap=True)
+    titles, rows = compared(outcome)
     table = Table(show_edge=False, pad_edge=False)
     table.add_column("")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for label, values in rows:
+        table.add_row(label, *("" if value is None else number(value) for value in values))
+    console.print(table)
+    if result.best is not None and isinstance(problem, Explains):
+        for line in problem.lines(result.best):
+            console.print(line, soft_wrap=True)
+    certificate = problem.certificate()
+    if certificate is not None:
+        console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
+    if outcome.finalist is not None:
+        console.print(on_device(outcome.finalist), soft_wrap=True)
+        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
+            console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
+    console.print(conclusion(outcome), soft_wrap=True)
+
+
+def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
+    """Titles of columns (float, the paper's procedure, the best), and a row a metric: its label, a value a column."""
+    problem, result = outcome.problem, outcome.result
+    titles: list[str] = []
     columns: list[Mapping[str, float]] = []
     for title, metrics, test, measured in (
         ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), outcome.float_on_device),
@@ -80,24 +98,12 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     ):
         if title == "float" and not metrics:
             continue
-        table.add_column(title, justify="right")
+        titles.append(title)
         columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
     banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
-    for metric, label in (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)):
-        if any(metric in column for column in columns):
-            table.add_row(label, *(number(column[metric]) if metric in column else "" for column in columns))
-    console.print(table)
-    if result.best is not None and isinstance(problem, Explains):
-        for line in problem.lines(result.best):
-            console.print(line, soft_wrap=True)
-    certificate = problem.certificate()
-    if certificate is not None:
-        console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
-    if outcome.finalist is not None:
-        console.print(on_device(outcome.finalist), soft_wrap=True)
-        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
-            console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
-    console.print(conclusion(outcome), soft_wrap=True)
+    labels = (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks))
+    rows = [(label, [column.get(m) for column in columns]) for m, label in labels if any(m in c for c in columns)]
+    return titles, rows
 
 
 def conclusion(outcome: TuneOutcome) -> str:

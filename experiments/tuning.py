@@ -144,8 +144,9 @@ def run(
     return conclude(problem, study, result)
 
 
-def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
-    """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device."""
+def conclude(problem: Problem, study: Study, result: Result, finalists: int = MOST_FINALISTS) -> TuneOutcome:
+    """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
+    front no more than `finalists`."""
     test = None if result.best is None else problem.test_metrics(result.best.assignment)
     procedure = run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
     return TuneOutcome(
@@ -156,7 +157,7 @@ def conclude(problem: Problem, study: Study, result: Result) -> TuneOutcome:
         problem.float_metrics(),
         None if result.best is None else measure_finalist(problem, result.best, LEVELS),
         None if procedure is None else measure_finalist(problem, procedure),
-        tuple(measure_finalist(problem, trial) for trial in result.front[:MOST_FINALISTS]),
+        tuple(measure_finalist(problem, trial) for trial in result.front[:finalists]),
         measure_float(problem) if isinstance(problem, ModelProblem) else None,
     )
 

@@ -39,7 +39,7 @@ class Reference:
 
     loss: float
     kind: ReferenceKind
-    proved_by: tuple[str, ...] = ()  # strategies
+    proved_by: tuple[str, ...] = ()  # strategies; none: the bound of one is what another one reached
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,7 @@ def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Refer
             f"A run's bound is {bound:g}, and there is a candidate of {best:g}: a defect, please report it."
         )
     if proofs or bound == best:
-        showed = [run.strategy for run in runs if run.proved or run.bound == best]
-        return Reference(best, ReferenceKind.OPTIMUM, tuple(dict.fromkeys(showed)))
+        return Reference(best, ReferenceKind.OPTIMUM, tuple(dict.fromkeys(run.strategy for run in proofs)))
     if math.isfinite(bound):
         return Reference(bound, ReferenceKind.BOUND)
     return Reference(best, ReferenceKind.BEST_KNOWN)

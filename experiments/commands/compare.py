@@ -2,13 +2,137 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from kilotune.experiments.command_line import storage_option
+from kilotune.experiments.command_line import WithFamilies, storage_option, with_problem_options
+from kilotune.experiments.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from kilotune.experiments.comparison.plan import Case, Plan
+    from kilotune.search.store import Store
+
+DEFAULT_REPEATS = 10
+DEFAULT_BUDGET = "10s"
 
 
-@click.command("compare")
+@click.command("compare", cls=WithFamilies)
+@with_problem_options
+@click.option("--suite", metavar="NAME|FILE", help="Several cases instead of one --space: five-spaces, or a TOML file.")
+@click.option(
+    "--strategies", metavar="A,B,C", help="What is compared [default: all common ones that fit, and the best]."
+)
+@click.option("--repeats", type=click.IntRange(1), help=f"Seeds per strategy  [default: {DEFAULT_REPEATS}]")
+@click.option(
+    "--budget", metavar="BUDGET", help=f"Of each run: CPU seconds, trials, or both  [default: {DEFAULT_BUDGET}]"
+)
+@click.option("--seed", type=click.IntRange(0, 2**62), help="The first one  [default: 0]")
+@click.option("--jobs", type=click.IntRange(1), help="Runs at the same time  [default: one a processor].")
+@click.option("--name", metavar="NAME", help="Of the comparison; goes on with it when it exists.")
 @storage_option
-def compare_command(storage: str | None) -> None:
-    """Compare strategies on a space: same start, same budget, paired seeds."""
-    raise NotImplementedError
+@click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - for stdout.")
+@click.option("--csv", "csv_file", metavar="FILE", help="Write one row a run; - for stdout.")
+@click.option("--quiet", is_flag=True, help="No progress, no tables.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.pass_context
+def compare_command(context: click.Context, /, **options: Any) -> None:
+    """Compare strategies on a space: the same empty start, the same budget, paired seeds.
+
+    Every run is a study of its own, in a process of its own, and shares no measurements with others. A killed comparison
+    goes on with `tune compare --name NAME`; there, more --repeats, --strategies or --budget extend it.
+
+    \b
+    tune compare --space memory --strategies exhaustive,greedy,tpe,cp,random --repeats 10 --budget 10s
+    tune compare --suite five-spaces --name five --budget 5s
+    tune report five
+    """
+    from kilotune.experiments.comparison.files import as_csv, as_json
+    from kilotune.experiments.comparison.records import load
+    from kilotune.experiments.comparison.session import run_comparison
+    from kilotune.experiments.output_file import check_output_file, write_output
+    from kilotune.experiments.tuning import default_storage
+    from kilotune.search.store import Store
+
+    for option, file in (("--json", options["json_file"]), ("--csv", options["csv_file"])):
+        check_output_file(option, file)
+    if options["json_file"] == options["csv_file"] == "-":
+        raise click.UsageError("--json - and --csv - would both go to stdout.")
+    store = Store(options["storage"] or default_storage())
+    name, plan = _plan(store, options)
+    complete = run_comparison(store, name, plan, options["jobs"], options["quiet"])
+    outcome = load(store, name)
+    to_stdout = "-" in (options["json_file"], options["csv_file"])
+    if not options["quiet"]:
+        from kilotune.experiments.comparison.table import console, print_comparison
+
+        print_comparison(outcome, console(to_stdout))
+    if options["json_file"]:
+        write_output(options["json_file"], json.dumps(as_json(outcome), indent=2, allow_nan=False) + "\n")
+    if options["csv_file"]:
+        write_output(options["csv_file"], as_csv(outcome))
+    if not complete:
+        click.echo(f"interrupted; `tune compare --name {name}` goes on", err=True)
+        context.exit(ExitStatus.INTERRUPTED)
+    if not options["quiet"]:
+        click.echo(f"comparison {name}; `tune report {name}` writes it as a page", err=True)
+
+
+def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
+    """The name, and the plan: of what was asked, or of the stored comparison of that name, extended. StoreError when it was
+    asked for something else."""
+    from kilotune.experiments.comparison.plan import Plan
+    from kilotune.experiments.comparison.session import extended, free_comparison_name
+    from kilotune.experiments.tuning import check_study_name
+    from kilotune.search.comparison_store import comparison, comparisons
+
+    name = options["name"]
+    existing = None
+    if name is not None and comparisons(store, check_study_name(name)):
+        existing = Plan.from_json(comparison(store, name).plan)
+    if options["space"] is None and options["suite"] is None:
+        if existing is None:
+            raise click.UsageError("Expected --space, --suite, or the --name of a comparison that exists.")
+        plan = extended(existing, _strategies(options), options["repeats"], options["budget"])
+    else:
+        seed, repeats = options["seed"] or 0, options["repeats"] or DEFAULT_REPEATS
+        plan = Plan(_cases(options), repeats, options["budget"] or DEFAULT_BUDGET, seed)
+        plan.limits  # noqa: B018 - a budget that cannot be read is refused before anything is stored
+    if existing is not None and not plan.extends(existing):
+        raise ValueError(
+            f"The comparison {name!r} was of other cases, from another seed, or had more seeds, strategies or budget: "
+            f"`tune compare --name {name}` goes on with it; choose another --name for this one."
+        )
+    return name or free_comparison_name(store, options["suite"] or options["space"]), plan
+
+
+def _strategies(options: dict[str, Any]) -> list[str] | None:
+    given = options["strategies"]
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _cases(options: dict[str, Any]) -> tuple[Case, ...]:
+    """ValueError for what cannot be compared."""
+    from kilotune.experiments.asking import given_options, request_from
+    from kilotune.experiments.comparison.suite import DEFAULT_STRATEGIES, case_of, fitting, load_suite, require
+
+    given, strategies = given_options(options), _strategies(options)
+    if options["suite"] is not None:
+        unwanted = [f"--{o}" for o in ("space", "device", "objective") if options[o]] + [f"--{o}" for o in given]
+        unwanted += ["--input"] if options["input_"] else ["--limit"] if options["limits"] else []
+        if unwanted:
+            raise click.UsageError(f"{unwanted[0]} does not go with --suite: its cases say what is compared.")
+        return load_suite(options["suite"], strategies)
+    request = request_from(
+        options["space"],
+        input=options["input_"],
+        limits=options["limits"],
+        device=options["device"],
+        objective=options["objective"],
+        options=given,
+    )
+    for name in strategies or ():
+        require(request, name)
+    chosen = strategies or fitting(request, (*DEFAULT_STRATEGIES, request.strategy))
+    return (case_of(request, tuple(dict.fromkeys(chosen))),)

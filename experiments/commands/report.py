@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kilotune.experiments.command_line import storage_option
+
+if TYPE_CHECKING:
+    from kilotune.search.store import Store
 
 
 @click.command("report")
@@ -15,4 +20,27 @@ from kilotune.experiments.command_line import storage_option
 @storage_option
 def report_command(name: str, output: Path | None, storage: str | None) -> None:
     """Write one HTML file that opens offline: what was asked, what was found, and how the search went."""
-    raise NotImplementedError
+    from kilotune.experiments.report.page import write_whole
+    from kilotune.experiments.tuning import default_storage
+    from kilotune.search.store import Store
+
+    path = output or Path("out") / f"{file_name(name)}.html"
+    if path.is_dir():
+        raise ValueError(f"--output {path}: expected a file, found a folder.")
+    text = report_text(Store(storage or default_storage()), name)
+    click.echo(f"{path}: {write_whole(path, text) / 1e6:.1f} MB", err=True)
+
+
+def report_text(store: Store, name: str) -> str:
+    """The page of a study, or of the comparison of that name. StoreError, which lists the studies, when there is neither."""
+    from kilotune.experiments import tuning
+    from kilotune.experiments.report.page import render_page
+    from kilotune.experiments.report.study_sections import study_sections, study_title
+
+    problem, study, row = tuning.resume(store, name)
+    return render_page(study_title(problem), study_sections(problem, study, row), f"Study {name}")
+
+
+def file_name(name: str) -> str:
+    """The name without what does not belong into the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "report"

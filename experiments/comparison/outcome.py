@@ -11,11 +11,10 @@ from kilotune.search.comparison import Comparison, RunRecord
 
 @dataclass(frozen=True)
 class PaperResult:
-    """What the paper's procedure reached: `loss` of the first objective, +inf when it breaks a limit."""
+    """What the paper's procedure reaches by itself: `loss` of the first objective, +inf when it breaks a limit."""
 
     loss: float
     evaluations: int
-    seconds: float  # of CPU
 
 
 @dataclass(frozen=True, eq=False)

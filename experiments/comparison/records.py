@@ -39,7 +39,7 @@ class RecordReader:
                 (run.strategy, run.seed): plan.study_name(name, run) for run in plan.runs() if run.case == number
             }
             there = {key: stored[study] for key, study in studies.items() if study in stored}
-            if any(study.trials for study in there.values()):
+            if any(_begun(study) for study in there.values()):
                 findings = row.findings.get(case.title)
                 cases.append(self._case(case, plan.limits, there, findings, len(studies)))
         return ComparisonOutcome(name, plan, tuple(cases))
@@ -53,8 +53,8 @@ class RecordReader:
         wanted: int,
     ) -> CaseOutcome:
         problem = self.problem(case)
-        runs = [self._record(case, problem, study, limits) for study in studies.values() if study.trials]
-        paper = None if findings is None else PaperResult(**{**findings, "loss": _number(findings["loss"])})
+        runs = [self._record(case, problem, study, limits) for study in studies.values() if _begun(study)]
+        paper = None if findings is None else PaperResult(_number(findings["loss"]), findings["evaluations"])
         seconds = limits.seconds if math.isfinite(limits.seconds) else None
         compared = compare(runs, None if paper is None else paper.loss, seconds)
         names = {key: study.name for key, study in studies.items()}
@@ -109,6 +109,11 @@ def missing_runs(store: Store, name: str, plan: Plan) -> list[RunKey]:
             study.status == Status.FINISHED.value or study.elapsed_s >= limits.seconds or study.trials >= limits.trials
         )
     ]
+
+
+def _begun(study: StudyRow) -> bool:
+    """Whether it says something: a run that used its budget without a single trial does."""
+    return study.trials > 0 or study.status in (Status.FINISHED.value, Status.BUDGET_SPENT.value)
 
 
 def _number(stored: float | None) -> float:

@@ -20,9 +20,7 @@ from kilotune.experiments.comparison.plan import Case, Plan, RunKey
 from kilotune.experiments.problem import build_problem
 from kilotune.search.budget import Budget
 from kilotune.search.interrupts import stops_on_interrupt
-from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result, Status
-from kilotune.search.space import Measurement
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
 
@@ -85,20 +83,6 @@ def run_all(
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def procedure_of(case: Case) -> tuple[Measurement, int, float] | None:
-    """What the paper's procedure reaches, how many candidates it measures, and its CPU seconds; None where there is none."""
-    problem = build_problem(case.request())
-    count, started_s = 0, time.process_time()
-
-    def evaluate(batch: Sequence[Any]) -> list[Measurement]:
-        nonlocal count
-        count += len(batch)
-        return problem.space.evaluate(batch)
-
-    answer = run_procedure(problem.space, evaluate)
-    return None if answer is None else (answer.measurement, count, time.process_time() - started_s)
 
 
 def _run_one(url: str, name: str, plan: Plan, run: RunKey, news: Any, stop: Any) -> None:

@@ -25,7 +25,7 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
     reached = f"{what} {amount(objective, loss)}"
     best = min(standing.best for standing in comparison.standings)
     if reference.kind is ReferenceKind.OPTIMUM:
-        by = _names(reference.proved_by)
+        by = _names(reference.proved_by) or "the bound"
         if loss <= reference.loss:
             return f"The paper's procedure is optimal: {reached}, proved by {by}."
         return (
@@ -71,14 +71,16 @@ def strategies_sentence(objective: Objective, comparison: Comparison) -> str:
 def amount(objective: Objective, loss: float) -> str:
     """A loss as a metric."""
     value = as_metric(loss, objective)
-    return "none" if value is None else f"{value:.6g}"
+    if value is None:
+        return "none"
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
 
 
 def _way(standing: Standing) -> str:
     reached = standing.optimum
     if reached is None or reached.seconds is None or reached.evaluations is None:
         return standing.strategy
-    return f"{standing.strategy} ({reached.evaluations:.0f} evaluations, {reached.seconds:.2g} CPU-s)"
+    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{'' if reached.evaluations == 1 else 's'}, {reached.seconds:.2g} CPU-s)"
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:

@@ -75,10 +75,10 @@ def cell_text(cell: Cell) -> str:
     if cell is None or isinstance(cell, str):
         return cell or ""
     if not math.isfinite(cell):
-        return "" if math.isnan(cell) else "∞" if cell > 0 else "−∞"
+        return "" if math.isnan(cell) else "∞" if cell > 0 else "-∞"
     if float(cell).is_integer() or abs(cell) >= WHOLE_FROM:
-        return f"{cell:.0f}".replace("-", "−")
-    return f"{cell:.4g}".replace("-", "−")
+        return f"{cell:.0f}"
+    return f"{cell:.4g}"
 
 
 def _has_figures(sections: Sequence[Section]) -> bool:
@@ -113,13 +113,20 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
             "height": int(layout.height or FIGURE_HEIGHT),
             "json": _json(block),
         }
+    numeric = [_numeric(block, at) for at in range(len(block.columns))]
     return {
         "kind": kind,
         "number": numbers[kind],
         "caption": block.caption,
-        "columns": [{"name": name, "numeric": _numeric(block, at)} for at, name in enumerate(block.columns)],
-        "rows": [[{"text": cell_text(cell), "value": _value(cell)} for cell in row] for row in block.rows],
-        "sortable": len(block.rows) > 1,
+        "columns": [{"name": name, "numeric": right} for name, right in zip(block.columns, numeric, strict=True)],
+        "rows": [
+            [
+                {"text": cell_text(cell), "value": _value(cell), "numeric": right}
+                for cell, right in zip(row, numeric, strict=True)
+            ]
+            for row in block.rows
+        ],
+        "sortable": block.sortable and len(block.rows) > 1,
     }
 
 

@@ -32,11 +32,13 @@ class Listing:
 
 @dataclass(frozen=True)
 class Table:
-    """Sorted by the reader, column by column; numbers as numbers. None is an empty cell."""
+    """Sorted by the reader, column by column, unless the order of its rows is its meaning; numbers as numbers. None is an
+    empty cell."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
+    sortable: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,18 @@
-"""Names inside figures: Plotly reads a little HTML in its texts, so what is no markup has to be escaped."""
+"""Names: of metrics in words, of anything inside figures."""
 
 from __future__ import annotations
 
 import html
 
+from kilotune.experiments.summary import SHOWN
+
 
 def plotly_text(name: str) -> str:
-    """The name as a Plotly text that shows exactly it. Quotes stay: Plotly knows no entity for them."""
+    """The name as a Plotly text that shows exactly it: Plotly reads a little HTML. Quotes stay, it knows no entity for
+    them."""
     return html.escape(name, quote=False)
+
+
+def metric_label(metric: str) -> str:
+    """A metric in words, with its unit."""
+    return dict(SHOWN).get(metric, metric.replace("_", " "))

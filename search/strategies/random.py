@@ -13,6 +13,7 @@ from kilotune.search.space import Assignment, FlatSpace, Option, Space, State
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
 BATCH = 64
+BATCH_IN_TREE = 4  # a walk through states can take long, and the engine looks at its clock between batches
 ENUMERABLE = 1 << 16  # up to so many candidates are shuffled, more are drawn
 DRAWS_PER_CANDIDATE = 200
 
@@ -40,19 +41,20 @@ class RandomSearch:
 
     def _drawn(self) -> Steps:
         encode, draw = encoding_of(self._space).key, random_draw(self._space)
+        size = BATCH if isinstance(self._space, FlatSpace) else BATCH_IN_TREE
         seen: set[Key] = set()
         while True:
             rng = batch_generator(self._seed, len(seen))
             batch: list[Assignment] = []
-            for _ in range(BATCH * DRAWS_PER_CANDIDATE):
+            for _ in range(size * DRAWS_PER_CANDIDATE):
                 candidate = draw(rng)
                 key = encode(candidate)
                 if key not in seen:
                     seen.add(key)
                     batch.append(candidate)
-                    if len(batch) == BATCH:
+                    if len(batch) == size:
                         break
-            if len(batch) < BATCH:  # hardly any new ones are left to draw: a small space that does not know its size
+            if len(batch) < size:  # hardly any new ones are left to draw: a small space that does not know its size
                 everything = list(islice(all_candidates(self._space), ENUMERABLE + 1))
                 batch += [candidate for candidate in everything if encode(candidate) not in seen]
                 yield batch

@@ -1,0 +1,40 @@
+"""What the papers' procedures reach on the cases: measured once, and kept with the comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.problem import build_problem
+from kilotune.search.comparison_store import comparison, save_findings
+from kilotune.search.front import Ranking
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment, Measurement
+from kilotune.search.store import Store
+
+
+def measure_procedures(store: Store, name: str, plan: Plan, on_case: Callable[[str], None]) -> None:
+    """Of the cases of which nothing is known yet; each is kept at once. `on_case` hears the title first."""
+    findings = dict(comparison(store, name).findings)
+    for case in plan.cases:
+        if case.title not in findings:
+            on_case(case.title)
+            findings[case.title] = _procedure(case)
+            save_findings(store, name, findings)
+
+
+def _procedure(case: Case) -> dict[str, float | int | None] | None:
+    space, count = build_problem(case.request()).space, 0
+
+    def evaluate(batch: Sequence[Assignment]) -> list[Measurement]:
+        nonlocal count
+        count += len(batch)
+        return space.evaluate(batch)
+
+    answer = run_procedure(space, evaluate)
+    if answer is None:
+        return None
+    rank = Ranking.of(space).rank(answer.measurement)
+    feasible = rank[0] == 0.0 and math.isfinite(rank[1])
+    return {"loss": rank[1] if feasible else None, "evaluations": count}

@@ -1,0 +1,52 @@
+"""A comparison from its plan to its last run; going on with one is the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from kilotune.experiments.comparison.paper import measure_procedures
+from kilotune.experiments.comparison.plan import Plan, case_title
+from kilotune.experiments.comparison.records import missing_runs
+from kilotune.experiments.comparison.running import run_all
+from kilotune.experiments.comparison.suite import fitting
+from kilotune.experiments.comparison.view import ComparisonView
+from kilotune.search.comparison_store import comparisons, save_comparison
+from kilotune.search.store import Store
+
+
+def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None, quiet: bool = False) -> bool:
+    """Make what is missing; whether that was all of it (else it was interrupted). OSError: a worker died."""
+    save_comparison(store, name, plan.as_json())
+    missing = missing_runs(store, name, plan)
+    jobs = min(jobs or _processors(), max(1, len(missing)))
+    with ComparisonView(plan, len(missing), jobs, quiet) as view:
+        measure_procedures(store, name, plan, lambda title: view.say(f"the paper's procedure on {title}"))
+        return not missing or run_all(store, name, plan, missing, jobs, view)
+
+
+def extended(plan: Plan, strategies: Sequence[str] | None, repeats: int | None, budget: str | None) -> Plan:
+    """A stored plan with more of it."""
+    cases = plan.cases
+    if strategies is not None:
+        cases = tuple(
+            dataclasses.replace(
+                case, strategies=tuple(dict.fromkeys((*case.strategies, *fitting(case.request(), strategies))))
+            )
+            for case in cases
+        )
+    return Plan(cases, repeats or plan.repeats, budget or plan.budget, plan.seed)
+
+
+def free_comparison_name(store: Store, what: str) -> str:
+    """compare-what-date-time, with a number behind it when that is taken."""
+    stem = f"{case_title('compare', Path(what).stem)}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    taken = {row.name for row in comparisons(store)}
+    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,127 @@
+"""Suites: files that name several cases. One is a TOML file; those that come with kilotune are found by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.experiments.asking import request_from
+from kilotune.experiments.comparison.plan import Case, case_title
+from kilotune.experiments.families.family import Family
+from kilotune.experiments.families.registry import find_offer
+from kilotune.experiments.problem import build_problem
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.strategy import make_strategy, strategy_names
+
+DEFAULT_STRATEGIES = ("greedy", "exhaustive", "cp", "tpe", "local", "random")
+"""The paper's procedure, what proves, what samplers there are, and two that no comparison is honest without."""
+
+ENTRY_KEYS = ("space", "input", "title", "limits", "device", "objective", "also")
+"""Of a case; everything else is an option of the space."""
+
+
+def suite_names() -> tuple[str, ...]:
+    """Those that come with kilotune."""
+    folder = resources.files("kilotune.experiments.comparison") / "suites"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case, ...]:
+    """The cases of a file, or of a bundled suite. `strategies` replaces the file's. InputError for a file that is none,
+    or a case in it that cannot be run."""
+    path = Path(name)
+    if path.is_file():
+        text = path.read_text()
+    elif name in suite_names():
+        text = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_text()
+    else:
+        raise InputError(name, expected=f"a TOML file, or one of {', '.join(suite_names())}", found="neither")
+    try:
+        suite = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(name, expected="a TOML file", found=str(error)) from None
+    wanted = strategies or suite.get("strategies") or DEFAULT_STRATEGIES
+    listed = suite.get("case")
+    if not isinstance(listed, list) or not listed:
+        raise InputError(name, expected="at least one [[case]]", found="none")
+    cases = []
+    for number, entry in enumerate(listed, start=1):
+        try:
+            cases.append(_case(entry, wanted))
+        except ValueError as error:
+            raise InputError(name, place=f"case {number}", expected="a case", found=str(error)) from None
+    titles = [case.title for case in cases]
+    for number, title in enumerate(titles, start=1):
+        if title in titles[: number - 1]:
+            raise InputError(name, expected="titles that differ", found=f"{title} twice: give case {number} a `title`")
+    return tuple(cases)
+
+
+def fitting(request: TuneRequest, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the strategies that the space can be searched with, each once. ValueError: there is no strategy of that name."""
+    chosen = []
+    for name in dict.fromkeys(names):
+        if name.partition(":")[0] not in (*strategy_names(), "optuna"):
+            raise ValueError(
+                f"There is no strategy {name!r}; there are {', '.join(strategy_names())}, and optuna:SAMPLER."
+            )
+        try:
+            require(request, name)
+        except ValueError:
+            continue
+        chosen.append(name)
+    return tuple(chosen)
+
+
+def require(request: TuneRequest, name: str) -> None:
+    """ValueError, a sentence, when the strategy does not fit the space."""
+    make_strategy(name, build_problem(dataclasses.replace(request, strategy=name)).space, request.seed)
+
+
+def case_of(request: TuneRequest, strategies: Sequence[str], title: str | None = None) -> Case:
+    """`request` names the space's best strategy; it need not be among those that are compared."""
+    shown = title or case_title(request.space, Path(request.input).name)
+    return Case(shown, request.space, request.input, tuple(strategies), request.strategy, request.options)
+
+
+def _case(entry: Mapping[str, Any], wanted: Sequence[str]) -> Case:
+    """ValueError for an entry that names something that there is not."""
+    options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
+    if "space" not in entry:
+        raise ValueError("no `space`")
+    family, _ = find_offer(entry["space"])
+    request = request_from(
+        entry["space"],
+        input=entry.get("input"),
+        limits=entry.get("limits", ()),
+        device=entry.get("device"),
+        objective=entry.get("objective"),
+        options=_by_parameter(family, options),
+    )
+    return case_of(request, fitting(request, (*wanted, *entry.get("also", ()))), entry.get("title"))
+
+
+def _by_parameter(family: Family, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by parameter name, from those by the name on the command line; values as the command would read them."""
+    known = {long.lstrip("-").split("/")[0]: option for option in family.options for long in option.opts}
+    read: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise ValueError(f"`{name}`, and the options of {family.title} are {', '.join(sorted(known))}")
+        option = known[name]
+        try:
+            if option.multiple:
+                values = value if isinstance(value, list) else [value]
+                read[str(option.name)] = tuple(option.type.convert(one, option, None) for one in values)
+            else:
+                read[str(option.name)] = option.type.convert(value, option, None)
+        except click.BadParameter as error:
+            raise ValueError(f"`{name}`: {error.message}") from None
+    return read

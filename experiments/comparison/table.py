@@ -1,0 +1,106 @@
+"""A comparison as tables in a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
+from kilotune.experiments.comparison.verdict import amount
+from kilotune.search.comparison import Reached, ReferenceKind, Standing, duel_of
+
+WIDE = 150
+"""Columns where nobody says how many there are: a file, a pipe."""
+
+
+def console(to_stderr: bool) -> Console:
+    """For tables that are wider than the usual 80 columns."""
+    shown = Console(stderr=to_stderr, highlight=False, markup=False)
+    if not shown.is_terminal:
+        shown.width = max(shown.width, WIDE)
+    return shown
+
+
+def print_comparison(outcome: ComparisonOutcome, console: Console) -> None:
+    """Every case; `console` without markup, since names may hold brackets."""
+    for case in outcome.cases:
+        console.print(heading(case), soft_wrap=True)
+        console.print(standings_table(case))
+        console.print(case.verdict, soft_wrap=True)
+        console.print()
+    console.print(legend(outcome), soft_wrap=True)
+
+
+def heading(case: CaseOutcome) -> str:
+    """What is compared on what, and the two marks that everything is measured by."""
+    objective, compared = case.problem.space.objectives[0], case.comparison
+    marks = [f"{compared.reference.kind.value} {amount(objective, compared.reference.loss)}"]
+    if case.paper is not None:
+        marks.append(f"paper's procedure {amount(objective, case.paper.loss)}")
+    return f"{case.title}: {case.case.space} on {case.problem.name}, {objective.metric} ({', '.join(marks)})"
+
+
+def standings_table(case: CaseOutcome) -> Table:
+    """One row a strategy, best first."""
+    objective, compared = case.problem.space.objectives[0], case.comparison
+    leader = compared.standings[0].strategy
+    optimum = compared.reference.kind is ReferenceKind.OPTIMUM
+    table = Table(show_edge=False, pad_edge=False)
+    table.add_column("strategy")
+    columns = (
+        "best",
+        "median",
+        "quartiles",
+        "gap %",
+        "proved",
+        "to the paper's",
+        *(["to the optimum"] if optimum else []),
+    )
+    for column in (*columns, "regret %", f"against {leader}"):
+        table.add_column(column, justify="right")
+    for standing in compared.standings:
+        low, high = standing.quartiles
+        table.add_row(
+            standing.strategy,
+            amount(objective, standing.best),
+            amount(objective, standing.median)
+            + ("" if low == high else f" [{amount(objective, low)}, {amount(objective, high)}]"),
+            "" if standing.gap is None else f"{100 * standing.gap:.3g}",
+            f"{standing.proved}/{len(standing.runs)}",
+            reached(standing.paper, standing),
+            *([reached(standing.optimum, standing)] if optimum else []),
+            "" if standing.regret_area is None else f"{100 * standing.regret_area:.3g}",
+            _duel(case, leader, standing.strategy),
+        )
+    return table
+
+
+def reached(found: Reached | None, standing: Standing) -> str:
+    """`12 ev, 0.31 s` when most runs got there, with the share of the runs unless all did."""
+    if found is None:
+        return ""
+    share = "" if found.runs == len(standing.runs) else f" ({found.runs}/{len(standing.runs)})"
+    if found.seconds is None or found.evaluations is None:
+        return f"-{share}"
+    return f"{found.evaluations:.0f} ev, {found.seconds:.2g} s{share}"
+
+
+def legend(outcome: ComparisonOutcome) -> str:
+    """What the columns mean."""
+    plan = outcome.plan
+    return (
+        f"{plan.repeats} paired seeds from {plan.seed}, {plan.budget} of CPU time a run, no measurements shared. gap: of the "
+        f"median to the optimum or the bound. to ...: medians of evaluations and CPU-s. regret: best so far above the reference, "
+        f"averaged over the budget. against: wins-ties-losses of the leader at the end, Wilcoxon's p adjusted after Holm, effect "
+        f"(rank-biserial); where the end is the same, of the regret ('sooner')."
+    )
+
+
+def _duel(case: CaseOutcome, leader: str, other: str) -> str:
+    if leader == other:
+        return ""
+    duel = duel_of(case.comparison, leader, other)
+    soon = duel.final.wins == duel.final.losses == 0
+    test, p = (duel.area, duel.adjusted_area) if soon else (duel.final, duel.adjusted_final)
+    shown = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.2g}"
+    return f"{'sooner ' if soon else ''}{test.wins}-{test.ties}-{test.losses}{shown}, {test.effect:+.2f}"

@@ -1,0 +1,95 @@
+"""A comparison while it runs, on stderr: a few lines that are redrawn on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from kilotune.experiments.comparison.plan import Plan, RunKey
+from kilotune.experiments.comparison.running import RunNews
+
+PLAIN_LINE_EVERY_S = 5.0
+FIRST_PLAIN_LINE_S = 2.0
+
+
+class ComparisonView(AbstractContextManager["ComparisonView"]):
+    """Call it with every `RunNews`. Silent when `quiet`."""
+
+    def __init__(self, plan: Plan, missing: int, jobs: int, quiet: bool) -> None:
+        self._plan, self._missing, self._jobs = plan, missing, jobs
+        self._all = sum(1 for _ in plan.runs())
+        self._running: dict[RunKey, RunNews] = {}
+        self._finished = 0
+        self._console = Console(stderr=True, quiet=quiet)
+        interactive = self._console.is_terminal and not quiet
+        self._live = Live(console=self._console, auto_refresh=False) if interactive else None
+        self._started_s = time.monotonic()
+        self._next_line_s = FIRST_PLAIN_LINE_S
+
+    def __enter__(self) -> ComparisonView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def say(self, text: str) -> None:
+        """A line about what is done besides the runs."""
+        if self._live is not None:
+            self._live.update(Text(text), refresh=True)
+        else:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def __call__(self, news: RunNews) -> None:
+        """Show where the runs stand."""
+        if news.finished:
+            self._running.pop(news.run, None)
+            self._finished += 1
+        else:
+            self._running[news.run] = news
+        now_s = time.monotonic() - self._started_s
+        if self._live is not None:
+            bar = ProgressBar(total=self._all, completed=self._done, width=40)
+            lines = [Text(self._describe(one), no_wrap=True, overflow="ellipsis") for one in self._running.values()]
+            self._live.update(Group(Text(self._overall(now_s)), bar, *lines), refresh=True)
+        elif now_s >= self._next_line_s:
+            self._next_line_s = now_s + PLAIN_LINE_EVERY_S
+            line = f"{self._overall(now_s)} | {self._describe(news)}"
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    @property
+    def _done(self) -> int:
+        return self._all - self._missing + self._finished
+
+    def _overall(self, now_s: float) -> str:
+        left = self._missing - self._finished
+        pace = ""
+        if self._finished >= self._jobs:
+            pace = f", about {_time(now_s / self._finished * left)} left"
+        elif self._plan.limits.seconds != float("inf"):
+            pace = f", at most {_time(self._plan.limits.seconds * left / self._jobs)} left"
+        return f"{self._done} of {self._all} runs{pace}"
+
+    def _describe(self, news: RunNews) -> str:
+        case = self._plan.cases[news.run.case]
+        best = "nothing yet" if news.best is None else f"{'' if news.feasible else 'infeasible '}{news.best:.6g}"
+        bound = "" if news.bound is None else f", bound {news.bound:.6g}"
+        return (
+            f"{case.title}, {news.run.strategy}, seed {news.run.seed}: {best}{bound} "
+            f"after {news.trials} trials, {news.seconds:.1f} CPU-s"
+        )
+
+
+def _time(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"

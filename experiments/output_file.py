@@ -1,0 +1,29 @@
+"""Files that a command is asked to write its result to; `-` is stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+def check_output_file(option: str, file: str | None) -> None:
+    """Before the work, not after it: ValueError for a file that could not be written."""
+    if file not in (None, "-"):
+        path = Path(str(file))
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise ValueError(f"{option} {file}: expected a file in a folder that exists.")
+
+
+def write_output(file: str, text: str) -> None:
+    """Beside, then renamed: a reader never sees half a file."""
+    if file == "-":
+        click.echo(text, nl=False)
+        return
+    path = Path(file)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,62 @@
+"""What was asked of a study."""
+
+from __future__ import annotations
+
+import datetime
+
+from kilotune.experiments.families.registry import find_offer
+from kilotune.experiments.listing import STRATEGIES
+from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.command import command_line, given_options, input_name
+from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
+from kilotune.experiments.report.text import metric_label
+from kilotune.search.space import Constraint, FlatSpace, Objective
+from kilotune.search.store import StudyRow
+
+
+def asked_section(problem: Problem, row: StudyRow) -> Section:
+    """Space, input, strategy, limits, and the command that asks it again."""
+    request, space = problem.request, problem.space
+    family, offer = find_offer(request.space)
+    began = datetime.datetime.fromtimestamp(row.created, datetime.UTC)
+    facts: list[tuple[str, Cell]] = [
+        ("space", f"{request.space}: {offer.decides}"),
+        ("input", f"{input_name(request)}: {problem.name}"),
+        ("strategy", _strategy(request.strategy)),
+        ("seed", request.seed),
+        ("budget of the first run", row.budget),
+        ("wanted", "; then ".join(_wanted(objective) for objective in space.objectives)),
+    ]
+    facts += [("must hold", _limit(constraint)) for constraint in space.constraints]
+    options = given_options(request, family)
+    if options:
+        facts.append(("options", " ".join(options)))
+    if isinstance(space, FlatSpace):
+        facts.append(("decisions", len(space.decisions)))
+    if problem.size is not None:
+        facts.append(("candidates", f"{problem.size:.3g}" if problem.size >= 1e6 else problem.size))
+    facts += [
+        ("measured by", problem.measured_by),
+        ("study", row.name),
+        ("begun", f"{began:%Y-%m-%d %H:%M} UTC"),
+    ]
+    return Section(
+        "What was asked",
+        (
+            Table(("", "asked"), facts, "The search as it was asked for.", sortable=False),
+            Paragraph("This command asks it again:"),
+            Listing(command_line(request, row.budget)),
+        ),
+    )
+
+
+def _strategy(name: str) -> str:
+    return f"{name}: {STRATEGIES[name]}" if name in STRATEGIES else name
+
+
+def _wanted(objective: Objective) -> str:
+    return f"{objective.direction.value} {metric_label(objective.metric)}"
+
+
+def _limit(constraint: Constraint) -> str:
+    return f"{metric_label(constraint.metric)} {'≥' if constraint.at_least else '≤'} {constraint.limit:.12g}"

@@ -1,0 +1,226 @@
+"""The sections of a comparison's report: all cases at a glance, then one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import plotly.graph_objects as go
+
+from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
+from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.command import input_name
+from kilotune.experiments.report.palette import BLUE, ORANGE
+from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent
+from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.report.study_sections import drawn_sections
+from kilotune.experiments.report.text import metric_label, plotly_text
+from kilotune.search.comparison import Comparison, Reached, ReferenceKind
+from kilotune.search.result import as_metric
+from kilotune.search.space import Objective
+from kilotune.search.study import Study
+
+StudyOf = Callable[[CaseOutcome], tuple[Problem, Study]]
+"""The best run of a case, from the store."""
+
+
+def comparison_title(outcome: ComparisonOutcome) -> str:
+    """Of the page."""
+    return f"Comparison {outcome.name}"
+
+
+def comparison_sections(outcome: ComparisonOutcome, study_of: StudyOf) -> tuple[Section, ...]:
+    """A table and a figure of all cases, then a chapter for each."""
+    if not outcome.cases:
+        return (Section("All cases", (Paragraph("This comparison holds no finished case yet."),)),)
+    return (
+        overview_section(outcome),
+        *(section for case in outcome.cases for section in case_sections(case, study_of)),
+    )
+
+
+def overview_section(outcome: ComparisonOutcome) -> Section:
+    """Where the papers' procedures are optimal, where they are not, by how much, and what was better."""
+    asked = (
+        f"{len(outcome.strategies)} strategies ({', '.join(outcome.strategies)}) on {len(outcome.cases)} cases, each from "
+        f"{outcome.repeats} seeds with a budget of {outcome.budget} a run. All start alike; seconds are CPU seconds."
+    )
+    columns = (
+        *("space", "input", "in", "paper's procedure", "optimum or bound", "which is the", "paper's gap, %"),
+        *("best strategy", "its median's gap, %", "verdict"),
+    )
+    rows = [_overview(case) for case in outcome.cases]
+    blocks: list[Block] = [
+        Paragraph(asked),
+        Table(columns, rows, "Every case: what the paper's own procedure reaches, and what can be reached."),
+    ]
+    figure = _gaps(outcome)
+    if figure is not None:
+        description = (
+            "How far the paper's procedure and the best strategy's median run are above the reference of each case, in % "
+            "of it. The reference is the proved optimum where there is one (else the bound, or the best that any run found)."
+        )
+        blocks.append(Figure(figure, description))
+    return Section("All cases", tuple(blocks))
+
+
+def _overview(case: CaseOutcome) -> tuple[Cell, ...]:
+    comparison, objective = case.comparison, case.problem.space.objectives[0]
+    reference, paper, best = comparison.reference, comparison.paper_loss, comparison.standings[0]
+    return (
+        case.problem.request.space,
+        input_name(case.problem.request),
+        metric_label(objective.metric),
+        None if paper is None else as_metric(paper, objective),
+        as_metric(reference.loss, objective),
+        reference.kind.value,
+        _paper_gap(comparison),
+        best.strategy,
+        None if best.gap is None else 100 * best.gap,
+        comparison.verdict,
+    )
+
+
+def _paper_gap(comparison: Comparison) -> float | None:
+    paper, reference = comparison.paper_loss, comparison.reference.loss
+    if paper is None or abs(reference) == float("inf"):
+        return None
+    return regret_percent(paper, reference)
+
+
+def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
+    """Two markers a case: the paper's procedure, the best strategy."""
+    if len(outcome.cases) < 2:
+        return None
+    names = [plotly_text(case.title) for case in outcome.cases]
+    figure = go.Figure()
+    for said, values, colour, symbol in (
+        ("paper's procedure", [_paper_gap(case.comparison) for case in outcome.cases], ORANGE, "square"),
+        (
+            "best strategy (median)",
+            [None if (gap := case.comparison.standings[0].gap) is None else 100 * gap for case in outcome.cases],
+            BLUE,
+            "circle",
+        ),
+    ):
+        figure.add_scatter(
+            x=values,
+            y=names,
+            mode="markers",
+            name=said,
+            cliponaxis=False,
+            marker={"color": colour, "symbol": symbol, "size": 11, "opacity": 0.9},
+            hovertemplate=f"%{{y}}<br>{said}: %{{x:.3g}} % above the reference<extra></extra>",
+        )
+    figure.update_layout(height=130 + 30 * len(names))
+    figure.update_xaxes(title={"text": "% above the reference"}, rangemode="tozero")
+    figure.update_yaxes(type="category", autorange="reversed")
+    return figure
+
+
+def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
+    """One case: the verdict, standings, duels, regret, final values, and the domain's own figures of the best run."""
+    comparison, objective = case.comparison, case.problem.space.objectives[0]
+    blocks: list[Block] = [Paragraph(comparison.verdict), Paragraph(_reference(comparison, objective))]
+    blocks.append(_standings(comparison, objective))
+    if comparison.duels:
+        blocks.append(_duels(comparison))
+    label = metric_label(objective.metric)
+    seeds = max(len(standing.runs) for standing in comparison.standings)
+    for by_time, unit in ((True, "CPU seconds"), (False, "evaluations")):
+        regret = regret_figure(comparison, by_time)
+        if regret is not None:
+            description = (
+                f"Regret in {label}, how far the best so far is above the {comparison.reference.kind.value}, over {unit}: "
+                f"lines are medians of {seeds} runs, bands go from quartile to quartile."
+            )
+            blocks.append(Figure(regret, description))
+    final = final_figure(comparison, objective)
+    if final is not None:
+        description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
+        blocks.append(Figure(final, description))
+    incomplete = sum(not run.complete for standing in comparison.standings for run in standing.runs)
+    if incomplete:
+        blocks.insert(
+            0, Paragraph(f"{incomplete} runs have not used their budget yet: `tune compare` goes on with them.")
+        )
+    return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
+
+
+def _reference(comparison: Comparison, objective: Objective) -> str:
+    reference = comparison.reference
+    value = as_metric(reference.loss, objective)
+    if value is None:
+        return "Nothing feasible was found, and nothing is known about the optimum."
+    by = (
+        f" by {', '.join(reference.proved_by)}"
+        if reference.kind is ReferenceKind.OPTIMUM and reference.proved_by
+        else ""
+    )
+    paper = comparison.paper_loss
+    metric = None if paper is None else as_metric(paper, objective)
+    said = "has no feasible result" if metric is None else f"reaches {metric:.6g}"
+    procedure = "" if paper is None else f" The paper's procedure {said}."
+    known = {
+        ReferenceKind.OPTIMUM: f"proved{by}",
+        ReferenceKind.BOUND: "the best bound: no candidate is better, and whether one is as good is open",
+        ReferenceKind.BEST_KNOWN: "the best that any run found; no bound is known",
+    }[reference.kind]
+    return f"Regret is measured from {metric_label(objective.metric)} {value:.6g} ({known}).{procedure}"
+
+
+def _standings(comparison: Comparison, objective: Objective) -> Table:
+    columns = (
+        *("strategy", "best", "median", "better quartile", "worse quartile", "median's gap, %", "runs", "runs proved"),
+        *("runs to paper's result", "evaluations to it", "CPU s to it"),
+        *("runs to the optimum", "evaluations to it ", "CPU s to it "),
+        "regret area, %",
+    )
+    rows = [
+        (
+            standing.strategy,
+            as_metric(standing.best, objective),
+            as_metric(standing.median, objective),
+            as_metric(standing.quartiles[0], objective),
+            as_metric(standing.quartiles[1], objective),
+            None if standing.gap is None else 100 * standing.gap,
+            len(standing.runs),
+            standing.proved,
+            *_reached(standing.paper),
+            *_reached(standing.optimum),
+            None if standing.regret_area is None else 100 * standing.regret_area,
+        )
+        for standing in comparison.standings
+    ]
+    caption = (
+        f"Strategies in {metric_label(objective.metric)}, best first. Evaluations and CPU seconds are medians over all "
+        f"runs, where at least half of them got so far; the regret area is the mean regret over the budget's seconds."
+    )
+    return Table(columns, rows, caption)
+
+
+def _reached(reached: Reached | None) -> tuple[Cell, Cell, Cell]:
+    return (None, None, None) if reached is None else (reached.runs, reached.evaluations, reached.seconds)
+
+
+def _duels(comparison: Comparison) -> Table:
+    columns = ("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect")
+    rows = [(d.first, d.second, d.wins, d.ties, d.losses, d.p, d.adjusted, d.effect) for d in comparison.duels]
+    caption = (
+        "Pairs of strategies, seed by seed: Wilcoxon's signed-rank test on what the runs ended with, p adjusted after Holm, "
+        "and the matched-pairs rank-biserial correlation, from -1 (the first always worse) to 1 (always better)."
+    )
+    return Table(columns, rows, caption)
+
+
+def _best_run(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
+    """The domain's own figures, as parts of the case's chapter."""
+    run = case.best_run()
+    try:
+        problem, study = study_of(case)
+    except Exception as error:
+        sentence = f"The best run ({run.strategy}, seed {run.seed}) could not be read: {error}"
+        return (Section("The best run", (Paragraph(sentence),), level=3),)
+    drawn = drawn_sections(problem, study) if study.trials() else ()
+    where = f"{run.strategy}, seed {run.seed}"
+    return tuple(dataclasses.replace(s, title=f"{s.title} (best run: {where})", level=3) for s in drawn)

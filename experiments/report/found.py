@@ -1,0 +1,132 @@
+"""What a study found: figures beside the paper's procedure, what is known about the optimum, and the artefact itself."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from kilotune.experiments.problem import Explains, Problem
+from kilotune.experiments.report.reported import Reported
+from kilotune.experiments.report.section import Block, Listing, Paragraph, Section, Table
+from kilotune.experiments.report.text import metric_label
+from kilotune.experiments.summary import against_float, compared, conclusion, on_device
+from kilotune.search.result import Status
+from kilotune.search.space import Trial
+
+MOST_LINES = 400
+ARTEFACTS = (
+    ("source", "The best program in C"),
+    ("program", "The best program"),
+    ("placement", "The best placement"),
+)
+"""What is shown of what a problem exports, the first that there is; and its title."""
+
+
+def found_section(reported: Reported) -> Section:
+    """The best candidate in figures and sentences."""
+    outcome, problem = reported.outcome, reported.problem
+    titles, rows = compared(outcome)
+    labels = {label for label, _ in rows}
+    best, procedure = outcome.result.best, outcome.procedure
+    for objective in reversed(problem.space.objectives):
+        label = metric_label(objective.metric)
+        if label not in labels:
+            values = {
+                "paper's procedure": None if procedure is None else procedure.measurement.metrics.get(objective.metric),
+                "best found": None if best is None else best.measurement.metrics.get(objective.metric),
+            }
+            rows.insert(0, (label, [values.get(title) for title in titles]))
+    if procedure is None and "paper's procedure" in titles:
+        at = titles.index("paper's procedure")
+        titles, rows = titles[:at] + titles[at + 1 :], [(label, v[:at] + v[at + 1 :]) for label, v in rows]
+    sentences = [*conclusion(outcome).split("\n"), *_against_paper(reported)]
+    certificate = problem.certificate()
+    if certificate is not None:
+        sentences.append(f"Bound: {certificate['sentence']}.")
+    if outcome.finalist is not None:
+        sentences.append(on_device(outcome.finalist))
+        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
+            sentences.append(against_float(outcome.finalist.measured, outcome.float_on_device))
+    blocks: list[Block] = []
+    if outcome.result.status is Status.RUNNING:
+        blocks.append(
+            Paragraph("The study was still running, or was killed while it ran: this is how far it had come.")
+        )
+    table = Table(
+        ("metric", *titles),
+        [(label, *values) for label, values in rows],
+        "The best candidate in figures.",
+        sortable=False,
+    )
+    return Section("What was found", (*blocks, *(Paragraph(s) for s in sentences), table))
+
+
+def artefact_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:
+    """The program, the placement or the mapping itself; none where the best trial has none."""
+    if best.measurement.failure is not None:
+        return ()
+    if problem.request.space == "cm":
+        return (_mapping(problem, best),)
+    with tempfile.TemporaryDirectory() as folder:
+        written = problem.export(best, Path(folder) / "best")
+        what, title = next(((w, t) for w, t in ARTEFACTS if w in written), (next(iter(written)), "The best candidate"))
+        text = Path(written[what]).read_text(encoding="utf-8")
+    explained = tuple(Paragraph(line) for line in _remarks(problem, best, text))
+    return (Section(title, (*explained, *_cut(text))),)
+
+
+def _remarks(problem: Problem, best: Trial, text: str) -> list[str]:
+    """What the problem says of a candidate besides its text."""
+    lines = problem.lines(best) if isinstance(problem, Explains) else []
+    return [line for line in lines if line.strip() != text.strip()]
+
+
+def _cut(text: str) -> tuple[Block, ...]:
+    lines = text.splitlines()
+    if len(lines) <= MOST_LINES:
+        return (Listing(text),)
+    note = f"The first {MOST_LINES} of {len(lines)} lines; `tune export` writes all of them."
+    return (Listing("\n".join(lines[:MOST_LINES])), Paragraph(note))
+
+
+def _mapping(problem: Problem, best: Trial) -> Section:
+    from kilotune.experiments.cm_artifacts import describe
+    from kilotune.experiments.cm_problem import MappingProblem
+
+    assert isinstance(problem, MappingProblem)
+    described = describe(problem, best)
+    stages = [(stage["name"], stage["core"], stage["iterations"], *stage["matrix"]) for stage in described["stages"]]
+    streams = [
+        (s["name"], " → ".join(map(str, s["route"])) or "same core", s["elements"], s["buffer_packets"])
+        for s in described["streams"]
+    ]
+    return Section(
+        "The best mapping",
+        (
+            Table(("stage", "core", "iterations an image", "rows", "columns"), stages, "Stages on cores."),
+            Table(
+                ("stream", "route", "elements", "buffer, packets"), streams, "Streams on routes, with their buffers."
+            ),
+        ),
+    )
+
+
+def _against_paper(reported: Reported) -> list[str]:
+    """How the best compares with the paper's procedure in the first objective, in a sentence."""
+    result, paper = reported.outcome.result, reported.paper_metric
+    if not result.feasible or result.best is None:
+        return []
+    if reported.outcome.procedure is None:
+        return ["The space has no procedure of a paper."]
+    objective = reported.problem.space.objectives[0]
+    label, best = metric_label(objective.metric), reported.feasible_metric(result.best)
+    if paper is None:
+        return ["The paper's procedure finds no candidate that meets the constraints."]
+    assert best is not None
+    if best == paper:
+        proved = ", which is the optimum" if result.proved else ""
+        return [f"The paper's procedure reaches the same {label}{proved}."]
+    share = f" ({100 * abs(best - paper) / abs(paper):.3g} %)" if paper else ""
+    better = objective.loss({objective.metric: best}) < objective.loss({objective.metric: paper})
+    how = "better" if better else "worse"
+    return [f"In {label} the best found, {best:.6g}, is {how} than the paper's procedure, {paper:.6g}{share}."]

@@ -1,0 +1,65 @@
+"""The sections of a study's report."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import cast
+
+from kilotune.experiments import tuning
+from kilotune.experiments.families.registry import find_offer
+from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.asked import asked_section
+from kilotune.experiments.report.course import course_section, pareto_sections
+from kilotune.experiments.report.found import artefact_sections, found_section
+from kilotune.experiments.report.reported import Reported
+from kilotune.experiments.report.section import Drawing, Paragraph, Section
+from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
+from kilotune.search.result import Status
+from kilotune.search.store import StudyRow
+from kilotune.search.study import Study
+
+
+def study_title(problem: Problem) -> str:
+    """Of the page."""
+    return f"{problem.request.space} on {problem.name}"
+
+
+def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Section, ...]:
+    """What was asked, what was found, the space's own figures, how the search went, what the trials say."""
+    asked = asked_section(problem, row)
+    trials = study.trials()
+    if not trials:
+        running = (
+            " It is marked as running: it has just begun, or was killed." if study.status is Status.RUNNING else ""
+        )
+        nothing = Paragraph(f"This study holds no trial yet.{running} `tune resume {study.name}` goes on with it.")
+        return (asked, Section("What was found", (nothing,)))
+    reported = Reported(problem, study, row, trials, tuning.conclude(problem, study, study.result(), finalists=0))
+    best = reported.outcome.result.best
+    return (
+        asked,
+        found_section(reported),
+        *drawn_sections(problem, study),
+        *pareto_sections(reported),
+        course_section(reported),
+        *decisions_sections(reported),
+        *failures_sections(reported),
+        best_trials_section(reported),
+        *(() if best is None else artefact_sections(problem, best)),
+    )
+
+
+def drawn_sections(problem: Problem, study: Study) -> tuple[Section, ...]:
+    """The space's own figures. A drawing that fails is said, and costs no more than itself."""
+    module = find_offer(problem.request.space)[1].drawing
+    if module is None:
+        return ()
+    try:
+        return cast(Drawing, importlib.import_module(module).draw)(problem, study)
+    except Exception as error:
+        logging.getLogger(__name__).debug("drawing of %s", problem.request.space, exc_info=True)
+        sentence = (
+            f"The figures of the space {problem.request.space} could not be drawn: {type(error).__name__}: {error}"
+        )
+        return (Section("Not drawn", (Paragraph(sentence),)),)
