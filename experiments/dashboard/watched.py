@@ -86,7 +86,7 @@ class WatchedStudy:
         study = self.catch_up(row)
         if study is None or self.problem is None:
             return render_sections(sections_of_rows(row, self._trials, self.trouble))
-        return render_sections(sections_of(self.problem, study))
+        return render_sections(sections_of(self.problem, study, row))
 
     def _open(self, row: StudyRow) -> None:
         if "space" not in row.request:
