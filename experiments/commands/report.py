@@ -11,7 +11,10 @@ import click
 from kilotune.experiments.command_line import storage_option
 
 if TYPE_CHECKING:
-    from kilotune.search.store import Store
+    from kilotune.experiments.comparison.outcome import CaseOutcome
+    from kilotune.experiments.problem import Problem
+    from kilotune.search.store import Store, StudyRow
+    from kilotune.search.study import Study
 
 
 @click.command("report")
@@ -32,13 +35,40 @@ def report_command(name: str, output: Path | None, storage: str | None) -> None:
 
 
 def report_text(store: Store, name: str) -> str:
-    """The page of a study, or of the comparison of that name. StoreError, which lists the studies, when there is neither."""
+    """The page of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
     from kilotune.experiments import tuning
+    from kilotune.experiments.comparison.records import RecordReader
+    from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
     from kilotune.experiments.report.page import render_page
     from kilotune.experiments.report.study_sections import study_sections, study_title
+    from kilotune.search.comparison_store import comparisons
 
-    problem, study, row = tuning.resume(store, name)
+    if not store.studies(name) and comparisons(store, name):
+        outcome = RecordReader(store).load(name)
+
+        def study_of(case: CaseOutcome) -> tuple[Problem, Study]:
+            run = case.best_run()
+            problem, study, _ = tuning.resume(store, case.studies[run.strategy, run.seed])
+            return problem, study
+
+        return render_page(comparison_title(outcome), comparison_sections(outcome, study_of))
+    problem, study, row = _resumed(store, name)
     return render_page(study_title(problem), study_sections(problem, study, row), f"Study {name}")
+
+
+def _resumed(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
+    """StoreError: there is no study of that name; the message lists the studies, and the comparisons too."""
+    from kilotune.experiments import tuning
+    from kilotune.search.comparison_store import comparisons
+    from kilotune.search.store import StoreError
+
+    try:
+        return tuning.resume(store, name)
+    except StoreError as error:
+        compared = ", ".join(row.name for row in comparisons(store))
+        if compared and not store.studies(name):
+            raise StoreError(f"{error} Its comparisons: {compared}.") from None
+        raise
 
 
 def file_name(name: str) -> str:

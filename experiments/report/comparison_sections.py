@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import plotly.graph_objects as go
@@ -41,19 +42,29 @@ def comparison_sections(outcome: ComparisonOutcome, study_of: StudyOf) -> tuple[
 
 def overview_section(outcome: ComparisonOutcome) -> Section:
     """Where the papers' procedures are optimal, where they are not, by how much, and what was better."""
+    plan = outcome.plan
+    strategies = dict.fromkeys(strategy for case in plan.cases for strategy in case.strategies)
     asked = (
-        f"{len(outcome.strategies)} strategies ({', '.join(outcome.strategies)}) on {len(outcome.cases)} cases, each from "
-        f"{outcome.repeats} seeds with a budget of {outcome.budget} a run. All start alike; seconds are CPU seconds."
+        f"{len(strategies)} strategies ({', '.join(strategies)}) on {len(plan.cases)} cases; {plan.repeats} runs of each, seeds "
+        f"{plan.seeds[0]} to {plan.seeds[-1]}, with a budget of {plan.budget} a run. All start from nothing and share no "
+        f"measurements; seconds are CPU seconds. A regret, or a gap, is how far a result is above the proved optimum, else "
+        f"above the best bound, else above the best that any run found, in % of it."
     )
     columns = (
-        *("space", "input", "in", "paper's procedure", "optimum or bound", "which is the", "paper's gap, %"),
-        *("best strategy", "its median's gap, %", "verdict"),
+        *("space", "input", "in", "paper's procedure", "optimum or bound", "which is the", "paper's regret, %"),
+        *("best strategy", "its median's regret, %", "verdict"),
     )
     rows = [_overview(case) for case in outcome.cases]
-    blocks: list[Block] = [
-        Paragraph(asked),
-        Table(columns, rows, "Every case: what the paper's own procedure reaches, and what can be reached."),
-    ]
+    blocks: list[Block] = [Paragraph(asked)]
+    if not outcome.complete:
+        began = len(outcome.cases)
+        blocks.append(
+            Paragraph(
+                f"This comparison is not complete ({began} of {len(plan.cases)} cases have runs): "
+                f"`tune compare --name {outcome.name}` goes on with it."
+            )
+        )
+    blocks.append(Table(columns, rows, "Every case: what the paper's own procedure reaches, and what can be reached."))
     figure = _gaps(outcome)
     if figure is not None:
         description = (
@@ -74,18 +85,17 @@ def _overview(case: CaseOutcome) -> tuple[Cell, ...]:
         None if paper is None else as_metric(paper, objective),
         as_metric(reference.loss, objective),
         reference.kind.value,
-        _paper_gap(comparison),
+        _regret(paper, comparison),
         best.strategy,
-        None if best.gap is None else 100 * best.gap,
-        comparison.verdict,
+        _regret(best.median, comparison),
+        case.verdict,
     )
 
 
-def _paper_gap(comparison: Comparison) -> float | None:
-    paper, reference = comparison.paper_loss, comparison.reference.loss
-    if paper is None or abs(reference) == float("inf"):
-        return None
-    return regret_percent(paper, reference)
+def _regret(loss: float | None, comparison: Comparison) -> float | None:
+    """In %; None for no result, or where nothing is known to measure from."""
+    regret = math.inf if loss is None else regret_percent(loss, comparison.reference.loss)
+    return regret if math.isfinite(regret) else None
 
 
 def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
@@ -95,10 +105,15 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
     names = [plotly_text(case.title) for case in outcome.cases]
     figure = go.Figure()
     for said, values, colour, symbol in (
-        ("paper's procedure", [_paper_gap(case.comparison) for case in outcome.cases], ORANGE, "square"),
+        (
+            "paper's procedure",
+            [_regret(case.comparison.paper_loss, case.comparison) for case in outcome.cases],
+            ORANGE,
+            "square",
+        ),
         (
             "best strategy (median)",
-            [None if (gap := case.comparison.standings[0].gap) is None else 100 * gap for case in outcome.cases],
+            [_regret(case.comparison.standings[0].median, case.comparison) for case in outcome.cases],
             BLUE,
             "circle",
         ),
@@ -121,7 +136,7 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
 def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     """One case: the verdict, standings, duels, regret, final values, and the domain's own figures of the best run."""
     comparison, objective = case.comparison, case.problem.space.objectives[0]
-    blocks: list[Block] = [Paragraph(comparison.verdict), Paragraph(_reference(comparison, objective))]
+    blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective))]
     blocks.append(_standings(comparison, objective))
     if comparison.duels:
         blocks.append(_duels(comparison))
@@ -171,7 +186,16 @@ def _reference(comparison: Comparison, objective: Objective) -> str:
 
 def _standings(comparison: Comparison, objective: Objective) -> Table:
     columns = (
-        *("strategy", "best", "median", "better quartile", "worse quartile", "median's gap, %", "runs", "runs proved"),
+        *(
+            "strategy",
+            "best",
+            "median",
+            "better quartile",
+            "worse quartile",
+            "median's regret, %",
+            "runs",
+            "runs proved",
+        ),
         *("runs to paper's result", "evaluations to it", "CPU s to it"),
         *("runs to the optimum", "evaluations to it ", "CPU s to it "),
         "regret area, %",
@@ -183,7 +207,7 @@ def _standings(comparison: Comparison, objective: Objective) -> Table:
             as_metric(standing.median, objective),
             as_metric(standing.quartiles[0], objective),
             as_metric(standing.quartiles[1], objective),
-            None if standing.gap is None else 100 * standing.gap,
+            _regret(standing.median, comparison),
             len(standing.runs),
             standing.proved,
             *_reached(standing.paper),
@@ -194,7 +218,7 @@ def _standings(comparison: Comparison, objective: Objective) -> Table:
     ]
     caption = (
         f"Strategies in {metric_label(objective.metric)}, best first. Evaluations and CPU seconds are medians over all "
-        f"runs, where at least half of them got so far; the regret area is the mean regret over the budget's seconds."
+        f"runs, where at least half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s."
     )
     return Table(columns, rows, caption)
 
@@ -204,11 +228,22 @@ def _reached(reached: Reached | None) -> tuple[Cell, Cell, Cell]:
 
 
 def _duels(comparison: Comparison) -> Table:
-    columns = ("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect")
-    rows = [(d.first, d.second, d.wins, d.ties, d.losses, d.p, d.adjusted, d.effect) for d in comparison.duels]
+    columns = (
+        *("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect"),
+        *("sooner", "later", "p of that", "adjusted", "effect of that"),
+    )
+    rows = [
+        (
+            *(duel.first, duel.second, duel.final.wins, duel.final.ties, duel.final.losses),
+            *(duel.final.p, duel.adjusted_final, duel.final.effect),
+            *(duel.area.wins, duel.area.losses, duel.area.p, duel.adjusted_area, duel.area.effect),
+        )
+        for duel in comparison.duels
+    ]
     caption = (
-        "Pairs of strategies, seed by seed: Wilcoxon's signed-rank test on what the runs ended with, p adjusted after Holm, "
-        "and the matched-pairs rank-biserial correlation, from -1 (the first always worse) to 1 (always better)."
+        "Pairs of strategies, seed by seed: what the runs ended with, and on the right how soon (their regret areas). p is of "
+        "Wilcoxon's signed-rank test, adjusted after Holm; the effect is the matched-pairs rank-biserial correlation, from -1 "
+        "(the first is always worse) to 1 (always better). Where pairs do not vary there is nothing to test."
     )
     return Table(columns, rows, caption)
 

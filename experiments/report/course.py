@@ -19,7 +19,8 @@ LOGARITHMIC_FROM = 1000
 
 def course_section(reported: Reported) -> Section:
     """Best-so-far over evaluations and over time."""
-    curve = best_so_far(reported.trials, reported.ranking, reported.seconds)
+    measured = ((trial.elapsed_s, trial.measurement) for trial in reported.trials)
+    curve = best_so_far(measured, reported.ranking, reported.seconds)
     if not curve.steps:
         return Section("How the search went", (Paragraph("No candidate that meets the constraints was found."),))
     label = metric_label(reported.problem.space.objectives[0].metric)

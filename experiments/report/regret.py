@@ -14,6 +14,7 @@ from kilotune.experiments.report.text import metric_label, plotly_text
 from kilotune.search.comparison import Comparison, RunRecord
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
+from kilotune.search.statistics import quantile
 
 WIDE = 20.0
 """From the smallest regret to the largest by more than this factor, the axis is logarithmic; its lowest tick says 0."""
@@ -31,7 +32,9 @@ class Band:
 
 
 def regret_percent(loss: float, reference: float) -> float:
-    """How far a loss is above the reference, in % of it; of 1 where it is 0."""
+    """How far a loss is above the reference, in % of it; of 1 where it is 0; +inf where one of them is infinite."""
+    if math.isinf(loss) or math.isinf(reference):
+        return math.inf
     return 100.0 * max(0.0, loss - reference) / (abs(reference) or 1.0)
 
 
@@ -53,22 +56,12 @@ def _band(strategy: str, runs: Sequence[RunRecord], reference: float, end: float
     for x, group in itertools.groupby(events, key=lambda event: event[0]):
         for _, number, loss in group:
             losses[number] = loss
-        ordered = sorted(regret_percent(loss, reference) for loss in losses)
-        rows.append((x, *(quantile(ordered, q) for q in (0.25, 0.5, 0.75))))
+        regrets = [regret_percent(loss, reference) for loss in losses]
+        rows.append((x, *(quantile(regrets, q) for q in (0.25, 0.5, 0.75))))
     if rows and rows[-1][0] < end:
         rows.append((end, *rows[-1][1:]))
     xs, lower, median, upper = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Band(strategy, xs, lower, median, upper)
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Linear between neighbours, as NumPy's; +inf wherever an infinite one has a part in it."""
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    if place == below:
-        return ordered[below]
-    first, second = ordered[below], ordered[below + 1]
-    return math.inf if math.isinf(second) else first + (place - below) * (second - first)
 
 
 def regret_figure(comparison: Comparison, by_time: bool) -> go.Figure | None:
