@@ -95,7 +95,9 @@ class LiveView:
         if progress.incumbent is None:
             return [Text("none yet")]
         metrics = progress.incumbent.measurement.metrics
-        values = (f"{metric_label(o.metric)} {number(metrics.get(o.metric, math.nan))}" for o in self._study.space.objectives)
+        values = (
+            f"{metric_label(o.metric)} {number(metrics.get(o.metric, math.nan))}" for o in self._study.space.objectives
+        )
         items = [Text(value, style="bold") for value in values]
         if len(self._improvements) > 1:
             cells = min(WIDEST_SPARKLINE, max(4, width // 3))

@@ -59,17 +59,17 @@ class Entry:
     @property
     def status(self) -> str:
         """In words."""
-        return status_words(self.row, self.running)
+        return status_words(self.row, self.running, self.gap == 0)
 
 
-def status_words(row: StudyRow, running: int) -> str:
+def status_words(row: StudyRow, running: int, proved: bool) -> str:
     """A process that was killed leaves a study that says of itself that it is running."""
     if running:
         return "running" if running == 1 else f"running in {running} processes"
+    if proved or row.outcome in ("proved", "exhausted"):
+        return "proved optimal"
     if row.status == "running":
         return "stopped without a word"
-    if row.outcome in ("proved", "exhausted"):
-        return "proved optimal"
     return row.status
 
 

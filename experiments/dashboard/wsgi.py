@@ -114,9 +114,14 @@ class Server(Protocol):
         """KeyboardInterrupt ends it, and may come out of it."""
 
 
+def has_waitress() -> bool:
+    """The extra `dashboard`."""
+    return importlib.util.find_spec("waitress") is not None
+
+
 def make_server(application: Application, listening: socket.socket) -> Server:
     """waitress, or the standard library's where that is not installed."""
-    if importlib.util.find_spec("waitress") is None:
+    if not has_waitress():
         return _StandardServer(application, listening)
     from waitress.server import create_server
 
