@@ -8,27 +8,24 @@ import zlib
 from collections.abc import Sequence
 from html import escape
 
-import numpy as np
-
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
-from kilotune.codegen.cm.streams import stream_name
-from kilotune.evaluators.cm.bound import LoadArray, link_loads
 from kilotune.evaluators.cm.timing import TickArray
+from kilotune.experiments.cm_usage import LinkUse, Point, bars_of, core_places, node_place, usage_of
 from kilotune.spaces.cm.lowered import Lowered
 
 CORE, GAP, MARGIN, FONT = 64.0, 52.0, 44.0, 9.0
 GANTT_WIDTH, ROW, LABELS = 1100.0, 11.0, 150.0
 WIDEST_LINE = 7.0
-
-Point = tuple[float, float]
+STEP = CORE + GAP
+STUB = 0.95 * CORE / STEP
 
 
 def mapping_svg(lowered: Lowered, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> str:
     """Cores with their stages, links as wide and as red as they are busy. `ticks_per_image`: what counts as wholly busy."""
-    places = _places(hardware)
-    width, height = (max(axis) + CORE + MARGIN for axis in zip(*places, strict=True))
-    loads = link_loads(lowered.streams, mapping.routes, hardware.links)
+    places = core_places(hardware)
+    width, height = (STEP * max(axis) + CORE + 2 * MARGIN for axis in zip(*places, strict=True))
+    usage = usage_of(lowered, hardware, mapping, ticks_per_image)
     stage_on = {core: number for number, core in enumerate(mapping.cores)}
     title = (
         f"{lowered.pipeline.name} on {hardware.name}: {len(mapping.cores)} of {hardware.cores} cores, "
@@ -36,9 +33,9 @@ def mapping_svg(lowered: Lowered, hardware: Hardware, mapping: Mapping, ticks_pe
     )
     lines = _head(width, height + 24, title)
     lines.append(f'<text x="{MARGIN:g}" y="{MARGIN - 22:g}" font-size="12">{escape(title)}</text>')
-    lines += _links(lowered, hardware, mapping, loads, places, ticks_per_image)
+    lines += _links(hardware, usage.links, places)
     for core in range(hardware.cores):
-        x, y = places[core]
+        x, y = (MARGIN + STEP * place for place in places[core])
         stage = stage_on.get(core)
         fill = "white" if stage is None else _colour(lowered.pipeline.stages[stage].layer)
         about = f"core {core}: idle"
@@ -81,11 +78,11 @@ def gantt_svg(lowered: Lowered, starts: Sequence[TickArray], images: int, title:
         lines.append(f'<text x="{LABELS - 4:g}" y="{y + 8:g}" text-anchor="end">{escape(stage.name)}</text>')
         for image in range(images):
             own = begun[image * stage.iterations : (image + 1) * stage.iterations]
-            for first, end, busy in _bars(own, ticks, max(2.0 / scale, 2.0 * ticks)):
-                about = f"{stage.name}, image {image}: ticks {first} to {end}, busy {100 * busy:.0f} %"
-                opacity = 0.25 + 0.75 * busy
+            for bar in bars_of(own, ticks, max(2.0 / scale, 2.0 * ticks)):
+                about = f"{stage.name}, image {image}: ticks {bar.first} to {bar.end}, busy {100 * bar.busy:.0f} %"
+                opacity = 0.25 + 0.75 * bar.busy
                 lines.append(
-                    f'<rect x="{LABELS + first * scale:.2f}" y="{y:g}" width="{max((end - first) * scale, 0.3):.2f}" '
+                    f'<rect x="{LABELS + bar.first * scale:.2f}" y="{y:g}" width="{max((bar.end - bar.first) * scale, 0.3):.2f}" '
                     f'height="{ROW - 2:g}" fill="{_hex(image * 137 % 360, 0.45, 0.7)}" fill-opacity="{opacity:.2f}">'
                     f"<title>{escape(about)}</title></rect>"
                 )
@@ -95,71 +92,32 @@ def gantt_svg(lowered: Lowered, starts: Sequence[TickArray], images: int, title:
     return "\n".join([*lines, "</svg>\n"])
 
 
-def _bars(begun: TickArray, ticks: int, gap: float) -> list[tuple[int, int, float]]:
-    """First tick, end, share of it that is busy, of each run of iterations that are at most `gap` ticks apart."""
-    if not len(begun):
-        return []
-    cuts = np.flatnonzero(np.diff(begun) > gap) + 1
-    runs = np.split(begun, cuts)
-    return [(int(r[0]), int(r[-1]) + ticks, len(r) * ticks / (int(r[-1]) + ticks - int(r[0]))) for r in runs]
-
-
-def _links(
-    lowered: Lowered,
-    hardware: Hardware,
-    mapping: Mapping,
-    loads: LoadArray,
-    places: Sequence[Point],
-    ticks_per_image: float,
-) -> list[str]:
-    carried: list[list[str]] = [[] for _ in hardware.links]
-    for stream, route in zip(lowered.streams, mapping.routes, strict=True):
-        for number in route:
-            carried[number].append(f"{stream_name(lowered.pipeline, stream)}: {stream.image_elements}")
+def _links(hardware: Hardware, links: Sequence[LinkUse], places: Sequence[Point]) -> list[str]:
     lines = []
-    for number in np.argsort(loads, kind="stable").tolist():
-        link = hardware.links[number]
-        busy = float(loads[number]) / link.elements_per_tick / ticks_per_image
+    for use in sorted(links, key=lambda one: one.elements):
         (ax, ay), (bx, by) = (
-            _middle(hardware, places, node, link.source + link.target) for node in (link.source, link.target)
+            (MARGIN + STEP * x + CORE / 2, MARGIN + STEP * y + CORE / 2)
+            for x, y in (
+                node_place(hardware, places, use.source, use.target, STUB),
+                node_place(hardware, places, use.target, use.source, STUB),
+            )
         )
         length = math.hypot(bx - ax, by - ay) or 1.0
         dx, dy = (bx - ax) / length, (by - ay) / length
         off = 7.0
         ax, ay, bx, by = ax - dy * off, ay + dx * off, bx - dy * off, by + dx * off
-        names = ["GMEM" if node == hardware.gmem else f"core {node}" for node in (link.source, link.target)]
+        names = ["GMEM" if node == hardware.gmem else f"core {node}" for node in (use.source, use.target)]
+        width = hardware.links[use.number].elements_per_tick
         about = (
-            f"{names[0]} to {names[1]}: {loads[number]} elements per image, {100 * busy:.0f} % of "
-            f"{link.elements_per_tick} a tick\n" + "\n".join(carried[number])
+            f"{names[0]} to {names[1]}: {use.elements} elements per image, {100 * use.share:.0f} % of {width} a tick\n"
+            + "\n".join(f"{name}: {elements}" for name, elements in use.carried)
         )
-        colour = f"#{int(230 * min(busy, 1.0)):02x}1414" if loads[number] else "#ccc"
+        colour = f"#{int(230 * min(use.share, 1.0)):02x}1414" if use.elements else "#ccc"
         lines.append(
             f'<path d="M{ax:.1f} {ay:.1f}L{bx:.1f} {by:.1f}" stroke="{colour}" '
-            f'stroke-width="{0.6 + WIDEST_LINE * min(busy, 1.2):.2f}" stroke-opacity="0.8"><title>{escape(about)}</title></path>'
+            f'stroke-width="{0.6 + WIDEST_LINE * min(use.share, 1.2):.2f}" stroke-opacity="0.8"><title>{escape(about)}</title></path>'
         )
     return lines
-
-
-def _places(hardware: Hardware) -> list[Point]:
-    """The upper left corner of every core."""
-    if hardware.grid_columns:
-        step = CORE + GAP
-        return [
-            (MARGIN + (core % hardware.grid_columns) * step, MARGIN + (core // hardware.grid_columns) * step)
-            for core in range(hardware.cores)
-        ]
-    radius = max(120.0, hardware.cores * (CORE + 10) / (2 * math.pi))
-    angles = [2 * math.pi * core / hardware.cores for core in range(hardware.cores)]
-    return [(MARGIN + radius * (1 + math.cos(a)), MARGIN + radius * (1 + math.sin(a))) for a in angles]
-
-
-def _middle(hardware: Hardware, places: Sequence[Point], node: int, both: int) -> Point:
-    """Of a core; GMEM is drawn as a stub beside the core at the other end."""
-    if node != hardware.gmem:
-        return places[node][0] + CORE / 2, places[node][1] + CORE / 2
-    core = both - hardware.gmem
-    x, y = places[core]
-    return x + CORE / 2 + (-0.95 * CORE if 2 * x < max(p[0] for p in places) else 0.95 * CORE), y + CORE / 2
 
 
 def _broken(name: str) -> list[str]:

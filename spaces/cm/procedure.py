@@ -30,14 +30,19 @@ MOST_LITERALS = 400_000
 def paper_procedure(space: CmSpace) -> Procedure:
     """Ends with the embedding; with snake order where no solver finds one in time."""
     yield [snake_candidate(space, balanced=True), snake_candidate(space, balanced=False)]
+    cores = embedded_cores(space, SECONDS)
+    yield [snake_candidate(space, balanced=False) if cores is None else space.candidate({}, cores)]
+
+
+def embedded_cores(space: CmSpace, seconds: float, most_literals: int = MOST_LITERALS) -> tuple[int, ...] | None:
+    """The cores of the stages, once each, over routes as short as a solver finds in that time; None: it finds none."""
     once = space.lowered({})
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     for links in range(1, 2 if space.strict else MOST_LINKS + 1):
-        cores = _solve(embedding_of(once, space, links), deadline - time.monotonic()).cores
+        cores = _solve(embedding_of(once, space, links), deadline - time.monotonic(), most_literals).cores
         if cores is not None:
-            yield [space.candidate({}, cores)]
-            return
-    yield [snake_candidate(space, balanced=False)]
+            return cores
+    return None
 
 
 def snake_candidate(space: CmSpace, balanced: bool) -> Assignment:
@@ -56,14 +61,14 @@ def embedding_of(lowered: Lowered, space: CmSpace, links: int) -> Embedding:
     return Embedding(len(lowered.pipeline.stages), tuple(sorted(pairs)), near)
 
 
-def _solve(problem: Embedding, seconds: float) -> Answer:
+def _solve(problem: Embedding, seconds: float, most_literals: int) -> Answer:
     """By Z3 as far as it is installed, else by CP-SAT: the answer is a placement either way. Partitions in the order of
     the cores are tried first: where everything is linked with everything, that is all there is to it."""
     in_order = tuple(range(problem.partitions))
     if problem.holds(in_order):
         return Answer(in_order)
     literals = 2 * len(problem.edges) * int(problem.near.sum())
-    if literals > MOST_LITERALS or seconds <= 0:
+    if literals > most_literals or seconds <= 0:
         return Answer()
     try:
         return solve_without_quantifiers(problem, seconds, STEPS_A_QUESTION)

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 def perform_search(space: ShiftrySpace) -> Procedure:
     """Algorithm 11, PerformSearch. The last candidate yielded is its answer."""
     start: Assignment = {d.name: d.options[0] for d in space.decisions}  # Stage I: data-driven scales, Algorithm 10
-    start = yield from _explore_scale_for_x(space, start)
-    demoted = yield from _partial_demote(space, start)
-    yield from _cumulative_demote(space, start, demoted)
+    start = yield from explore_scale_for_x(space, start)
+    demoted = yield from partial_demote(space, start)
+    yield from cumulative_demote(space, start, demoted)
 
 
-def _explore_scale_for_x(
-    space: ShiftrySpace, start: Assignment
-) -> Generator[list[Assignment], list[Trial], Assignment]:
+def explore_scale_for_x(space: ShiftrySpace, start: Assignment) -> Generator[list[Assignment], list[Trial], Assignment]:
     """Algorithm 12, ExploreScaleForX: the 16-bit scale of X with the best precision."""
     inputs = [d for d in space.decisions if space.task.program.variable(d.name).role is Role.INPUT]
     if not inputs:
@@ -40,7 +38,7 @@ def _explore_scale_for_x(
     return _best(space, trials).assignment  # options stand nearest to the data-driven scale first
 
 
-def _partial_demote(
+def partial_demote(
     space: ShiftrySpace, start: Assignment
 ) -> Generator[list[Assignment], list[Trial], list[tuple[float, str, Option]]]:
     """Algorithm 13, PartialDemote: (loss of precision, variable, demoted format), best first (Algorithm 14, line 1)."""
@@ -55,9 +53,7 @@ def _partial_demote(
     return sorted(ranked, key=lambda entry: entry[0])
 
 
-def _cumulative_demote(
-    space: ShiftrySpace, start: Assignment, ranked: Sequence[tuple[float, str, Option]]
-) -> Procedure:
+def cumulative_demote(space: ShiftrySpace, start: Assignment, ranked: Sequence[tuple[float, str, Option]]) -> Procedure:
     """Algorithm 14, CumulativeDemoteVariables; with memory limits, stop as soon as they hold (Section 3's first strategy)."""
     accepted = current = start
     for _, name, option in ranked:

@@ -1,12 +1,188 @@
-"""The space's own figure: the address map."""
+"""The space's own figure: the address map of the best placement, beside that of the paper's allocator (Shiftry Section 7)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Section
+from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.report.spaces.address_map import Panel, Placed, address_map, panels_of
+from kilotune.experiments.report.spaces.canvas import counted, number
+from kilotune.experiments.report.spaces.live_profile import live_bytes, used_bytes
+from kilotune.experiments.report.spaces.paper_trials import papers_answer
+from kilotune.search.front import Ranking
+from kilotune.search.space import Trial
 from kilotune.search.study import Study
+from kilotune.spaces.memory.banks import Bank
+from kilotune.spaces.memory.checker import PlacementError
+from kilotune.spaces.memory.priced_space import PricedSpace
+from kilotune.spaces.memory.procedure import DoesNotFitError
+from kilotune.spaces.memory.space import Layout, MemorySpace
+
+BEST, PAPER = "best placement", "paper's allocator"
+
+MOST_ROWS = 200
+"""Of more buffers the table lists the largest."""
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `report.section.Drawing`."""
-    return ()
+    space = cast(MemorySpace | PricedSpace, study.space)
+    best, paper = study.front.best, papers_answer(study)
+    placements, missing = _placements(space, best, paper)
+    blocks: list[Block] = [Paragraph(sentence) for sentence in missing]
+    if placements and space.instance.buffers:
+        figure = address_map(space.instance, banks_of(space), placements)
+        blocks.insert(0, Figure(figure, _description(space, placements, best, paper)))
+        blocks += _spilled(space, placements)
+        blocks.append(_table(space, placements))
+    elif placements:
+        blocks.append(Paragraph("The instance has no buffers: nothing takes any byte."))
+    return (Section("Address map", tuple(blocks)),)
+
+
+def banks_of(space: MemorySpace | PricedSpace) -> tuple[Bank, ...]:
+    """A plain placement has one bank without a name."""
+    if isinstance(space, PricedSpace):
+        return space.memory.banks
+    return (Bank("", space.capacity_bytes),)
+
+
+def _placements(
+    space: MemorySpace | PricedSpace, best: Trial | None, paper: Trial | None
+) -> tuple[list[Placed], list[str]]:
+    """What can be drawn, and a sentence for each that cannot."""
+    found: list[Placed] = []
+    missing: list[str] = []
+    for name, trial in ((BEST, best), (PAPER, paper)):
+        if trial is None:
+            continue
+        reason, layout = trial.measurement.failure, None
+        if reason is None:
+            try:
+                layout = space.layout(trial.assignment)
+            except (PlacementError, DoesNotFitError) as error:
+                reason = str(error)
+        if layout is not None:
+            found.append(Placed(name, layout, best=name == BEST))
+        elif name == BEST:
+            missing.append(f"No trial has a placement. The best one: {reason}")
+        else:
+            missing.append(f"The paper's allocator has no placement: {reason}")
+    if len(found) == 2 and _same(found[0].layout, found[1].layout):
+        found = [replace(found[0], name=f"{BEST}, the paper's")]
+    return found, missing
+
+
+def _same(one: Layout, other: Layout) -> bool:
+    return set(one.residences) == set(other.residences)
+
+
+def _description(
+    space: MemorySpace | PricedSpace, placements: Sequence[Placed], best: Trial | None, paper: Trial | None
+) -> str:
+    """What is seen, in numbers."""
+    count = len(space.instance.buffers)
+    sentences = [f"Time across, addresses up, a rectangle for each of {counted(count, 'buffer')}."]
+    sentences += _peaks(space, placements, best, paper)
+    banks = banks_of(space)
+    certificate = space.certificate
+    if len(banks) == 1:
+        live = counted(len(certificate.buffers), "live buffer")
+        takes = "takes" if len(certificate.buffers) == 1 else "together take"
+        sentences.append(
+            f"At program point {certificate.point} {live} {takes} {certificate.peak_bytes} bytes: no placement has a "
+            "lower peak."
+        )
+    ranking = Ranking.of(space)
+    if best is not None and best.measurement.failure is None and ranking.violation(best.measurement) > 0:
+        sentences.append("No placement found keeps the limits; this is the nearest.")
+    for placed in placements:
+        moves = placed.layout.migrations
+        if moves:
+            total = sum(m.size for m in moves)
+            sentences.append(
+                f"The {placed.name} moves {counted(total, 'byte')} in {counted(len(moves), 'move')}, the arrows."
+            )
+    return " ".join([*sentences, *_profile(space, placements)])
+
+
+def _peaks(
+    space: MemorySpace | PricedSpace, placements: Sequence[Placed], best: Trial | None, paper: Trial | None
+) -> list[str]:
+    """The bytes of every bank, and costs where there are prices."""
+    sentences = []
+    panels = panels_of(space.instance, banks_of(space), placements)
+    for placed in placements:
+        own = [panel for panel in panels if panel.placed is placed]
+        cost = ""
+        trial = best if placed.best else paper
+        if isinstance(space, PricedSpace) and trial is not None:
+            cost = f", a cost of {number(trial.measurement.metrics['cost'])}"
+        sentences.append(f"The {placed.name} has a peak of {' and '.join(map(_peak, own))}{cost}.")
+    return sentences
+
+
+def _peak(panel: Panel) -> str:
+    capacity = panel.bank.capacity_bytes
+    of = "" if capacity is None else f" of {capacity}"
+    where = f" in {panel.bank.name}" if panel.bank.name else ""
+    return f"{panel.peak_bytes}{of} bytes{where}"
+
+
+def _profile(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> list[str]:
+    """The lowest panel."""
+    size = {b.id: b.size for b in space.instance.buffers}
+    writable = {bank.name for bank in banks_of(space) if not bank.read_only}
+    kept = [[r for r in placed.layout.residences if r.bank in writable] for placed in placements]
+    used = " and ".join(
+        f"{used_bytes(size, residences).largest} bytes in use ({placed.name})"
+        for placed, residences in zip(placements, kept, strict=True)
+    )
+    return [
+        f"The lowest panel: at most {live_bytes(size, kept[0]).largest} bytes are live at a time, and at most {used}."
+    ]
+
+
+def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> list[Block]:
+    """Constants in read-only banks."""
+    read_only = {bank.name for bank in banks_of(space) if bank.read_only}
+    if not read_only:
+        return []
+    homes = [{r.id: r.bank for r in placed.layout.residences} for placed in placements]
+    rows: list[tuple[Cell, ...]] = [
+        (b.id, b.size, *(home[b.id] for home in homes))
+        for b in space.instance.buffers
+        if any(home.get(b.id) in read_only for home in homes)
+    ]
+    if not rows:
+        return [Paragraph("No constant stays in a read-only bank.")]
+    columns = ("constant", "bytes", *(f"bank, {placed.name}" for placed in placements))
+    return [Table(columns, rows, f"{counted(len(rows), 'constant')} in read-only memory")]
+
+
+def _table(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> Table:
+    """A row a buffer: where it lies; where it moves, all its addresses in order."""
+    where: list[dict[str, list[str]]] = []
+    for placed in placements:
+        own: dict[str, list[str]] = {}
+        for r in sorted(placed.layout.residences, key=lambda r: r.lower):
+            own.setdefault(r.id, []).append(f"{r.bank} {r.offset}".strip())
+        where.append(own)
+    buffers = sorted(space.instance.buffers, key=lambda b: -b.size)
+    rows: list[tuple[Cell, ...]] = []
+    for b in buffers[:MOST_ROWS]:
+        rows.append((b.id, b.size, b.lower, b.upper, *(_address(own.get(b.id, [])) for own in where)))
+    columns = ("buffer", "bytes", "live from", "until before", *(f"address, {placed.name}" for placed in placements))
+    most = len(buffers) > MOST_ROWS
+    which = f"The {MOST_ROWS} largest of {len(buffers)} buffers" if most else "All buffers"
+    return Table(columns, rows, which)
+
+
+def _address(places: Sequence[str]) -> Cell:
+    """One plain address as a number, so that the column sorts as such."""
+    if len(places) == 1 and places[0].isdigit():
+        return int(places[0])
+    return ", then ".join(places)

@@ -1,12 +1,147 @@
-"""The space's own figure: the computation graph of the filter."""
+"""The space's own figures: the computation graph of the filter, its registers, its weights, and how its length came down."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
+
+from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.text import parse_program
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Section
+from kilotune.experiments.report.section import Figure, Paragraph, Section
+from kilotune.experiments.report.spaces.program_figures import graph_figure, registers_figure
+from kilotune.experiments.report.spaces.split_figures import front_figure, has, kernels_figure, length_figure
+from kilotune.experiments.report.spaces.value_graph import ValueGraph, value_graph
+from kilotune.experiments.reverse_split_problem import KernelProblem
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Option, Trial
 from kilotune.search.study import Study
+from kilotune.spaces.reverse_split.measuring import Goal
+from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+
+MOST_DRAWN = 400
+"""Instructions; a longer program is no picture."""
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `report.section.Drawing`."""
-    return ()
+    kernels = cast(KernelProblem, problem)
+    weights = Section("Weights of the filter", (_weights(kernels),))
+    return (*_program(kernels, study), weights, _search(kernels, study))
+
+
+def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
+    best = study.result().best
+    title = "Computation graph of the filter"
+    if best is None or best.measurement.failure is not None:
+        why = "" if best is None or best.measurement.failure is None else f" {best.measurement.failure}"
+        return (Section(title, (Paragraph(f"No candidate has a program yet, so there is no graph.{why}"),)),)
+    program = parse_program(_text(_Asked(problem.space.fingerprint, problem.space), tuple(best.assignment.items())))
+    if program.instructions > MOST_DRAWN:
+        text = f"The best program has {program.instructions} instructions, too many for a picture."
+        return (Section(title, (Paragraph(text),)),)
+    graph = value_graph(program)
+    return (
+        Section(title, (Figure(graph_figure(graph), graph_words(program, graph, best)),)),
+        Section("Registers", (Figure(registers_figure(program, graph), registers_words(program, graph, problem)),)),
+    )
+
+
+def graph_words(program: Program, graph: ValueGraph, best: Trial) -> str:
+    """What the graph of a program shows."""
+    of_op = Counter(operation.op for operation in program.operations)
+    ops = ", ".join(f"{count} {op}" for op, count in of_op.most_common())
+    shifted = sum(operand.shifted for operand in graph.operands)
+    results = ", ".join(f"kernel {k} in {name}" for k, name in enumerate(program.results, start=1))
+    return (
+        f"The best program, trial {best.number + 1}: {_count(program.instructions, 'instruction')}"
+        f"{f' ({ops})' if ops else ''} and {_count(program.bus_transfers, 'bus transfer')} for {program.target}. "
+        f"The image is at the top, every other mark is an instruction with its number, its operation and the register that it "
+        f"writes; results, ringed, are at the bottom: {results}. A line is a value that an instruction reads: "
+        f"{len(graph.operands)} in all, {shifted} of them, dashed, from a neighbour in the direction written; a minus sign is "
+        "where it is subtracted. Hover for the weights of the pixels that a value adds up."
+    )
+
+
+def registers_words(program: Program, graph: ValueGraph, problem: KernelProblem) -> str:
+    """Which registers are used, and how long."""
+    longest = max(graph.lives, key=lambda life: life.last - life.first)
+    what = "the image" if not longest.node else f"the value of instruction {longest.node}"
+    lost = f" Crosses are registers that a division destroys: {len(graph.lost)} in all." if graph.lost else ""
+    return (
+        f"Time goes down, instruction by instruction. A bar is as long as its register holds a value that is still needed. "
+        f"The program uses {_count(len(program.registers), 'register')} ({', '.join(program.registers)}) of "
+        f"{problem.space.problem.registers}; at most {graph.most_alive} hold needed values at once. Register "
+        f"{longest.register} holds {what} longest, over {_count(longest.last - longest.first, 'instruction')}.{lost}"
+    )
+
+
+def _weights(problem: KernelProblem) -> Figure:
+    wanted = problem.wanted
+    kernels = problem.kernels.kernels
+    sizes = ", ".join(dict.fromkeys(f"{kernel.rows} x {kernel.columns}" for kernel in kernels))
+    what = "What is asked for, above, and what is computed" if wanted.largest_error else "What is computed"
+    words = f"{what}: {_count(len(kernels), 'kernel')} of {sizes}, north above. {problem.approximation_sentence()}"
+    return Figure(kernels_figure(kernels, wanted), words)
+
+
+def _search(problem: KernelProblem, study: Study) -> Section:
+    result, trials, space = study.result(), study.trials(), problem.space
+    metric = space.objectives[0].metric
+    title = metric.replace("_", " ")
+    paper = paper_trial(space)
+    length = None if paper is None else paper.measurement.metrics.get(metric)
+    failed = sum(trial.measurement.failure is not None for trial in trials)
+    heading = "The front of transfers and noise" if space.problem.goal is Goal.FRONT else "Length of the program"
+    if not any(has(trial, metric) for trial in trials):
+        return Section(heading, (Paragraph(f"None of {_count(len(trials), 'trial')} has a program."),))
+    best = cast(Trial, result.best).measurement.metrics
+    sentences = [f"{_count(len(trials), 'trial')}{f', {failed} of them without a program' if failed else ''}."]
+    sentences.append(f"The best program takes {best[metric]:g} {title}.")
+    if length is not None:
+        sentences.append(f"The paper's heuristic (AUKE) takes {length:g}.")
+    else:
+        sentences.append("The paper's heuristic (AUKE) finds no program that the registers hold.")
+    if result.bound is not None:
+        proved = " That is proved: no program is shorter." if result.proved else ""
+        sentences.append(f"No program takes less than {result.bound:g}.{proved}")
+    if space.problem.goal is not Goal.FRONT:
+        return Section(
+            heading, (Figure(length_figure(trials, space, title, result.bound, length), " ".join(sentences)),)
+        )
+    ends = [trial.measurement.metrics for trial in result.front]
+    sentences.append(
+        f"The front has {_count(len(ends), 'program')}, from {ends[0]['bus_transfers']:g} transfers with "
+        f"{ends[0]['noise_percent']:.3g} % noise to {ends[-1]['bus_transfers']:g} with {ends[-1]['noise_percent']:.3g} %."
+    )
+    return Section(heading, (Figure(front_figure(trials, result.front, paper, result.bound), " ".join(sentences)),))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The same question whatever object asks it: pages that refresh ask again and again."""
+
+    fingerprint: str
+    space: ReverseSplitSpace = field(compare=False)
+
+
+def paper_trial(space: ReverseSplitSpace) -> Trial | None:
+    """What the paper's heuristic reaches; some tenths of a second, once."""
+    return _paper_trial(_Asked(space.fingerprint, space))
+
+
+@lru_cache(maxsize=16)
+def _paper_trial(asked: _Asked) -> Trial | None:
+    return run_procedure(asked.space)
+
+
+@lru_cache(maxsize=64)
+def _text(asked: _Asked, assignment: tuple[tuple[str, Option], ...]) -> str:
+    """Of the program of a candidate: relaxing long ones takes a second."""
+    return asked.space.program(dict(assignment)).text
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,61 @@
+"""The paper's procedure beside a study: what the study has measured is not measured again, and the rest takes a second at
+most, so that a page can be drawn while a search runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.study import Study
+
+MOST_SECONDS = 1.2
+
+Answer = TypeVar("Answer")
+Measure = Callable[[Sequence[Assignment]], list[Measurement]]
+
+
+class OutOfTimeError(Exception):
+    """The procedure asks for more measurements than there is time for."""
+
+
+def measure_beside(study: Study, seconds: float = MOST_SECONDS) -> Measure:
+    """Measurements from the study where it holds them, else from its space. The function raises OutOfTimeError when
+    `seconds` have passed since it was made and something is missing."""
+    end = time.monotonic() + seconds
+
+    def one(candidate: Assignment) -> Measurement:
+        known = study.book.measurement(candidate)
+        if known is not None:
+            return known
+        if time.monotonic() > end:
+            raise OutOfTimeError
+        (measured,) = study.space.evaluate([candidate])
+        return measured
+
+    return lambda batch: [one(candidate) for candidate in batch]
+
+
+def papers_answer(study: Study, seconds: float = MOST_SECONDS) -> Trial | None:
+    """What the paper's procedure ends with; None where there is no time to know. Its number is that of the procedure."""
+    try:
+        return run_procedure(study.space, measure_beside(study, seconds))
+    except OutOfTimeError:
+        return None
+
+
+def drive(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
+    """Run one stage of a procedure to its end; what it returns. OutOfTimeError."""
+    number = 0
+    try:
+        batch = next(stage)
+        while True:
+            measured = measure(batch)
+            trials = [Trial(number + i, a, m) for i, (a, m) in enumerate(zip(batch, measured, strict=True))]
+            number += len(trials)
+            batch = stage.send(trials)
+    except StopIteration as stop:
+        answer: Answer = stop.value
+        return answer
