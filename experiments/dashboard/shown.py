@@ -185,7 +185,8 @@ def _study_row(entry: Entry) -> dict[str, Any]:
         "gap_text": _percent(entry.gap).removesuffix(" %"),
         "seconds": row.elapsed_s,
         "seconds_text": f"{row.elapsed_s:.1f}",
-        "changed": _moment(entry.changed),
+        "changed": entry.changed,
+        "changed_text": _moment(entry.changed),
     }
 
 
@@ -198,5 +199,7 @@ def _percent(gap: float | None) -> str:
 
 
 def _moment(unix: float) -> str:
-    """In this machine's time zone."""
-    return f"{datetime.datetime.fromtimestamp(unix):%Y-%m-%d %H:%M:%S}"
+    """In this machine's time zone; today only the time."""
+    moment = datetime.datetime.fromtimestamp(unix)
+    today = moment.date() == datetime.date.today()
+    return f"{moment:%H:%M:%S}" if today else f"{moment:%Y-%m-%d %H:%M}"
