@@ -17,6 +17,11 @@ from kilotune.experiments.command_line import storage_option
 @click.option("--open/--no-open", "opens", default=False, help="Open it in the browser  [default: no].")
 def dashboard_command(host: str, port: int, storage: str | None, opens: bool) -> None:
     """Show studies in the browser while they run, on this machine only unless --host says otherwise."""
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        _serve(host, port, storage, opens)
+
+
+def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
     from kilotune.experiments.dashboard.wsgi import is_loopback, listen
 
     listening = listen(host, port)  # before heavy imports: a port that is taken is said at once
@@ -47,7 +52,8 @@ def dashboard_command(host: str, port: int, storage: str | None, opens: bool) ->
         click.echo(f"Not installed: {', '.join(missing)}; pip install 'kilotune[dashboard]'", err=True)
     if opens:
         webbrowser.open(url)
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         server.run()
-    listening.close()
-    store.close()
+    finally:
+        listening.close()
+        store.close()
