@@ -3,9 +3,11 @@ processor that searches can spare."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +19,31 @@ from kilotune.experiments.report.page import render_sections
 from kilotune.search.store import Store, StoreError, StudyRow
 from kilotune.search.study import Study
 
-REST = 10
-"""A drawing is followed by a rest this many times as long: a page costs the machine a tenth of a core at most."""
+REST = 8
+"""A drawing is followed by a rest of so many times its CPU time: a page costs the machine a ninth of a core at most."""
+
+
+class Rest:
+    """Says when to draw again. The first drawing counts little: imports and inputs are paid once."""
+
+    def __init__(self, clock: Callable[[], float], cost: Callable[[], float] = time.thread_time) -> None:
+        self._clock, self._cost = clock, cost
+        self._until_s = -math.inf
+        self._first = True
+
+    @property
+    def over(self) -> bool:
+        """Whether it is time."""
+        return self._clock() >= self._until_s
+
+    @contextlib.contextmanager
+    def after(self) -> Iterator[None]:
+        """Around a drawing."""
+        began_s = self._cost()
+        yield
+        spent_s = 0.1 if self._first else self._cost() - began_s
+        self._first = False
+        self._until_s = self._clock() + REST * spent_s
 
 
 @dataclass(frozen=True)
@@ -33,12 +58,12 @@ class WatchedStudy:
     """Built once: the input is read, the space made. A study whose space cannot be built shows its trials all the same."""
 
     def __init__(self, store: Store, row: StudyRow, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
         self.created, self.name = row.created, row.name
         self._lock = threading.Lock()
         self._reading = Reading()
         self._drawn: Drawn | None = None
-        self._rested_at_s = 0.0
+        self._rest = Rest(clock)
         self._trials: list[Any] = []  # of a study without a space
         self.problem: Problem | None = None
         self.study: Study | None = None
@@ -48,17 +73,15 @@ class WatchedStudy:
         """The sections, and whether they are of `row` as it is. Whoever comes while they are drawn gets the ones before."""
         version = version_of(row)
         earlier = self._drawn
-        if earlier is not None and (earlier.version == version or self._clock() < self._rested_at_s):
+        if earlier is not None and (earlier.version == version or not self._rest.over):
             return earlier, earlier.version == version
         if not self._lock.acquire(blocking=earlier is None):
             assert earlier is not None
             return earlier, False
         try:
             if self._drawn is None or self._drawn.version != version:
-                started_s = self._clock()
-                self._drawn = Drawn(version, self._draw(row))
-                ended_s = self._clock()
-                self._rested_at_s = ended_s + REST * (ended_s - started_s)
+                with self._rest.after():
+                    self._drawn = Drawn(version, self._draw(row))
             return self._drawn, True
         finally:
             self._lock.release()

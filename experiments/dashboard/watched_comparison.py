@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from kilotune.experiments import tuning
 from kilotune.experiments.comparison.outcome import CaseOutcome
 from kilotune.experiments.comparison.records import RecordReader
-from kilotune.experiments.dashboard.watched import REST, Drawn
+from kilotune.experiments.dashboard.watched import Drawn, Rest
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_sections
@@ -23,28 +23,26 @@ class WatchedComparison:
     """Runs are read again when they have changed; the whole is drawn again after a rest."""
 
     def __init__(self, store: Store, row: ComparisonRow, clock: Callable[[], float] = time.monotonic) -> None:
-        self._store, self._clock = store, clock
+        self._store = store
         self.created, self.name = row.created, row.name
         self._reader = RecordReader(store)
         self._lock = threading.Lock()
         self._drawn: Drawn | None = None
-        self._rested_at_s = 0.0
+        self._rest = Rest(clock)
 
     def drawn(self, row: ComparisonRow, runs: Sequence[StudyRow]) -> tuple[Drawn, bool]:
         """The sections, and whether they are of the runs as they are."""
         version = version_of(row, runs)
         earlier = self._drawn
-        if earlier is not None and (earlier.version == version or self._clock() < self._rested_at_s):
+        if earlier is not None and (earlier.version == version or not self._rest.over):
             return earlier, earlier.version == version
         if not self._lock.acquire(blocking=earlier is None):
             assert earlier is not None
             return earlier, False
         try:
             if self._drawn is None or self._drawn.version != version:
-                started_s = self._clock()
-                self._drawn = Drawn(version, render_sections(self._sections()))
-                ended_s = self._clock()
-                self._rested_at_s = ended_s + REST * (ended_s - started_s)
+                with self._rest.after():
+                    self._drawn = Drawn(version, render_sections(self._sections()))
             return self._drawn, True
         finally:
             self._lock.release()

@@ -16,7 +16,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.dashboard.overview import Overview
 from kilotune.experiments.dashboard.pulse import Pulse
 from kilotune.experiments.dashboard.reading import Reading, measured
-from kilotune.experiments.dashboard.watched import WatchedStudy
+from kilotune.experiments.dashboard.watched import REST, Rest, WatchedStudy
 from kilotune.experiments.optuna_export import telling_trials
 from kilotune.search import division
 from kilotune.search.budget import Budget
@@ -141,21 +141,28 @@ def test_a_watched_study_is_what_resuming_it_would_be(store: Store, tmp_path: Pa
 def test_drawing_rests(store: Store, tmp_path: Path) -> None:
     make_study(tmp_path / "studies.db", "real", trials=10)
     now = [0.0]
-
-    def clock() -> float:
-        now[0] += 0.5
-        return now[0]
-
-    watched = WatchedStudy(store, store.study("real"), clock)
+    watched = WatchedStudy(store, store.study("real"), lambda: now[0])
     first, current = watched.drawn(store.study("real"))
     assert current
     store.append("real", [], status="interrupted")
     again, current = watched.drawn(store.study("real"))
     assert (again, current) == (first, False)
-    now[0] += 60.0
+    now[0] += 1.0
     later, current = watched.drawn(store.study("real"))
     assert current
     assert later.version != first.version
+
+
+def test_a_rest_is_as_long_as_the_drawing_was_dear() -> None:
+    now, cost = [0.0], [0.0]
+    rest = Rest(lambda: now[0], lambda: cost[0])
+    for spent_s, rests_s in ((5.0, 0.1 * REST), (2.0, 2.0 * REST)):
+        assert rest.over
+        with rest.after():
+            cost[0] += spent_s
+        now[0] += rests_s - 0.01
+        assert not rest.over
+        now[0] += 0.01
 
 
 def test_telling_trials_keep_what_matters(store: Store) -> None:

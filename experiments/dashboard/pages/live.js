@@ -26,16 +26,30 @@
     for (const block of section.children) written.set(block, block.outerHTML);
   }
 
+  // Ranges of axes that are not as the server wrote them: a reader's zoom, which Plotly drops when the server's own change.
+  function zoomOf(plot, layout) {
+    const zoom = {};
+    for (const [axis, now] of Object.entries(plot.layout ?? {})) {
+      if (!/^[xy]axis\d*$/.test(axis) || !now.range) continue;
+      const given = layout[axis]?.range;
+      const moved = given ? now.autorange === true || given.some((end, at) => end !== now.range[at]) : now.autorange === false;
+      if (moved) zoom[`${axis}.range`] = [...now.range];
+    }
+    return zoom;
+  }
+
   function replaceBlock(old, fresh) {
     const source = fresh.outerHTML;
     if (written.get(old) === source) return;
     if (fresh.tagName === "FIGURE") {
       const [plot, freshPlot] = [old, fresh].map((figure) => figure.querySelector(".plot"));
+      const zoom = zoomOf(plot, JSON.parse(old.querySelector("script").textContent).layout);
       old.querySelector("script").textContent = fresh.querySelector("script").textContent;
       old.querySelector("figcaption").firstElementChild.nextSibling.textContent =
         fresh.querySelector("figcaption").firstElementChild.nextSibling.textContent;
       plot.style.height = freshPlot.style.height;
       window.kilotune.redraw(plot);
+      if (Object.keys(zoom).length) Plotly.relayout(plot, zoom);
       written.set(old, source);
       return;
     }
