@@ -43,6 +43,7 @@ class Entry:
     feasible: bool = False
     bound: float | None = None
     gap: float | None = None
+    proved: bool = False
     trouble: str = ""
 
     @property
@@ -59,17 +60,17 @@ class Entry:
     @property
     def status(self) -> str:
         """In words."""
-        return status_words(self.row, self.running, self.gap == 0)
+        return status_words(self.row, self.running, self.proved)
 
 
 def status_words(row: StudyRow, running: int, proved: bool) -> str:
     """A process that was killed leaves a study that says of itself that it is running."""
     if running:
         return "running" if running == 1 else f"running in {running} processes"
-    if proved or row.outcome in ("proved", "exhausted"):
-        return "proved optimal"
     if row.status == "running":
         return "stopped without a word"
+    if proved or row.outcome in ("proved", "exhausted"):
+        return "proved optimal"
     return row.status
 
 
@@ -154,7 +155,8 @@ class Overview:
             bound = loss
         value = None if best is None else best.measurement.metrics.get(leading.metric)
         gap = relative_gap(loss if feasible else math.inf, bound)
-        return Entry(row, running, changed, leading.metric, value, feasible, as_metric(bound, leading), gap)
+        proved = gap == 0 and len(goal.ranking.objectives) == 1  # a bound says nothing of the other objectives
+        return Entry(row, running, changed, leading.metric, value, feasible, as_metric(bound, leading), gap, proved)
 
 
 def _goal(request: Mapping[str, Any], build: Callable[[TuneRequest], Any]) -> Goal:

@@ -84,8 +84,9 @@ class Pages:
         self, row: StudyRow, study: Study | None, running: int, version: str, html: str | None, current: bool
     ) -> dict[str, Any]:
         """Facts, and the sections where the page does not have them yet."""
+        proved = study is not None and study.is_proved() and len(study.space.objectives) == 1
         facts = {
-            "status": status_words(row, running, study is not None and study.is_proved()),
+            "status": status_words(row, running, proved),
             "trials": str(row.trials),
             "elapsed": duration(row.elapsed_s),
             "best": "",
