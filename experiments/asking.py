@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import click
+
 from kilotune.experiments.families.family import Asked, Family
-from kilotune.experiments.families.registry import FAMILIES, find_offer
+from kilotune.experiments.families.registry import FAMILIES, families_of, find_offer
 from kilotune.experiments.request import TuneRequest, parse_limit
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -53,8 +55,46 @@ def request_from(
 
 def given_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Of a command's parameters those that are options of a family and were given."""
-    names = [str(option.name) for family in FAMILIES for option in family.options]
+    names = [str(option.name) for family in families_of(parameters.get("space")) for option in family.options]
     return {name: parameters[name] for name in names if parameters.get(name) not in (None, ())}
+
+
+def read_keywords(space: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Options under the command's names, `in_place=False` for --no-in-place, as `request_from` takes them. ValueError for one
+    that the space does not have, and for a value that the option does not take."""
+    family, _ = find_offer(space)
+    known = {keyword_of(option): option for option in family.options}
+    read = {}
+    for keyword, value in keywords.items():
+        if keyword not in known:
+            others = [o.space for other in FAMILIES for o in other.offers if keyword in map(keyword_of, other.options)]
+            hint = f" (it is an option of {', '.join(others)})" if others else ""
+            raise ValueError(
+                f"There is no option {keyword!r} of the space {space}{hint}; there {'are' if known else 'is'} "
+                f"{', '.join(sorted(known)) or 'none'}."
+            )
+        if value is not None:
+            read[str(known[keyword].name)] = _converted(keyword, known[keyword], value)
+    return read
+
+
+def keyword_of(option: click.Option) -> str:
+    """Its name in Python: `in_place` for --in-place."""
+    return option.opts[0].lstrip("-").replace("-", "_")
+
+
+def _converted(keyword: str, option: click.Option, value: Any) -> Any:
+    """As the command would have read it; None for a flag that is off and has no word for that."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise ValueError(f"{keyword}={value!r}: expected True or False.")
+        return value if value or option.secondary_opts else None
+    several = option.multiple and not isinstance(value, str)
+    try:
+        values = tuple(option.type.convert(str(one), option, None) for one in (value if several else (value,)))
+    except click.BadParameter as error:
+        raise ValueError(f"{keyword}={value!r}: {error.message}") from None
+    return values if option.multiple else values[0]
 
 
 def _of_family(family: Family, space: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,14 +24,13 @@ from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.fixed_point import LEVELS
-from kilotune.experiments.families.registry import offers
+from kilotune.experiments.families.registry import space_names
 from kilotune.experiments.output_file import check_output_file, write_output
 
 if TYPE_CHECKING:
     from kilotune.experiments.tuning import TuneOutcome
     from kilotune.search.store import Store
 
-SPACE_NAMES = tuple(offer.space for offer in offers())
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
 LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "hardware", "studies", "buffers")
@@ -65,7 +64,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
     if context.invoked_subcommand is not None:
         return
     if options["space"] is None:
-        raise click.UsageError(f"Missing option --space: expected one of {', '.join(SPACE_NAMES)} (or a subcommand).")
+        raise click.UsageError(f"Missing option --space: expected one of {', '.join(space_names())} (or a subcommand).")
     from kilotune.experiments import tuning
     from kilotune.search.budget import Budget
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kilotune.experiments.families.registry import FAMILIES, objective_help, offers
+from kilotune.experiments.families.family import Family
+from kilotune.experiments.families.registry import FAMILIES, families_of, objective_help, offers
 
 storage_option = click.option(
     "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
@@ -75,20 +77,36 @@ def with_run_options(command: Any) -> Any:
     return command
 
 
+FAMILIES_KEY = "kilotune.families"
+"""In a context's `meta`: whose options the command takes."""
+
+
 class WithFamilies(click.Command):
-    """A command with the options of every family, each under its own heading in the help text."""
+    """A command with the options of every family, each under its own heading in the help text. A plug-in is loaded only
+    when --space names it; then its options are there too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        space = _space_in(args)
+        families = families_of(space)
+        ctx.meta[FAMILIES_KEY] = FAMILIES
+        for family in families[len(FAMILIES) :]:
+            _refuse_taken(family, str(space), self.get_params(ctx))
+        ctx.meta[FAMILIES_KEY] = families
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        return [*params[:-1], *(option for family in FAMILIES for option in family.options), params[-1]]
+        return [*params[:-1], *(option for family in _families(ctx) for option in family.options), params[-1]]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        special = {id(option) for family in FAMILIES for option in family.options}
+        special = {id(option) for family in _families(ctx) for option in family.options}
         general = [param for param in self.get_params(ctx) if id(param) not in special]
-        for title, params in (("Options", general), *((family.title, family.options) for family in FAMILIES)):
+        for title, params in (("Options", general), *((family.title, family.options) for family in _families(ctx))):
             records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
-            with formatter.section(title):
-                formatter.write_dl(records)
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        _format_plug_ins(formatter)
 
 
 class TuneGroup(WithFamilies, click.Group):
@@ -97,3 +115,40 @@ class TuneGroup(WithFamilies, click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def _families(ctx: click.Context) -> tuple[Family, ...]:
+    families: tuple[Family, ...] = ctx.meta.get(FAMILIES_KEY, FAMILIES)
+    return families
+
+
+def _space_in(args: Sequence[str]) -> str | None:
+    """What --space says, before anything else is read."""
+    found = None
+    for position, text in enumerate(args):
+        if text == "--space" and position + 1 < len(args):
+            found = args[position + 1]
+        elif text.startswith("--space="):
+            found = text.removeprefix("--space=")
+    return found
+
+
+def _refuse_taken(family: Family, space: str, params: Sequence[click.Parameter]) -> None:
+    """ValueError when an option of a plug-in's family is there already."""
+    taken = {name for param in params for name in (param.name, *param.opts, *param.secondary_opts)}
+    for option in family.options:
+        for name in (*option.opts, *option.secondary_opts, option.name):
+            if name in taken:
+                raise ValueError(
+                    f"The plug-in for the space {space!r} brings an option {name}, which tune has already."
+                )
+
+
+def _format_plug_ins(formatter: click.HelpFormatter) -> None:
+    """The spaces of other packages, by name: none is loaded for a help text."""
+    from kilotune.experiments.families.plugins import plug_ins
+
+    records = [(plug_in.name, plug_in.package) for plug_in in plug_ins()]
+    if records:
+        with formatter.section("Spaces of other packages (--space)"):
+            formatter.write_dl(records)

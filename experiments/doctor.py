@@ -12,6 +12,7 @@ from pathlib import Path
 def findings() -> Iterator[str]:
     """One line a finding, each with what to do about it where something is missing."""
     from kilotune.evaluators.fixed_point.kernel import load_kernel
+    from kilotune.experiments.families.plugins import mistake, plug_ins
 
     here = Path(sys.executable).parent
     found = shutil.which("tune")
@@ -30,6 +31,9 @@ def findings() -> Iterator[str]:
     missing = [name for name in ("onnx", "islpy", "z3") if importlib.util.find_spec(name) is None]
     lacking = f"missing {', '.join(missing)}: networks are mapped by name only (pip install 'kilotune[cm]')"
     yield f"cm         {lacking if missing else 'onnx, islpy and z3 are here'}"
+    for plug_in in plug_ins():
+        wrong = mistake(plug_in)
+        yield f"plug-in    {f'{plug_in.name}: the space of {plug_in.source}' if wrong is None else wrong}"
 
 
 def _device_tools() -> Iterator[str]:

@@ -55,9 +55,21 @@ def table(listed: list[dict[str, Any]]) -> str:
 
 
 def _spaces() -> list[dict[str, Any]]:
+    from kilotune.experiments.families.plugins import load_plug_in, mistake, plug_ins
     from kilotune.experiments.families.registry import offers
 
-    return [{"name": o.space, "decides": o.decides, "default_strategy": o.best_strategy} for o in offers()]
+    def row(name: str, decides: str, strategy: str | None, source: str) -> dict[str, Any]:
+        return {"name": name, "decides": decides, "default_strategy": strategy, "from": source}
+
+    listed = [row(o.space, o.decides, o.best_strategy, "kilotune") for o in offers()]
+    for plug_in in plug_ins():
+        wrong = mistake(plug_in)
+        if wrong is not None:
+            listed.append(row(plug_in.name, f"not usable: {wrong}", None, plug_in.package))
+            continue
+        _, offer = load_plug_in(plug_in)
+        listed.append(row(offer.space, offer.decides, offer.best_strategy, plug_in.package))
+    return listed
 
 
 def _strategies() -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, Space, Trial
@@ -47,7 +48,7 @@ class Problem(Protocol):
     def check_output(self, folder: Path) -> None:
         """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
 
-    def export(self, trial: Trial, folder: Path, target: str = "c", level: str | None = None) -> dict[str, str]:
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """Write what a candidate is for into `folder`; the paths written, by what they are."""
 
 
@@ -68,6 +69,40 @@ class Explains(Protocol):
 
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal."""
+
+
+@runtime_checkable
+class BringsOffer(Protocol):
+    """Ability: the problem is of no space on the list, and says itself what would stand there."""
+
+    @property
+    def offered(self) -> tuple[Family, Offer] | None:
+        """None where it is on the list after all."""
+
+
+def offer_of(problem: Problem) -> tuple[Family, Offer]:
+    """The family of its space, and the entry there."""
+    brought = problem.offered if isinstance(problem, BringsOffer) else None
+    return brought or find_offer(problem.request.space)
+
+
+def is_listed(problem: Problem) -> bool:
+    """Whether its space has a name that a command can ask for."""
+    return not isinstance(problem, BringsOffer) or problem.offered is None
+
+
+def export_trial(
+    problem: Problem, trial: Trial, folder: Path, target: str | None = None, level: str | None = None
+) -> dict[str, str]:
+    """Write what a candidate is for; a program for `target`, C without one. ValueError for a target where there is no
+    program, and for a folder that holds something else."""
+    if isinstance(problem, HasTargets):
+        return problem.export_for(trial, folder, target or "c", level)
+    if target or level:
+        raise ValueError(
+            f"A target and a level are for programs; the space {problem.request.space} decides about none."
+        )
+    return problem.export(trial, folder)
 
 
 def build_problem(request: TuneRequest) -> Problem:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.finalists import Finalist
+from kilotune.experiments.plain_problem import PlainProblem
 from kilotune.experiments.problem import Explains
 from kilotune.experiments.tuning import TuneOutcome
 from kilotune.search.strategy import Outcome
@@ -96,12 +97,16 @@ def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[floa
         ),
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),
     ):
-        if title == "float" and not metrics:
+        if (title == "float" and not metrics) or (title == "paper's procedure" and outcome.procedure is None):
             continue
         titles.append(title)
         columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
     banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
-    labels = (*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks))
+    labels = [*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)]
+    if isinstance(problem, PlainProblem):  # nobody here has chosen what to show of it, so all is shown
+        known = dict(labels)
+        names = dict.fromkeys(metric for column in columns for metric in column if metric not in known)
+        labels += [(name, name.replace("_", " ")) for name in names]
     rows = [(label, [column.get(m) for column in columns]) for m, label in labels if any(m in c for c in columns)]
     return titles, rows
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 import os
+import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from kilotune.search.executor import Executor
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
 from kilotune.search.space import Assignment, Measurement, Space, Trial
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store, StoreError, StudyRow
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
@@ -69,22 +71,25 @@ def check_study_name(name: str) -> str:
 
 def start_or_resume(store: Store, name: str | None, request: TuneRequest, budget: Budget) -> tuple[Problem, Study]:
     """A new study, or the stored one of that name when the same was asked of it. StoreError when something else was."""
-    from kilotune.search.store import StoreError
-
     problem = build_problem(request)
+    return problem, join(store, name, problem, budget)
+
+
+def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> Study:
+    """A new study of a problem, or the stored one of that name; see `start_or_resume`."""
+    request = problem.request
     existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
     if existing is None:
         study_name = name or free_study_name(store, request.space)
-        study = Study.create(
+        return Study.create(
             store, study_name, problem.space, request.strategy, request.seed, budget=budget, request=request.as_json()
         )
-        return problem, study
     if (existing.strategy, existing.seed) != (request.strategy, request.seed):
         raise StoreError(
             f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
             f"ask for these, or choose another name."
         )
-    return problem, Study.resume(store, existing.name, problem.space)
+    return Study.resume(store, existing.name, problem.space)
 
 
 def resume(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
@@ -107,13 +112,17 @@ class Workplace:
     limit_s: float | None = None
     cached: bool = True
 
+    def with_jobs(self, jobs: int) -> Workplace:
+        """The same with so many worker processes."""
+        return dataclasses.replace(self, jobs=jobs)
+
     def executor(self, space: Space) -> Executor:
         """ValueError, a sentence, when the cluster cannot be used."""
-        executor = self._workers(space)
-        if not self.cached:
-            return executor
-        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
 
+        executor = self._workers(space)
+        if not self.cached or not has_sources(space):
+            return executor
         return CachingExecutor(executor, space, EvaluationCache())
 
     def _workers(self, space: Space) -> Executor:
@@ -124,8 +133,20 @@ class Workplace:
         if (self.jobs or 1) > 1 or self.limit_s is not None:
             from kilotune.evaluators.executors.pool import PoolExecutor
 
+            require_picklable(space)
             return PoolExecutor(space, self.jobs or 1, self.limit_s)
         return InProcessExecutor(space)
+
+
+def require_picklable(space: Space) -> None:
+    """ValueError, a sentence, for a space that cannot be sent to worker processes."""
+    try:
+        pickle.dumps(space)
+    except Exception as error:
+        raise ValueError(
+            f"The space {space.name} cannot be sent to worker processes: {type(error).__name__}: {error}; give it a class at "
+            f"the top of a module and fields that can be pickled, or use one job."
+        ) from error
 
 
 def run(
@@ -148,7 +169,7 @@ def conclude(problem: Problem, study: Study, result: Result, finalists: int = MO
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
     front no more than `finalists`."""
     test = None if result.best is None else problem.test_metrics(result.best.assignment)
-    procedure = run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
+    procedure = procedure_of(problem, study)
     return TuneOutcome(
         problem,
         result,
@@ -160,6 +181,12 @@ def conclude(problem: Problem, study: Study, result: Result, finalists: int = MO
         tuple(measure_finalist(problem, trial) for trial in result.front[:finalists]),
         measure_float(problem) if isinstance(problem, ModelProblem) else None,
     )
+
+
+def procedure_of(problem: Problem, study: Study) -> Trial | None:
+    """What the space's own heuristic reaches; candidates that the study has measured are not measured again. None where the
+    space has none."""
+    return run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
 
 
 def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kilotune.search.space import Assignment, Decision, Option
@@ -9,10 +10,11 @@ from kilotune.search.space import Assignment, Decision, Option
 
 @dataclass(frozen=True)
 class FlatState:
-    """`least_loss`: of the first objective; no candidate has less, whatever is answered."""
+    """`least_loss`: of the first objective; no candidate has less. A function of the answers so far knows more as they become
+    more; +inf where none of the rest makes a feasible candidate."""
 
     decisions: tuple[Decision, ...]
-    least_loss: float
+    least_loss: float | Callable[[Assignment], float]
     chosen: tuple[Option, ...] = ()
 
     @property
@@ -32,5 +34,5 @@ class FlatState:
         return FlatState(self.decisions, self.least_loss, (*self.chosen, option))
 
     def bound(self) -> float:
-        """The same for every state."""
-        return self.least_loss
+        """The same for every state, unless it is a function."""
+        return self.least_loss(self.assignment) if callable(self.least_loss) else self.least_loss

@@ -137,6 +137,11 @@ class Trial:
     measurement: Measurement
     elapsed_s: float = field(default=0.0, compare=False)  # on the study's clock, when it finished
 
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What was measured; empty for a failure."""
+        return self.measurement.metrics
+
 
 Procedure = Generator[list[Assignment], list[Trial], None]
 """Straight-line search code: yields batches of candidates, is sent their trials in the same order, and returns."""

@@ -12,6 +12,7 @@ import importlib
 import importlib.metadata
 import json
 import sqlite3
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -86,20 +87,41 @@ class EvaluationCache:
 
 
 def hash_of_sources(folders: Sequence[Path]) -> str:
-    """Of the Python, C and JSON files in folders: a measurement of other code than today's is none, though the version be
-    the same."""
+    """Of the Python, C and JSON files in folders (or of single files): a measurement of other code than today's is none,
+    though the version be the same."""
     digest = hashlib.blake2b(digest_size=16)
     for folder in folders:
-        for path in sorted(p for p in folder.rglob("*") if p.suffix in SOURCES):
+        paths = [folder] if folder.is_file() else folder.rglob("*")
+        for path in sorted(p for p in paths if p.suffix in SOURCES):
             digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
+def has_sources(space: Space) -> bool:
+    """Whether the code of a space can be told from what it was yesterday; not where it was typed into a notebook."""
+    return _home_of(space) is not None
+
+
+def _home_of(space: Space) -> Path | None:
+    """The folder of the package that the space is from; for somebody else's module that is in none, its file."""
+    module = type(space).__module__
+    parts = module.split(".")
+    package = ".".join(parts[:2]) if parts[0] == "kilotune" else ".".join(parts[:-1])
+    for name in (package, module):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None and Path(file).is_file():
+            return Path(file).parent if Path(file).name == "__init__.py" else Path(file)
+    return None
+
+
 def _packages_of(space: Space) -> list[Path]:
     """What a measurement runs: our ground floors, and the package that the space is from."""
-    own = ".".join(type(space).__module__.split(".")[:2])
-    names = ["kilotune.codegen", "kilotune.evaluators", *([own] if own.startswith("kilotune.") else [])]
-    return [Path(str(importlib.import_module(name).__file__)).parent for name in names]
+    names = ("kilotune.codegen", "kilotune.evaluators")
+    home = _home_of(space)
+    return [
+        *(Path(str(importlib.import_module(name).__file__)).parent for name in names),
+        *([] if home is None else [home]),
+    ]
 
 
 class CachingExecutor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -11,6 +11,7 @@ from kilotune.experiments.command_line import WithFamilies, storage_option, with
 from kilotune.experiments.exit_status import ExitStatus
 
 if TYPE_CHECKING:
+    from kilotune.experiments.comparison.outcome import ComparisonOutcome
     from kilotune.experiments.comparison.plan import Case, Plan
     from kilotune.search.store import Store
 
@@ -34,6 +35,7 @@ DEFAULT_BUDGET = "10s"
 @storage_option
 @click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - for stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write one row a run; - for stdout.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write the tables as Markdown; - for stdout.")
 @click.option("--quiet", is_flag=True, help="No progress, no tables.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.pass_context
@@ -48,35 +50,58 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
     tune compare --suite five-spaces --name five --budget 5s
     tune report five
     """
-    from kilotune.experiments.comparison.files import as_csv, as_json
     from kilotune.experiments.comparison.records import load
     from kilotune.experiments.comparison.session import run_comparison
-    from kilotune.experiments.output_file import check_output_file, write_output
     from kilotune.experiments.tuning import default_storage
     from kilotune.search.store import Store
 
-    for option, file in (("--json", options["json_file"]), ("--csv", options["csv_file"])):
-        check_output_file(option, file)
-    if options["json_file"] == options["csv_file"] == "-":
-        raise click.UsageError("--json - and --csv - would both go to stdout.")
+    files = _files(options)
     store = Store(options["storage"] or default_storage())
     name, plan = _plan(store, options)
-    complete = run_comparison(store, name, plan, options["jobs"], options["quiet"])
+    try:
+        complete = run_comparison(store, name, plan, options["jobs"], options["quiet"])
+    except KeyboardInterrupt:
+        _say_interrupted(context, name)
     outcome = load(store, name)
-    to_stdout = "-" in (options["json_file"], options["csv_file"])
     if not options["quiet"]:
         from kilotune.experiments.comparison.table import console, print_comparison
 
-        print_comparison(outcome, console(to_stdout))
-    if options["json_file"]:
-        write_output(options["json_file"], json.dumps(as_json(outcome), indent=2, allow_nan=False) + "\n")
-    if options["csv_file"]:
-        write_output(options["csv_file"], as_csv(outcome))
+        print_comparison(outcome, console(to_stderr="-" in files.values()))
+    _write(outcome, files)
     if not complete:
-        click.echo(f"interrupted; `tune compare --name {name}` goes on", err=True)
-        context.exit(ExitStatus.INTERRUPTED)
+        _say_interrupted(context, name)
     if not options["quiet"]:
         click.echo(f"comparison {name}; `tune report {name}` writes it as a page", err=True)
+
+
+def _files(options: dict[str, Any]) -> dict[str, str]:
+    """The files that were asked for, by option. ValueError for one that could not be written; before the runs, not after."""
+    from kilotune.experiments.output_file import check_output_file
+
+    files = {kind: options[f"{kind}_file"] for kind in ("json", "csv", "markdown") if options[f"{kind}_file"]}
+    for kind, file in files.items():
+        check_output_file(f"--{kind}", file)
+    to_stdout = [f"--{kind} -" for kind, file in files.items() if file == "-"]
+    if len(to_stdout) > 1:
+        raise click.UsageError(f"{' and '.join(to_stdout)} would both go to stdout.")
+    return files
+
+
+def _write(outcome: ComparisonOutcome, files: dict[str, str]) -> None:
+    from kilotune.experiments.comparison.files import as_csv, as_json
+    from kilotune.experiments.comparison.markdown import as_markdown
+    from kilotune.experiments.output_file import write_output
+
+    for kind, file in files.items():
+        if kind == "json":
+            write_output(file, json.dumps(as_json(outcome), indent=2, allow_nan=False) + "\n")
+        else:
+            write_output(file, as_csv(outcome) if kind == "csv" else as_markdown(outcome))
+
+
+def _say_interrupted(context: click.Context, name: str) -> NoReturn:
+    click.echo(f"interrupted; `tune compare --name {name}` goes on", err=True)
+    context.exit(ExitStatus.INTERRUPTED)
 
 
 def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:

@@ -57,18 +57,19 @@ def report_text(store: Store, name: str) -> str:
 
 
 def _resumed(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
-    """StoreError: there is no study of that name; the message lists the studies, and the comparisons too."""
+    """StoreError: there is no study of that name; the message lists those that are no run of a comparison, and the
+    comparisons."""
     from kilotune.experiments import tuning
     from kilotune.search.comparison_store import comparisons
     from kilotune.search.store import StoreError
 
-    try:
-        return tuning.resume(store, name)
-    except StoreError as error:
-        compared = ", ".join(row.name for row in comparisons(store))
-        if compared and not store.studies(name):
-            raise StoreError(f"{error} Its comparisons: {compared}.") from None
-        raise
+    if not store.studies(name):
+        studies = ", ".join(row.name for row in store.studies() if "comparison" not in row.request) or "none yet"
+        compared = ", ".join(row.name for row in comparisons(store)) or "none yet"
+        raise StoreError(
+            f"{store.place} holds no study or comparison {name!r}. Its studies: {studies}. Its comparisons: {compared}."
+        )
+    return tuning.resume(store, name)
 
 
 def file_name(name: str) -> str:

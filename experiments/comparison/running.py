@@ -1,36 +1,42 @@
-"""The runs of a comparison, several at once, each in a process of its own without the evaluation cache: so each pays for all it
-measures, with one core, on its own CPU clock."""
+"""The runs of a comparison, several at once, each without the evaluation cache: so each pays for all it measures, with one core,
+on its own CPU clock.
+
+A worker is a process at the other end of a pipe. It is sent runs and sends news; a pipe at its end means that the other side
+is dead, so neither outlives the other for long.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import multiprocessing
-import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.comparison.plan import Case, Plan, RunKey
+from kilotune.experiments.comparison.plan import Plan, RunKey
 from kilotune.experiments.problem import build_problem
+from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.interrupts import stops_on_interrupt
-from kilotune.search.result import Progress, Result, Status
+from kilotune.search.result import Progress, Result
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
 
 WARM_UP = Budget(seconds=0.5, trials=4)
 POLL_S = 0.2
+GRACE_S = 5.0
+"""For a worker to end by itself."""
 
 
 @dataclass(frozen=True)
 class RunNews:
-    """Where a run stands: `loss_metric` is the first objective's metric of its best, None before the first trial."""
+    """Where a run stands: `best` is the first objective's metric of its best candidate, None before the first trial."""
 
     run: RunKey
     trials: int
@@ -38,7 +44,52 @@ class RunNews:
     best: float | None
     feasible: bool
     bound: float | None
-    finished: bool = False
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """A run has come to an end, or was stopped; `problem`: a sentence when it could not be made."""
+
+    run: RunKey
+    problem: str | None = None
+
+
+class RunError(ValueError):
+    """A run could not be made; the message says which and why. Finished trials are kept."""
+
+
+def run_all(
+    store: Store,
+    name: str,
+    plan: Plan,
+    missing: Sequence[RunKey],
+    jobs: int,
+    on_news: Callable[[RunNews | RunEnd], None],
+) -> bool:
+    """Make the missing runs, or what is missing of them; whether all were made. The first Ctrl-C lets each running one end its
+    chunk and keeps it, the second ends at once. RunError: one cannot be made, or a worker died."""
+    waiting, rounds = list(reversed(missing)), _Rounds()
+    workers: list[_Worker] = []
+    try:
+        with stops_on_interrupt(rounds):
+            workers.extend(_Worker(store.url, name, plan) for _ in range(jobs))
+            while True:
+                if rounds.stopped:
+                    waiting.clear()
+                    for worker in workers:
+                        worker.stop()
+                for worker in workers:
+                    if worker.run is None and waiting:
+                        worker.begin(waiting.pop())
+                busy = {worker.connection: worker for worker in workers if worker.run is not None}
+                if not busy:
+                    return not rounds.stopped
+                for worker in busy.values() if wait(list(busy), POLL_S) else ():
+                    if worker.connection.poll():
+                        on_news(worker.news())
+    finally:
+        for worker in workers:
+            worker.end()
 
 
 class _Rounds:
@@ -51,124 +102,130 @@ class _Rounds:
         self.stopped = True
 
 
-def run_all(
-    store: Store, name: str, plan: Plan, missing: Sequence[RunKey], jobs: int, on_news: Callable[[RunNews], None]
-) -> bool:
-    """Make the missing runs, or what is missing of them; whether all were made. The first Ctrl-C lets each running one end its
-    chunk and keeps it, the second ends at once. OSError, a sentence, when a worker dies."""
-    context, rounds = multiprocessing.get_context("spawn"), _Rounds()
-    with context.Manager() as manager, stops_on_interrupt(rounds):
-        news: Any = manager.Queue()
-        stop: Any = manager.Event()
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker)
+class _Worker:
+    """A process and our end of its pipe. `run`: what it is making."""
+
+    def __init__(self, url: str, name: str, plan: Plan) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy our threads' locks in whatever state
+        self._plan, self._stopped = plan, False
+        self.run: RunKey | None = None
+        self.connection, theirs = context.Pipe()
+        self._process: BaseProcess = context.Process(target=_serve, args=(theirs, url, name, plan), daemon=True)
+        self._process.start()
+        theirs.close()  # so that its death is an end of file on our side
+
+    def begin(self, run: RunKey) -> None:
+        self.run = run
+        with contextlib.suppress(OSError):  # a dead one: `news` says so
+            self.connection.send(run)
+
+    def stop(self) -> None:
+        """The run ends after its chunk."""
+        if not self._stopped and self.run is not None:
+            self._stopped = True
+            with contextlib.suppress(OSError):
+                self.connection.send(None)
+
+    def news(self) -> RunNews | RunEnd:
+        """What it has sent. RunError: its run could not be made, or it is dead."""
+        assert self.run is not None
+        case = self._plan.cases[self.run.case]
+        which = f"{case.title}, {self.run.strategy}, seed {self.run.seed}"
         try:
-            waiting = list(reversed(missing))
-            running: dict[Future[None], RunKey] = {}
-            while waiting or running:
-                if rounds.stopped:
-                    stop.set()
-                    waiting.clear()
-                while waiting and len(running) < jobs:
-                    run = waiting.pop()
-                    running[pool.submit(_run_one, store.url, name, plan, run, news, stop)] = run
-                done, _ = wait(running, timeout=POLL_S, return_when=FIRST_COMPLETED)
-                while not news.empty():
-                    on_news(news.get())
-                for future in done:
-                    _outcome(future, plan, running.pop(future))
-            return not rounds.stopped
-        except KeyboardInterrupt:
-            for child in multiprocessing.active_children():
-                child.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            news: RunNews | RunEnd = self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join(1.0)
+            raise RunError(
+                f"{which}: its process died (exit code {self._process.exitcode}). Finished trials are kept, and the same "
+                "command goes on."
+            ) from None
+        if isinstance(news, RunEnd):
+            self.run = None
+            if news.problem is not None:
+                raise RunError(f"{which}: {news.problem}")
+        return news
+
+    def end(self) -> None:
+        """An idle process ends when it sees its pipe closed, a busy one is not waited for."""
+        self.connection.close()
+        if self.run is None:
+            self._process.join(GRACE_S)
+        self._process.kill()
+        self._process.join()
 
 
-def _run_one(url: str, name: str, plan: Plan, run: RunKey, news: Any, stop: Any) -> None:
-    """In a worker: begin the run's study, or go on with it."""
-    case = plan.cases[run.case]
-    request = case.request(run.strategy, run.seed)
-    _warm_up(case, run.strategy)
+def _serve(connection: Connection, url: str, name: str, plan: Plan) -> None:
+    """In a worker: make runs until the pipe ends. Ctrl-C reaches the whole process group: the parent decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    store = Store(url)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            run = connection.recv()
+            if run is None:
+                continue  # the run that it was to stop had ended meanwhile
+            problem = None
+            try:
+                _make(connection, store, name, plan, run)
+            except BrokenPipeError:
+                raise
+            except (StoreError, ValueError) as error:
+                problem = str(error)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            connection.send(RunEnd(run, problem))
+
+
+def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunKey) -> None:
+    """Begin the run's study, or go on with it."""
+    request = plan.cases[run.case].request(run.strategy, run.seed)
+    _warm_up(json.dumps({**request.as_json(), "seed": 1_000_003}))
     problem = build_problem(request)
-    store, study_name, limits = Store(url), plan.study_name(name, run), plan.limits
-    try:
-        if store.studies(study_name):
-            study = Study.resume(store, study_name, problem.space, clock=time.process_time)
-        else:
-            study = Study.create(
-                store,
-                study_name,
-                problem.space,
-                run.strategy,
-                run.seed,
-                budget=limits,
-                request={**request.as_json(), "comparison": name},
-                clock=time.process_time,
-            )
-        before = study.result()
-        if before.elapsed_s >= limits.seconds or before.evaluations >= limits.trials:
-            return
-        left = Budget(limits.seconds - before.elapsed_s, limits.trials - before.evaluations)
+    study_name, limits, metric = plan.study_name(name, run), plan.limits, problem.space.objectives[0].metric
+    if store.studies(study_name):
+        study = Study.resume(store, study_name, problem.space, clock=time.process_time)
+    else:
+        study = Study.create(
+            store,
+            study_name,
+            problem.space,
+            run.strategy,
+            run.seed,
+            budget=limits,
+            request={**request.as_json(), "comparison": name},
+            clock=time.process_time,
+        )
+    before = study.result()
+    if before.elapsed_s >= limits.seconds or before.evaluations >= limits.trials:
+        return
 
-        def report(progress: Progress) -> None:
-            if stop.is_set():
-                study.stop()
-            news.put(_news(run, problem.space.objectives[0].metric, progress, before.elapsed_s))
+    def report(progress: Progress) -> None:
+        if connection.poll():
+            connection.recv()
+            study.stop()
+        connection.send(_news(run, metric, progress, before.elapsed_s))
 
-        result = study.run(InProcessExecutor(problem.space), left, on_progress=report, handle_interrupts=False)
-        news.put(_finished(run, problem.space.objectives[0].metric, result))
-    finally:
-        store.close()
+    left = Budget(limits.seconds - before.elapsed_s, limits.trials - before.evaluations)
+    result = study.run(InProcessExecutor(problem.space), left, on_progress=report, handle_interrupts=False)
+    connection.send(_last_news(run, metric, result))
 
 
-def _warm_up(case: Case, strategy: str) -> None:
+@functools.cache
+def _warm_up(request: str) -> None:
     """Libraries are imported and kernels loaded before a run's clock starts, not on it. The run itself begins afresh."""
-    problem = build_problem(case.request(strategy))
+    asked = TuneRequest.from_json(json.loads(request))
+    problem = build_problem(asked)
     with contextlib.suppress(Exception):  # what fails here fails in the run, which says so
-        Study(problem.space, strategy, seed=1_000_003, clock=time.process_time).run(
+        Study(problem.space, asked.strategy, asked.seed, clock=time.process_time).run(
             InProcessExecutor(problem.space), WARM_UP, handle_interrupts=False
         )
 
 
 def _news(run: RunKey, metric: str, progress: Progress, before_s: float) -> RunNews:
     best = progress.incumbent
-    return RunNews(
-        run,
-        progress.trials,
-        before_s + progress.elapsed_s,
-        None if best is None else best.measurement.metrics.get(metric),
-        progress.feasible,
-        progress.bound,
-    )
+    value = None if best is None else best.measurement.metrics.get(metric)
+    return RunNews(run, progress.trials, before_s + progress.elapsed_s, value, progress.feasible, progress.bound)
 
 
-def _finished(run: RunKey, metric: str, result: Result) -> RunNews:
-    best = None if result.best is None else result.best.measurement.metrics.get(metric)
-    done = result.status is not Status.INTERRUPTED
-    return RunNews(run, result.evaluations, result.elapsed_s, best, result.feasible, result.bound, done)
-
-
-def _outcome(future: Future[None], plan: Plan, run: RunKey) -> None:
-    which = f"{plan.cases[run.case].title}, {run.strategy}, seed {run.seed}"
-    try:
-        future.result()
-    except BrokenProcessPool:
-        raise OSError(f"A worker died during {which}: finished trials are kept; the same command goes on.") from None
-    except StoreError as error:
-        raise StoreError(f"{which}: {error}") from error
-    except ValueError as error:
-        raise ValueError(f"{which}: {error}") from error
-
-
-def _begin_worker() -> None:
-    """Ctrl-C reaches the whole process group: the parent decides. A worker whose parent is gone ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="kilotune-parent-watch").start()
+def _last_news(run: RunKey, metric: str, result: Result) -> RunNews:
+    value = None if result.best is None else result.best.measurement.metrics.get(metric)
+    return RunNews(run, result.evaluations, result.elapsed_s, value, result.feasible, result.bound)

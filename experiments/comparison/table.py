@@ -50,14 +50,13 @@ def standings_table(case: CaseOutcome) -> Table:
     columns = (
         "best",
         "median",
-        "quartiles",
         "gap %",
         "proved",
         "to the paper's",
         *(["to the optimum"] if optimum else []),
     )
     for column in (*columns, "regret %", f"against {leader}"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=column != "to the paper's")
     for standing in compared.standings:
         low, high = standing.quartiles
         table.add_row(
@@ -89,10 +88,10 @@ def legend(outcome: ComparisonOutcome) -> str:
     """What the columns mean."""
     plan = outcome.plan
     return (
-        f"{plan.repeats} paired seeds from {plan.seed}, {plan.budget} of CPU time a run, no measurements shared. gap: of the "
-        f"median to the optimum or the bound. to ...: medians of evaluations and CPU-s. regret: best so far above the reference, "
-        f"averaged over the budget. against: wins-ties-losses of the leader at the end, Wilcoxon's p adjusted after Holm, effect "
-        f"(rank-biserial); where the end is the same, of the regret ('sooner')."
+        f"{plan.repeats} paired seeds from {plan.seed}, {plan.budget} of CPU time a run, no measurements shared. median: with the "
+        "quartiles where they differ. gap: of the median to the optimum or the bound. to ...: medians of evaluations and CPU-s. "
+        "regret: best so far above the reference, averaged over the budget. against: wins-ties-losses of the leader at the end, "
+        "Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner')."
     )
 
 

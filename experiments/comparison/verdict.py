@@ -76,11 +76,18 @@ def amount(objective: Objective, loss: float) -> str:
     return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
 
 
+def percent(loss: float, better: float) -> str:
+    """How far a loss is from a better one that is not 0, in per cent of that."""
+    share = 100 * (loss - better) / abs(better)
+    return f"{share:.3g} %" if share < 100 else f"{share:.0f} %"
+
+
 def _way(standing: Standing) -> str:
     reached = standing.optimum
     if reached is None or reached.seconds is None or reached.evaluations is None:
         return standing.strategy
-    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{'' if reached.evaluations == 1 else 's'}, {reached.seconds:.2g} CPU-s)"
+    plural = "" if reached.evaluations == 1 else "s"
+    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{plural}, {reached.seconds:.2g} CPU-s)"
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:
@@ -93,7 +100,7 @@ def _worse(comparison: Comparison, leader: str, name: str) -> str:
 
 def _share(loss: float, better: float) -> str:
     """How far from it, in per cent of it."""
-    return f" ({100 * (loss - better) / abs(better):.3g} % off)" if better else ""
+    return f" ({percent(loss, better)} off)" if better else ""
 
 
 def _names(names: tuple[str, ...] | list[str]) -> str:

@@ -12,14 +12,14 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from kilotune.experiments.comparison.plan import Plan, RunKey
-from kilotune.experiments.comparison.running import RunNews
+from kilotune.experiments.comparison.running import RunEnd, RunNews
 
 PLAIN_LINE_EVERY_S = 5.0
 FIRST_PLAIN_LINE_S = 2.0
 
 
 class ComparisonView(AbstractContextManager["ComparisonView"]):
-    """Call it with every `RunNews`. Silent when `quiet`."""
+    """Call it with all news of runs. Silent when `quiet`."""
 
     def __init__(self, plan: Plan, missing: int, jobs: int, quiet: bool) -> None:
         self._plan, self._missing, self._jobs = plan, missing, jobs
@@ -50,21 +50,22 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
         else:
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def __call__(self, news: RunNews) -> None:
+    def __call__(self, news: RunNews | RunEnd) -> None:
         """Show where the runs stand."""
-        if news.finished:
+        if isinstance(news, RunEnd):
             self._running.pop(news.run, None)
             self._finished += 1
         else:
             self._running[news.run] = news
         now_s = time.monotonic() - self._started_s
+        lines = [self._describe(one) for one in self._running.values()]
         if self._live is not None:
             bar = ProgressBar(total=self._all, completed=self._done, width=40)
-            lines = [Text(self._describe(one), no_wrap=True, overflow="ellipsis") for one in self._running.values()]
-            self._live.update(Group(Text(self._overall(now_s)), bar, *lines), refresh=True)
+            texts = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
+            self._live.update(Group(Text(self._overall(now_s)), bar, *texts), refresh=True)
         elif now_s >= self._next_line_s:
             self._next_line_s = now_s + PLAIN_LINE_EVERY_S
-            line = f"{self._overall(now_s)} | {self._describe(news)}"
+            line = " | ".join([self._overall(now_s), *lines])
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     @property

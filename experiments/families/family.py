@@ -63,8 +63,9 @@ class Asked:
 class FrontDoor(Protocol):
     """What the module of a family defines, as functions."""
 
-    def resolve_input(self, text: str | None) -> Path:
-        """A path, or what is bundled under that name; None: the default. InputError when it is neither."""
+    def resolve_input(self, text: str | None) -> Path | str:
+        """A path, or what is bundled under that name; None: the default. InputError when it is neither. A text stands for
+        itself (a space of a plug-in)."""
 
     def read_options(self, space: str, asked: Asked) -> dict[str, Any]:
         """`TuneRequest.options`. ValueError, a sentence, for something that cannot be used."""

@@ -9,20 +9,49 @@ from kilotune.experiments.families.memory import MEMORY
 from kilotune.experiments.families.reverse_split import REVERSE_SPLIT
 
 FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, REVERSE_SPLIT, CM)
+"""Our own. Those of other packages are asked for by name: see `plugins`."""
 
 
 def offers() -> tuple[Offer, ...]:
-    """Every space on offer."""
+    """Every space of our own."""
     return tuple(offer for family in FAMILIES for offer in family.offers)
 
 
+def is_own(space: str) -> bool:
+    """Whether a space is our own; no plug-in can take its name."""
+    return any(offer.space == space for offer in offers())
+
+
+def space_names() -> tuple[str, ...]:
+    """Every space, those of plug-ins among them (which need not work)."""
+    from kilotune.experiments.families.plugins import plug_ins
+
+    return tuple(dict.fromkeys([*(offer.space for offer in offers()), *(plug_in.name for plug_in in plug_ins())]))
+
+
 def find_offer(space: str) -> tuple[Family, Offer]:
-    """The family of a space and its entry there. ValueError, a sentence that lists the spaces, when there is none."""
+    """The family of a space and its entry there. ValueError, a sentence: there is none (then it lists the spaces), or its
+    plug-in does not work (then it says why)."""
     for family in FAMILIES:
         for offer in family.offers:
             if offer.space == space:
                 return family, offer
-    raise ValueError(f"There is no space {space!r}; there are {', '.join(offer.space for offer in offers())}.")
+    from kilotune.experiments.families.plugins import find_plug_in, load_plug_in
+
+    plug_in = find_plug_in(space)
+    if plug_in is None:
+        raise ValueError(f"There is no space {space!r}; there are {', '.join(space_names())}.")
+    return load_plug_in(plug_in)
+
+
+def families_of(space: str | None) -> tuple[Family, ...]:
+    """Whose options a command takes: our own families, and the one of the space when that is of a plug-in. ValueError when
+    the plug-in does not work."""
+    from kilotune.experiments.families.plugins import find_plug_in
+
+    if space is None or is_own(space) or find_plug_in(space) is None:
+        return FAMILIES
+    return (*FAMILIES, find_offer(space)[0])
 
 
 def objective_help() -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.listing import STRATEGIES
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problem import Problem, is_listed, offer_of
 from kilotune.experiments.report.command import command_line, given_options, input_name
 from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label
@@ -17,11 +16,11 @@ from kilotune.search.store import StudyRow
 def asked_section(problem: Problem, row: StudyRow) -> Section:
     """Space, input, strategy, limits, and the command that asks it again."""
     request, space = problem.request, problem.space
-    family, offer = find_offer(request.space)
+    family, offer = offer_of(problem)
     began = datetime.datetime.fromtimestamp(row.created, datetime.UTC)
     facts: list[tuple[str, Cell]] = [
         ("space", f"{request.space}: {offer.decides}"),
-        ("input", f"{input_name(request)}: {problem.name}"),
+        ("input", ": ".join(dict.fromkeys(n for n in (input_name(request, family), problem.name) if n))),
         ("strategy", _strategy(request.strategy)),
         ("seed", request.seed),
         ("budget of the first run", row.budget),
@@ -44,10 +43,15 @@ def asked_section(problem: Problem, row: StudyRow) -> Section:
         "What was asked",
         (
             Table(("", "asked"), facts, "The search as it was asked for.", sortable=False),
-            Paragraph("This command asks it again:"),
-            Listing(command_line(request, row.budget)),
+            *_again(problem, row),
         ),
     )
+
+
+def _again(problem: Problem, row: StudyRow) -> tuple[Paragraph | Listing, ...]:
+    if not is_listed(problem):
+        return (Paragraph(f"It was asked from Python, of a {type(problem.space).__name__}."),)
+    return (Paragraph("This command asks it again:"), Listing(command_line(problem.request, row.budget)))
 
 
 def _strategy(name: str) -> str:

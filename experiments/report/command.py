@@ -24,7 +24,8 @@ LIMITS = (
 def command_line(request: TuneRequest, budget: str) -> str:
     """For a shell. A bundled input goes by its name, what was left out stays out."""
     family, _ = find_offer(request.space)
-    parts = ["tune", "--space", request.space, "--input", input_name(request), "--strategy", request.strategy]
+    name = input_name(request, family)
+    parts = ["tune", "--space", request.space, *(["--input", name] if name else []), "--strategy", request.strategy]
     if request.seed:
         parts += ["--seed", str(request.seed)]
     if budget != "unlimited":
@@ -32,9 +33,9 @@ def command_line(request: TuneRequest, budget: str) -> str:
     return shlex.join([*parts, *given_options(request, family)])
 
 
-def input_name(request: TuneRequest) -> str:
-    """The name of what is bundled, or the path."""
-    door = find_offer(request.space)[0].front_door
+def input_name(request: TuneRequest, family: Family | None = None) -> str:
+    """The name of what is bundled, or the path. `family`: of the request's space, where that is not on the list."""
+    door = (family or find_offer(request.space)[0]).front_door
     path = Path(request.input)
     for name in (path.name, path.stem):
         try:

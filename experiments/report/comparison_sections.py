@@ -12,7 +12,7 @@ from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutco
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.command import input_name
 from kilotune.experiments.report.palette import BLUE, ORANGE
-from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent
+from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
 from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.report.text import metric_label, plotly_text
@@ -51,8 +51,8 @@ def overview_section(outcome: ComparisonOutcome) -> Section:
         f"above the best bound, else above the best that any run found, in % of it."
     )
     columns = (
-        *("space", "input", "in", "paper's procedure", "optimum or bound", "which is the", "paper's regret, %"),
-        *("best strategy", "its median's regret, %", "verdict"),
+        *("space", "input", "in", "reference", "the reference is", "paper's procedure", "regret, %"),
+        *("which is", "best strategy", "its median's regret, %"),
     )
     rows = [_overview(case) for case in outcome.cases]
     blocks: list[Block] = [Paragraph(asked)]
@@ -82,14 +82,26 @@ def _overview(case: CaseOutcome) -> tuple[Cell, ...]:
         case.problem.request.space,
         input_name(case.problem.request),
         metric_label(objective.metric),
-        None if paper is None else as_metric(paper, objective),
         as_metric(reference.loss, objective),
         reference.kind.value,
+        None if paper is None else as_metric(paper, objective),
         _regret(paper, comparison),
+        _standing_of_paper(comparison),
         best.strategy,
         _regret(best.median, comparison),
-        case.verdict,
     )
+
+
+def _standing_of_paper(comparison: Comparison) -> str | None:
+    """In a word or two; None where there is no procedure."""
+    paper, best = comparison.paper_loss, min(standing.best for standing in comparison.standings)
+    if paper is None:
+        return None
+    if math.isinf(paper):
+        return "infeasible"
+    if paper > best:
+        return "not optimal"
+    return "optimal" if comparison.reference.kind is ReferenceKind.OPTIMUM else "not beaten"
 
 
 def _regret(loss: float | None, comparison: Comparison) -> float | None:
@@ -103,33 +115,31 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
     if len(outcome.cases) < 2:
         return None
     names = [plotly_text(case.title) for case in outcome.cases]
+    paper = [_regret(case.comparison.paper_loss, case.comparison) for case in outcome.cases]
+    best = [_regret(case.comparison.standings[0].median, case.comparison) for case in outcome.cases]
+    known = [value for value in (*paper, *best) if value is not None]
+    scale = zero_scale(known)
     figure = go.Figure()
-    for said, values, colour, symbol in (
-        (
-            "paper's procedure",
-            [_regret(case.comparison.paper_loss, case.comparison) for case in outcome.cases],
-            ORANGE,
-            "square",
-        ),
-        (
-            "best strategy (median)",
-            [_regret(case.comparison.standings[0].median, case.comparison) for case in outcome.cases],
-            BLUE,
-            "circle",
-        ),
+    for said, values, colour, symbol, size in (
+        ("paper's procedure", paper, ORANGE, "square-open", 15),
+        ("best strategy (median)", best, BLUE, "circle", 9),
     ):
         figure.add_scatter(
-            x=values,
+            x=values if scale is None else [None if value is None else scale.placed(value) for value in values],
             y=names,
+            customdata=values,
             mode="markers",
             name=said,
-            cliponaxis=False,
-            marker={"color": colour, "symbol": symbol, "size": 11, "opacity": 0.9},
-            hovertemplate=f"%{{y}}<br>{said}: %{{x:.3g}} % above the reference<extra></extra>",
+            marker={"color": colour, "symbol": symbol, "size": size, "line": {"width": 3 if size > 9 else 0}},
+            hovertemplate=f"%{{y}}<br>{said}: %{{customdata:.3g}} % above the reference<extra></extra>",
         )
+    top = max(known, default=0.0)
     figure.update_layout(height=130 + 30 * len(names))
-    figure.update_xaxes(title={"text": "% above the reference"}, rangemode="tozero")
-    figure.update_yaxes(type="category", autorange="reversed")
+    figure.update_xaxes(title={"text": "% above the reference"})
+    figure.update_xaxes(
+        **({"range": [-0.04 * (top or 1.0), 1.06 * (top or 1.0)]} if scale is None else scale.axis(1.4 * top))
+    )
+    figure.update_yaxes(type="category", autorange="reversed", ticklabelstandoff=6)
     return figure
 
 
@@ -154,11 +164,10 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     if final is not None:
         description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
         blocks.append(Figure(final, description))
-    incomplete = sum(not run.complete for standing in comparison.standings for run in standing.runs)
-    if incomplete:
-        blocks.insert(
-            0, Paragraph(f"{incomplete} runs have not used their budget yet: `tune compare` goes on with them.")
-        )
+    if not case.complete:
+        done = sum(run.complete for standing in comparison.standings for run in standing.runs)
+        text = f"{done} of {case.wanted} runs are complete; the others are shown as far as they came."
+        blocks.insert(0, Paragraph(text))
     return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
 
 

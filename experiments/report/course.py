@@ -23,6 +23,10 @@ def course_section(reported: Reported) -> Section:
     curve = best_so_far(measured, reported.ranking, reported.seconds)
     if not curve.steps:
         return Section("How the search went", (Paragraph("No candidate that meets the constraints was found."),))
+    if curve.evaluations == 1:
+        return Section(
+            "How the search went", (Paragraph("One candidate was measured, so there is no course to draw."),)
+        )
     label = metric_label(reported.problem.space.objectives[0].metric)
     last = curve.steps[-1]
     sentence = (
@@ -170,8 +174,8 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
     figure.update_layout(xaxis={"title": {"text": first_label}}, yaxis={"title": {"text": second_label}})
     description = (
         f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
-        f"({second.direction.value}): {len(staircase)} candidates that none beats in both, of {len(points)} that meet "
-        f"the constraints."
+        f"({second.direction.value}): {_count(len(staircase))} that none beats in both, of {len(points)} that meet the "
+        f"constraints."
     )
     return (Section("Pareto front", (Figure(figure, description),)),)
 
@@ -191,3 +195,7 @@ def _staircase(reported: Reported) -> list[Trial]:
             front.append(trial)
             lowest = loss
     return front
+
+
+def _count(candidates: int) -> str:
+    return f"{candidates} candidate{'' if candidates == 1 else 's'}"

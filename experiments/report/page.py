@@ -16,12 +16,15 @@ from plotly.offline import get_plotlyjs
 
 from kilotune.experiments.report.section import Block, Cell, Figure, Listing, Paragraph, Section, Table
 
-PARTS = Path(__file__).parent / "page"
+PARTS = Path(__file__).parent / "parts"
 FIGURE_HEIGHT = 420
 """Pixels, where a figure says nothing."""
 
 MOST_CONTENTS = 40
 """With more sections than that, the table of contents shows chapters only."""
+
+LONG = 48
+"""Characters from which a cell is no name but a sentence, and gets a wide column."""
 
 WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
@@ -113,6 +116,9 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
             "height": int(layout.height or FIGURE_HEIGHT),
             "json": _json(block),
         }
+    width = len(block.columns)
+    if any(len(row) != width for row in block.rows):
+        raise ValueError(f"A row of the table {block.caption!r} has not as many cells as there are columns, {width}.")
     numeric = [_numeric(block, at) for at in range(len(block.columns))]
     return {
         "kind": kind,
@@ -121,8 +127,8 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
         "columns": [{"name": name, "numeric": right} for name, right in zip(block.columns, numeric, strict=True)],
         "rows": [
             [
-                {"text": cell_text(cell), "value": _value(cell), "numeric": right}
-                for cell, right in zip(row, numeric, strict=True)
+                {"text": text, "value": _value(cell), "numeric": right, "long": len(text) > LONG}
+                for cell, text, right in zip(row, map(cell_text, row), numeric, strict=True)
             ]
             for row in block.rows
         ],

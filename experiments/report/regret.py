@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -18,6 +19,33 @@ from kilotune.search.statistics import quantile
 
 WIDE = 20.0
 """From the smallest regret to the largest by more than this factor, the axis is logarithmic; its lowest tick says 0."""
+
+
+@dataclass(frozen=True)
+class ZeroScale:
+    """A logarithmic axis on which 0 has a place too, at `floor`, below everything else."""
+
+    floor: float
+
+    def placed(self, value: float) -> float:
+        """Where a value is drawn."""
+        return max(value, self.floor)
+
+    def axis(self, top: float) -> dict[str, Any]:
+        """Of a Plotly layout."""
+        ticks = list(_ticks(self.floor, top))
+        return {
+            "type": "log",
+            "range": [math.log10(self.floor / 1.15), math.log10(top)],
+            "tickvals": [self.floor, *ticks],
+            "ticktext": ["0", *(f"{value:.12g}" for value in ticks)],
+        }
+
+
+def zero_scale(values: Sequence[float]) -> ZeroScale | None:
+    """For values of 0 and more that span too much for a linear axis; None: they do not."""
+    positive = [value for value in values if value > 0]
+    return ZeroScale(min(positive) / 2) if positive and max(positive) > WIDE * min(positive) else None
 
 
 @dataclass(frozen=True)
@@ -54,8 +82,8 @@ def _band(strategy: str, runs: Sequence[RunRecord], reference: float, end: float
     losses = [math.inf] * len(runs)
     rows: list[tuple[float, float, float, float]] = []
     for x, group in itertools.groupby(events, key=lambda event: event[0]):
-        for _, number, loss in group:
-            losses[number] = loss
+        for _, number, loss in group:  # a run may have several steps at a time
+            losses[number] = min(losses[number], loss)
         regrets = [regret_percent(loss, reference) for loss in losses]
         rows.append((x, *(quantile(regrets, q) for q in (0.25, 0.5, 0.75))))
     if rows and rows[-1][0] < end:
@@ -70,22 +98,18 @@ def regret_figure(comparison: Comparison, by_time: bool) -> go.Figure | None:
     finite = [v for band in bands for v in (*band.lower, *band.median, *band.upper) if math.isfinite(v)]
     if not finite:
         return None
-    positive = [value for value in finite if value > 0]
-    logarithmic = bool(positive) and max(positive) > WIDE * min(positive)
-    floor = min(positive) / 2 if logarithmic else 0.0
-    top = max(finite) * (1.5 if logarithmic else 1.06) or 1.0
+    scale = zero_scale(finite)
+    top = max(finite) * (1.06 if scale is None else 1.5) or 1.0
+    floor = 0.0 if scale is None else scale.floor
     figure = go.Figure()
     for band in bands:
         _add_band(figure, band, floor, top)
     unit = "CPU seconds" if by_time else "evaluations"
     figure.update_xaxes(title={"text": unit}, type="log", exponentformat="power", dtick=_decade_ticks(bands))
-    if logarithmic:
-        ticks = list(_ticks(floor, top))
-        texts = ["0", *(f"{value:.12g}" for value in ticks)]
-        figure.update_yaxes(type="log", tickvals=[floor, *ticks], ticktext=texts, zeroline=False)
-        figure.update_yaxes(range=[math.log10(floor / 1.15), math.log10(top)])
-    else:
+    if scale is None:
         figure.update_yaxes(range=[-0.03 * top, top])
+    else:
+        figure.update_yaxes(**scale.axis(top))
     figure.update_yaxes(title={"text": "regret, %"})
     return figure
 

@@ -7,8 +7,7 @@ import logging
 from typing import cast
 
 from kilotune.experiments import tuning
-from kilotune.experiments.families.registry import find_offer
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problem import Problem, offer_of
 from kilotune.experiments.report.asked import asked_section
 from kilotune.experiments.report.course import course_section, pareto_sections
 from kilotune.experiments.report.found import artefact_sections, found_section
@@ -52,7 +51,7 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
 
 def drawn_sections(problem: Problem, study: Study) -> tuple[Section, ...]:
     """The space's own figures. A drawing that fails is said, and costs no more than itself."""
-    module = find_offer(problem.request.space)[1].drawing
+    module = offer_of(problem)[1].drawing
     if module is None:
         return ()
     try:

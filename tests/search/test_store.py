@@ -82,7 +82,7 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
     Store(str(path)).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE kilotune_meta SET schema_version = 7")
-    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 2"):
+    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 3"):
         Store(str(path))
 
 
@@ -95,7 +95,7 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_all_its_trials(tmp_path
         connection.executescript(
             """
             CREATE TABLE old AS SELECT study_id, number, candidate, metrics, failure, elapsed_s FROM trials;
-            DROP TABLE trials; DROP TABLE tuners; DROP TABLE claims;
+            DROP TABLE trials; DROP TABLE tuners; DROP TABLE claims; DROP TABLE comparisons;
             CREATE TABLE trials (study_id INTEGER NOT NULL, number BIGINT NOT NULL, candidate TEXT NOT NULL,
                 metrics TEXT NOT NULL, failure TEXT, elapsed_s FLOAT NOT NULL, PRIMARY KEY (study_id, number));
             INSERT INTO trials SELECT * FROM old; DROP TABLE old;

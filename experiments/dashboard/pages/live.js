@@ -56,7 +56,6 @@
     const oldTable = old.querySelector("table"), freshTable = fresh.querySelector("table");
     const heads = (table) => [...table.tHead.rows[0].cells].map((cell) => cell.textContent).join("\n");
     if (oldTable?.takeRows && freshTable && heads(oldTable) === heads(freshTable)) {
-      oldTable.caption.replaceChildren(...freshTable.caption.childNodes);
       oldTable.takeRows([...freshTable.tBodies[0].rows]);
       written.set(old, source);
       return;

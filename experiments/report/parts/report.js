@@ -67,11 +67,21 @@
 
   const drawn = () => plots().filter((plot) => plot.dataset.drawn);
 
+  // One figure a task, so that each is seen as soon as it is drawn.
+  const waiting = [];
+  const drawNext = () => {
+    const plot = waiting.shift();
+    if (!plot) return;
+    requestAnimationFrame(() => setTimeout(drawNext)); // first of all: one that cannot be drawn does not stop the others
+    if (plot.isConnected && !plot.dataset.drawn) draw(plot);
+  };
   const observer = new IntersectionObserver(
     (entries) => {
-      for (const entry of entries) {
-        if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
-      }
+      const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+      const idle = !waiting.length;
+      waiting.push(...seen);
+      for (const plot of seen) observer.unobserve(plot);
+      if (idle) drawNext();
     },
     { rootMargin: "300px 0px" },
   );

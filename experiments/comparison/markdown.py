@@ -1,0 +1,111 @@
+"""A comparison as Markdown: a table over all cases, then one a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
+from kilotune.experiments.comparison.table import legend, reached
+from kilotune.experiments.comparison.verdict import amount, percent
+from kilotune.search.comparison import ReferenceKind, Standing
+
+HEADLINE = (
+    "space",
+    "input",
+    "metric",
+    "the paper's heuristic",
+    "optimum",
+    "off by",
+    "always at the optimum (evaluations, CPU-s)",
+)
+
+
+def as_markdown(outcome: ComparisonOutcome) -> str:
+    """Headings of the second level."""
+    parts = [headline(outcome)]
+    for case in outcome.cases:
+        parts += [f"## {_text(case.title)}", _text(case.verdict), _standings(case)]
+    return "\n\n".join([*parts, _text(legend(outcome))]) + "\n"
+
+
+def headline(outcome: ComparisonOutcome) -> str:
+    """One row a case: where the paper's heuristic is optimal, and by how much it is not. A bound has >= or <= before it."""
+    return _table(HEADLINE, [_row(case) for case in outcome.cases])
+
+
+def _row(case: CaseOutcome) -> list[str]:
+    objective, reference = case.problem.space.objectives[0], case.comparison.reference
+    best = min(standing.best for standing in case.comparison.standings)
+    mark = amount(objective, reference.loss)
+    if reference.kind is ReferenceKind.BOUND:
+        mark = f"{amount(objective, best)} found, bound {mark}"
+    elif reference.kind is ReferenceKind.BEST_KNOWN:
+        mark = f"{mark} found"
+    always = [s for s in case.comparison.standings if s.optimum is not None and s.optimum.runs == len(s.runs)]
+    return [
+        case.case.space,
+        _text(case.title.removeprefix(f"{case.case.space}-")),
+        objective.metric.replace("_", " "),
+        "" if case.paper is None else amount(objective, case.paper.loss),
+        mark,
+        _off(case, min(best, reference.loss) if reference.kind is ReferenceKind.OPTIMUM else best),
+        "; ".join(map(_always, always)) or "none",
+    ]
+
+
+def _off(case: CaseOutcome, best: float) -> str:
+    """How far the paper's procedure is from the best that is known."""
+    if case.paper is None:
+        return ""
+    if case.paper.loss == float("inf"):
+        return "breaks the limit"
+    if case.paper.loss <= best:
+        return "**optimal**" if case.comparison.reference.kind is ReferenceKind.OPTIMUM else "nothing better found"
+    return percent(case.paper.loss, best) if best else "all of it"
+
+
+def _always(standing: Standing) -> str:
+    found = standing.optimum
+    if found is None or found.evaluations is None or found.seconds is None:
+        return standing.strategy
+    return f"{standing.strategy} ({found.evaluations:.0f}, {found.seconds:.2g})"
+
+
+def _standings(case: CaseOutcome) -> str:
+    objective = case.problem.space.objectives[0]
+    columns = (
+        "strategy",
+        "best",
+        "median",
+        "quartiles",
+        "gap %",
+        "proved",
+        "to the paper's",
+        "to the optimum",
+        "regret %",
+    )
+    rows = [
+        [
+            standing.strategy,
+            amount(objective, standing.best),
+            amount(objective, standing.median),
+            " to ".join(amount(objective, loss) for loss in standing.quartiles),
+            "" if standing.gap is None else f"{100 * standing.gap:.3g}",
+            f"{standing.proved}/{len(standing.runs)}",
+            reached(standing.paper, standing),
+            reached(standing.optimum, standing),
+            "" if standing.regret_area is None else f"{100 * standing.regret_area:.3g}",
+        ]
+        for standing in case.comparison.standings
+    ]
+    return _table(columns, rows)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _text(raw: str) -> str:
+    """Names are shown as they are, whatever they hold."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>#|" else sign for sign in raw)

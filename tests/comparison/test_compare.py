@@ -1,0 +1,209 @@
+"""`tune compare` as a user drives it: real processes, real kills."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilotune.experiments.comparison.records import load
+from kilotune.experiments.exit_status import ExitStatus
+from kilotune.search.comparison_store import comparisons
+from kilotune.search.store import Store
+
+COMPARE = [sys.executable, "-m", "kilotune.experiments", "compare"]
+SHIFTRY = ("--space", "shiftry", "--input", "protonn-digits")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> dict[str, Any]:
+    return {"cwd": tmp_path, "env": {**os.environ, "KILOTUNE_STORAGE": str(tmp_path / "studies.db")}}
+
+
+def compare(place: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMPARE, *arguments], capture_output=True, text=True, timeout=240, check=False, **place)
+
+
+def trials(place: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    found = {row.name: [(t.number, t.candidate) for t in store.trials(row.name)] for row in store.studies()}
+    store.close()
+    return found
+
+
+def wait_for_trials(place: dict[str, Any], count: int) -> None:
+    path, deadline = Path(place["env"]["KILOTUNE_STORAGE"]), time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if path.exists() and sum(map(len, trials(place).values())) >= count:
+            return
+        time.sleep(0.1)
+    raise AssertionError("no trials came")
+
+
+def test_the_table_and_the_files_say_what_the_studies_hold(place: dict[str, Any]) -> None:
+    done = compare(
+        place,
+        *(*SHIFTRY, "--strategies", "greedy,local,random", "--repeats", "3", "--budget", "150trials"),
+        *("--name", "three", "--json", "result.json", "--csv", "runs.csv"),
+    )
+    assert done.returncode == ExitStatus.FEASIBLE, done.stderr
+    (case,) = json.loads((place["cwd"] / "result.json").read_text())["cases"]
+    rows = list(csv.DictReader(io.StringIO((place["cwd"] / "runs.csv").read_text())))
+    assert [(r["strategy"], r["seed"]) for r in rows if r["strategy"] == "random"] == [("random", s) for s in "012"]
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    for standing in case["standings"]:
+        for made in standing["runs"]:
+            stored = list(store.trials(made["study"]))
+            assert made["evaluations"] == len(stored) <= 150
+            times = [trial.elapsed_s for trial in stored]
+            assert times == sorted(times)
+            for number, cpu_s, value in zip(*made["curve"].values(), strict=True):
+                assert stored[number - 1].metrics["memory_bytes"] == value
+                assert stored[number - 1].elapsed_s == cpu_s
+    # the paper's procedure and the strategy that runs it agree
+    greedy = next(s for s in case["standings"] if s["strategy"] == "greedy")
+    assert {made["curve"]["value"][-1] for made in greedy["runs"]} <= {case["paper"]["value"]}
+    assert greedy["to_paper"]["runs"] == 3
+    assert case["verdict"] in done.stdout
+    assert "greedy" in done.stdout
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_comparison_goes_on_and_ends_with_the_same_trials(
+    place: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, how: signal.Signals
+) -> None:
+    asked = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "600trials", "--name", "c")
+    process = subprocess.Popen([*COMPARE, *asked], stderr=subprocess.PIPE, text=True, start_new_session=True, **place)
+    wait_for_trials(place, 100)
+    process.send_signal(how)
+    said = process.communicate(timeout=60)[1]  # ends when no process holds the pipe any more, workers included
+    stopped = trials(place)
+    assert 0 < sum(map(len, stopped.values())) < 2400
+    if how is signal.SIGINT:
+        assert process.returncode == ExitStatus.INTERRUPTED
+        assert "`tune compare --name c` goes on" in said
+    assert compare(place, "--name", "c", "--quiet").returncode == ExitStatus.FEASIBLE
+    undisturbed = tmp_path_factory.mktemp("undisturbed")
+    other = {"cwd": undisturbed, "env": {**place["env"], "KILOTUNE_STORAGE": str(undisturbed / "studies.db")}}
+    assert compare(other, *asked, "--quiet").returncode == ExitStatus.FEASIBLE
+    whole = trials(other)
+    assert trials(place) == whole
+    assert {len(rows) for rows in whole.values()} == {600}
+    for name, rows in stopped.items():
+        assert whole[name][: len(rows)] == rows
+
+
+def test_more_seeds_keep_the_runs_that_are_there(place: dict[str, Any]) -> None:
+    asked = (*SHIFTRY, "--strategies", "random", "--budget", "60trials", "--name", "c", "--quiet")
+    assert compare(place, *asked, "--repeats", "2").returncode == 0
+    first = trials(place)
+    assert compare(place, "--name", "c", "--repeats", "3", "--strategies", "greedy", "--quiet").returncode == 0
+    after = trials(place)
+    assert {name: after[name] for name in first} == first
+    assert sorted(name.split(".", 2)[2] for name in after) == [
+        f"{s}.{n}" for s in ("greedy", "random") for n in range(3)
+    ]
+    fewer = compare(place, *asked, "--repeats", "1")
+    assert fewer.returncode == ExitStatus.BAD_INPUT
+    assert "`tune compare --name c` goes on with it" in fewer.stderr
+    assert compare(place, "--name", "c", "--quiet").returncode == 0
+    assert trials(place) == after
+
+
+def test_a_proof_in_a_narrower_space_is_none_of_the_problem(place: dict[str, Any]) -> None:
+    """`random` searches AUKE's orders of splits, `exhaustive` all programs: where the orders run out, nothing is proved."""
+    asked = ("--space", "reverse-split", "--input", "roberts-pair", "--target", "auke", "--strategies")
+    done = compare(place, *asked, "exhaustive,random", "--repeats", "1", "--budget", "30trials,20s", "--name", "c")
+    assert done.returncode == 0, done.stderr
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    (case,) = load(store, "c").cases
+    found = {standing.strategy: standing.runs[0] for standing in case.comparison.standings}
+    assert found["exhaustive"].proved
+    random = found["random"]
+    assert random.curve.loss > random.bound
+    store.append(
+        "c.reverse-split-roberts-pair.random.0", [], outcome="exhausted", status="finished", bound=random.curve.loss
+    )
+    (case,) = load(store, "c").cases
+    again = next(standing.runs[0] for standing in case.comparison.standings if standing.strategy == "random")
+    assert again.complete
+    assert not again.proved
+    assert again.bound == random.bound
+
+
+def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
+    (place["cwd"] / "mine.toml").write_text(
+        'strategies = ["greedy", "cp"]\n[[case]]\nspace = "memory"\n[[case]]\nspace = "seedot"\ninput = "protonn-digits"\n'
+        'title = "maxscale"\nalso = ["random"]\n[[case]]\nspace = "shiftry"\ninput = "worked-example"\nloss = 0.2\n'
+    )
+    done = compare(
+        place,
+        "--suite",
+        "mine.toml",
+        "--repeats",
+        "1",
+        "--budget",
+        "20trials,2s",
+        "--name",
+        "mine",
+        "--json",
+        "-",
+        "--markdown",
+        "mine.md",
+    )
+    assert done.returncode == 0, done.stderr
+    cases = {case["title"]: case for case in json.loads(done.stdout)["cases"]}
+    assert {title: {s["strategy"] for s in case["standings"]} for title, case in cases.items()} == {
+        "memory-fastgrnn-digits": {"greedy", "cp"},
+        "maxscale": {"greedy", "random"},  # no constraint model there
+        "shiftry-worked-example": {"greedy", "cp"},
+    }
+    assert cases["memory-fastgrnn-digits"]["reference"] == {
+        "kind": "proved optimum",
+        "value": 288.0,
+        "proved_by": ["cp"],
+    }
+    assert cases["memory-fastgrnn-digits"]["paper"]["value"] == 320.0
+    headline = (place["cwd"] / "mine.md").read_text().splitlines()[2]
+    assert headline.startswith("| memory | fastgrnn-digits | peak bytes | 320 | 288 | 11.1 % | cp (1, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Expected --space, --suite, or the --name of a comparison that exists"),
+        (("--space", "seedot", "--strategies", "cp"), "'cp' needs a constraint model"),
+        (("--space", "seedot", "--strategies", "genius"), "There is no strategy 'genius'"),
+        (("--space", "seedot", "--budget", "soon"), "Budget 'soon'"),
+        (("--space", "seedot", "--capacity", "2KiB"), "--capacity does not go with the space seedot"),
+        (("--suite", "nowhere"), "nowhere: expected a TOML file, or one of five-spaces"),
+        (("--suite", "five-spaces", "--space", "cm"), "--space does not go with --suite"),
+        (("--suite", "broken.toml"), "case 2: expected a case, found `colour`, and the options of"),
+        (("--suite", "twice.toml"), "memory-fastgrnn-digits twice: give case 2 a `title`"),
+        (("--space", "cm", "--csv", "no/where.csv"), "--csv no/where.csv: expected a file in a folder that exists"),
+        (("--space", "cm", "--csv", "-", "--json", "-"), "would both go to stdout"),
+        (("--name", "../up"), "expected letters, digits"),
+    ],
+)
+def test_bad_input_is_a_sentence_and_starts_nothing(
+    place: dict[str, Any], arguments: tuple[str, ...], sentence: str
+) -> None:
+    memory = '[[case]]\nspace = "memory"\n'
+    (place["cwd"] / "broken.toml").write_text(memory + memory + 'colour = "red"\n')
+    (place["cwd"] / "twice.toml").write_text(memory + memory)
+    done = compare(place, *arguments)
+    assert done.returncode == ExitStatus.BAD_INPUT
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not trials(place)
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    assert not comparisons(store)

@@ -1,0 +1,59 @@
+"""The command that a report prints asks for the same study again."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from kilotune.experiments.asking import given_options, request_from
+from kilotune.experiments.cli import cli
+from kilotune.experiments.report.command import command_line
+from kilotune.experiments.request import TuneRequest
+
+COMMANDS = (
+    "--space memory",
+    "--space memory --capacity 4096 --seed 7 --strategy cp",
+    "--space memory --bank sram=2KiB:0.5 --bank flash:2:read-only --migration-price 1.5 --moves 2",
+    "--space memory --input fastgrnn16-digits",
+    "--space shiftry --input protonn-digits --device uno --limit flash=4KiB --limit latency=20ms --objective latency",
+    "--space shiftry --device uno",
+    "--space shiftry --drop 0 --rounding floor --accumulator-bits 32 --no-in-place --limit ram=300",
+    "--space seedot --device uno --level O2 --limit cycles=100000 --loss 0.5",
+    "--space reverse-split --input sobel --target auke --registers 4 --depth 6 --objective transfers",
+    "--space cm --hardware ring-64 --strict",
+    "--space cm --input lenet5 --image 1x28x28",
+)
+
+
+def asked(command: str) -> TuneRequest:
+    given = cli.make_context("tune", shlex.split(command)).params
+    return request_from(
+        given["space"],
+        input=given["input_"],
+        strategy=given["strategy"],
+        seed=given["seed"],
+        limits=given["limits"],
+        device=given["device"],
+        objective=given["objective"],
+        options=given_options(given),
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_command_asks_the_same_again(command: str) -> None:
+    request = asked(command)
+    written = command_line(request, "90s,500trials")
+    assert written.startswith("tune --space ")
+    assert "--budget 90s,500trials" in written
+    assert asked(written.removeprefix("tune ")) == request
+
+
+def test_bundled_inputs_go_by_their_names_and_defaults_stay_out() -> None:
+    assert command_line(asked("--space memory"), "unlimited") == (
+        "tune --space memory --input fastgrnn-digits --strategy exhaustive"
+    )
+    written = command_line(asked("--space shiftry --device uno --drop 2.0"), "60s")
+    assert "--limit" not in written
+    assert "--drop" not in written
+    assert "/" not in written
