@@ -318,3 +318,25 @@ def test_the_program_is_exported(tmp_path: Path) -> None:
         study.export(tmp_path / "mine")
     with pytest.raises(ValueError, match="A target and a level are for programs"):
         tune("memory", strategy="random", budget="2trials").export(tmp_path / "placement", target="arduino")
+
+
+def test_trials_do_not_depend_on_the_order_of_sets() -> None:
+    code = (
+        "from kilotune.experiments.notebook import tune\n"
+        "study = tune('memory', strategy='random', budget='30trials', bank=['sram=2KiB', 'ccm=1024:0.5'],"
+        " migration_price=0.5, moves=1)\n"
+        "print([(dict(t.assignment), dict(t.metrics), t.measurement.failure) for t in study.trials])\n"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(printed) == 1
+    assert "moves 2 times, and 1 times are allowed" in printed.pop()
