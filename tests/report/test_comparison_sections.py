@@ -113,6 +113,31 @@ def test_the_overview_says_where_the_paper_is_not_optimal() -> None:
     assert figure.figure.data[0].y[1] == "&lt;b&gt;two&lt;/b&gt;"
 
 
+def test_the_overview_draws_optimal_procedures_at_zero() -> None:
+    outcome = comparison_outcome()
+    case = outcome.cases[0]
+    optimal = [run_record("a", seed, [50.0, 40.0], proved=True) for seed in range(2)]
+    far = [run_record("a", seed, [4000.0, 42.0]) for seed in range(2)]
+    both = (
+        dataclasses.replace(case, comparison=compare(optimal, 40.0)),
+        dataclasses.replace(case, comparison=compare(far, 4000.0), case=dataclasses.replace(case.case, title="far")),
+        dataclasses.replace(
+            case, comparison=compare(optimal, math.inf), case=dataclasses.replace(case.case, title="no")
+        ),
+    )
+    section = overview_section(with_cases(outcome, *both))
+    (table,) = [b for b in section.blocks if isinstance(b, Table)]
+    at = table.columns.index("which is")
+    assert [row[at] for row in table.rows] == ["optimal", "not optimal", "infeasible"]
+    (block,) = [b for b in section.blocks if isinstance(b, Figure)]
+    paper, best = block.figure.data[:2]
+    floor = block.figure.layout.xaxis.tickvals[0]
+    assert block.figure.layout.xaxis.ticktext[0] == "0"
+    assert list(paper.x) == [floor, pytest.approx(9900.0), None]
+    assert list(best.x) == [floor, pytest.approx(5.0), floor]
+    assert 0 < floor < 5
+
+
 def test_a_case_has_its_tables_and_figures_and_survives_a_lost_study() -> None:
     sections = comparison_sections(comparison_outcome(), no_study)
     assert [s.title for s in sections] == ["All cases", "memory-case", "The best run"]
