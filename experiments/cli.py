@@ -33,7 +33,18 @@ if TYPE_CHECKING:
 
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
-LISTED = ("spaces", "strategies", "models", "filters", "networks", "devices", "hardware", "studies", "buffers")
+LISTED = (
+    "spaces",
+    "strategies",
+    "models",
+    "filters",
+    "networks",
+    "devices",
+    "hardware",
+    "studies",
+    "comparisons",
+    "buffers",
+)
 
 
 @click.group(
@@ -93,7 +104,10 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
     from kilotune.experiments import tuning
 
-    problem, resumed, _ = tuning.resume(_open(options["storage"]), study)
+    problem, resumed, row = tuning.resume(_open(options["storage"]), study)
+    if "comparison" in row.request:
+        of = row.request["comparison"]
+        raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
     context.exit(_run(problem, resumed, options))
 
 
@@ -232,7 +246,7 @@ def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     check_output_file("--json", options["json_file"])
     limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
     workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
-    with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
+    with ProgressDisplay(problem, study, options["quiet"]) as display:
         outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)
 

@@ -35,6 +35,7 @@ def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
         "networks": _networks,
         "hardware": _hardware,
         "studies": lambda: _studies(open_store()),
+        "comparisons": lambda: _comparisons(open_store()),
     }
     return listings[what]()
 
@@ -161,6 +162,7 @@ def _hardware() -> list[dict[str, Any]]:
 
 
 def _studies(store: Store) -> list[dict[str, Any]]:
+    """Without the runs of comparisons, which are hundreds."""
     return [
         {
             "name": row.name,
@@ -172,4 +174,27 @@ def _studies(store: Store) -> list[dict[str, Any]]:
             "elapsed_s": round(row.elapsed_s, 1),
         }
         for row in store.studies()
+        if "comparison" not in row.request
     ]
+
+
+def _comparisons(store: Store) -> list[dict[str, Any]]:
+    from kilotune.experiments.comparison.plan import Plan
+    from kilotune.experiments.comparison.records import missing_runs
+    from kilotune.search.comparison_store import comparisons
+
+    listed = []
+    for row in comparisons(store):
+        plan = Plan.from_json(row.plan)
+        runs = sum(1 for _ in plan.runs())
+        listed.append(
+            {
+                "name": row.name,
+                "cases": ", ".join(case.title for case in plan.cases),
+                "repeats": plan.repeats,
+                "budget": plan.budget,
+                "runs": runs,
+                "finished": runs - len(missing_runs(store, row.name, plan)),
+            }
+        )
+    return listed

@@ -87,6 +87,8 @@ def _plain(metric: float) -> float | None:
 
 def as_space(made: Any, who: str) -> Space:
     """The thing itself. ValueError, a sentence, for something that is no space: it says what is missing."""
+    if isinstance(made, type):
+        raise ValueError(f"{who}: expected a space, found the class {made.__name__}: expected one of its objects.")
     missing = [member for member in SPACE_MEMBERS if not hasattr(made, member)]
     if missing:
         raise ValueError(

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 TEMPLATE = "plotly_white"
 """A page of a report has colours of its own; a notebook has not."""
 
+TOP = 40
+"""Pixels above: Plotly leaves room for a title, and the figures have none."""
+
 
 def figures_of(sections: Iterable[Section]) -> Mapping[str, go.Figure]:
     """By the title of their section; where it has several, with a number behind it from the second on. Copies: changing one
@@ -26,5 +29,8 @@ def figures_of(sections: Iterable[Section]) -> Mapping[str, go.Figure]:
         for number, block in enumerate(blocks, start=1):
             stem = section.title if number == 1 else f"{section.title} ({number})"
             name = next(n for n in (stem, *(f"{stem}, again {k}" for k in range(2, 1000))) if n not in found)
-            found[name] = go.Figure(block.figure).update_layout(template=TEMPLATE)
+            figure = go.Figure(block.figure).update_layout(template=TEMPLATE)
+            if figure.layout.margin.t is None:
+                figure.update_layout(margin_t=TOP)
+            found[name] = figure
     return MappingProxyType(found)

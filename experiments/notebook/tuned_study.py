@@ -123,7 +123,7 @@ class TunedStudy:
     def resume(self, budget: str | Budget = "60s", *, jobs: int | None = None, progress: Watch = None) -> TunedStudy:
         """Search on for another budget; the study itself. See `tune` for `progress` and Ctrl-C."""
         refuse_in_starting_worker()
-        wanted = budget if isinstance(budget, Budget) else Budget.parse(budget)
+        wanted = budget_of(budget)
         workplace = self._workplace if jobs is None else self._workplace.with_jobs(jobs)
         require_workers(self.space, workplace)
         executor = workplace.executor(self.space)
@@ -215,6 +215,15 @@ class TunedStudy:
             gap = "" if result.gap is None else f", gap {100 * result.gap:.1f} %"
             facts["bound"] = f"{objective} {_short(result.bound)}{gap}"
         return facts
+
+
+def budget_of(budget: str | Budget) -> Budget:
+    """ValueError, a sentence, for anything else than a budget or its text."""
+    if isinstance(budget, str):
+        return Budget.parse(budget)
+    if not isinstance(budget, Budget):
+        raise ValueError(f"budget={budget!r}: expected a text such as '60s' or '500trials'.")
+    return budget
 
 
 def _short(value: float) -> str:

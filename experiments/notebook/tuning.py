@@ -12,7 +12,7 @@ from kilotune.experiments import tuning
 from kilotune.experiments.asking import read_keywords, request_from
 from kilotune.experiments.families.plugins import PLAIN_STRATEGY, plain_family
 from kilotune.experiments.notebook.live_line import Watch
-from kilotune.experiments.notebook.tuned_study import TunedStudy
+from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
 from kilotune.experiments.plain_problem import PlainProblem, as_space
 from kilotune.experiments.problem import Problem, build_problem
@@ -66,7 +66,7 @@ def tune(
     was asked for something else, or the storage fails; ExecutorError when no worker can be had.
     """
     refuse_in_starting_worker()
-    wanted = budget if isinstance(budget, Budget) else Budget.parse(budget)
+    wanted = budget_of(budget)
     stored = study is not None or storage is not None
     workplace = tuning.Workplace(
         jobs=_whole("jobs", jobs, 1, MOST_JOBS),
@@ -81,7 +81,7 @@ def tune(
             input=None if input is None else os.fspath(input),
             strategy=strategy,
             seed=seed,
-            limits=[f"{name}={_amount(amount)}" for name, amount in (limits or {}).items()],
+            limits=_limits(limits),
             device=None if device is None else os.fspath(device),
             objective=objective,
             options=read_keywords(space, options),
@@ -116,6 +116,13 @@ def _refuse_any(given: Mapping[str, Any], space: Space) -> None:
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"{name}={value!r} goes with the name of a space; {type(space).__name__} is one already.")
+
+
+def _limits(limits: Mapping[str, str | float] | None) -> list[str]:
+    """As --limit has them."""
+    if limits is not None and not isinstance(limits, Mapping):
+        raise ValueError(f'limits={limits!r}: expected a mapping such as {{"flash": "4KiB"}}.')
+    return [f"{name}={_amount(amount)}" for name, amount in (limits or {}).items()]
 
 
 def _amount(amount: str | float) -> str:

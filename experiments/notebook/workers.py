@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
+from pathlib import Path
 
 from kilotune.evaluators.executors.dispatch import Death, News, Worker
 from kilotune.evaluators.executors.pool import ProcessCrew
@@ -31,8 +32,8 @@ def require_workers(space: Space, workplace: Workplace) -> None:
     """Start one worker and see that it can read the space. ValueError, a sentence that says what to do, when it cannot."""
     if (workplace.jobs or 1) == 1 and workplace.limit_s is None:
         return
-    kind, main = type(space), sys.modules.get("__main__")
-    if kind.__module__ == "__main__" and not hasattr(main, "__file__"):
+    kind = type(space)
+    if kind.__module__ == "__main__" and not _is_script():
         raise ValueError(
             f"{kind.__name__} is defined in a notebook or at the prompt, where worker processes cannot import it: put it into a "
             f"module (a .py file beside the notebook) and import it from there, or use jobs=1 and no time_limit."
@@ -54,3 +55,9 @@ def require_workers(space: Space, workplace: Workplace) -> None:
                 f"script with jobs or a time_limit calls tune under `if __name__ == '__main__':`, and {kind.__name__} must be "
                 f"something that another Python can import from {kind.__module__}. Or use jobs=1 and no time_limit."
             )
+
+
+def _is_script() -> bool:
+    """Whether the main module is a file, which another Python can read; a notebook, a prompt or a pipe is none."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return file is not None and Path(file).is_file()

@@ -146,7 +146,7 @@ def check_bill(
     moves = migrations_in_order(instance, residences)
     if moves and memory.migration_price is None:
         raise PlacementError(f"{moves[0].id} moves at program point {moves[0].point}, and nothing may move.")
-    for name in {m.id for m in moves}:
+    for name in dict.fromkeys(m.id for m in moves):
         often = sum(m.id == name for m in moves)
         if memory.most_moves is not None and often > memory.most_moves:
             raise PlacementError(f"{name} moves {often} times, and {memory.most_moves} times are allowed.")

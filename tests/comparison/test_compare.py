@@ -20,7 +20,8 @@ from kilotune.experiments.exit_status import ExitStatus
 from kilotune.search.comparison_store import comparisons
 from kilotune.search.store import Store
 
-COMPARE = [sys.executable, "-m", "kilotune.experiments", "compare"]
+TUNE = [sys.executable, "-m", "kilotune.experiments"]
+COMPARE = [*TUNE, "compare"]
 SHIFTRY = ("--space", "shiftry", "--input", "protonn-digits")
 
 
@@ -112,6 +113,16 @@ def test_more_seeds_keep_the_runs_that_are_there(place: dict[str, Any]) -> None:
     assert sorted(name.split(".", 2)[2] for name in after) == [
         f"{s}.{n}" for s in ("greedy", "random") for n in range(3)
     ]
+    listed = [
+        json.loads(subprocess.run([*TUNE, "list", what, "--json"], capture_output=True, check=True, **place).stdout)
+        for what in ("studies", "comparisons")
+    ]
+    assert listed == [[], [{**listed[1][0], "name": "c", "repeats": 3, "runs": 6, "finished": 6}]]
+    alone = subprocess.run(
+        [*TUNE, "resume", "c.shiftry-protonn-digits.random.0"], capture_output=True, text=True, **place
+    )
+    assert alone.returncode == ExitStatus.BAD_INPUT
+    assert "`tune compare --name c` goes on with it" in alone.stderr
     fewer = compare(place, *asked, "--repeats", "1")
     assert fewer.returncode == ExitStatus.BAD_INPUT
     assert "`tune compare --name c` goes on with it" in fewer.stderr

@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from kilotune.experiments.report.palette import BLUE, GREEN, LINE_COLOURS, NEUTRAL, VERMILLION
+from kilotune.experiments.report.palette import BLUE, GREEN, LINE_COLOURS, NEUTRAL, VERMILLION, YELLOW
 from kilotune.experiments.report.spaces.canvas import empty_figure, level_line, shortened, thinned
 from kilotune.experiments.report.spaces.live_profile import StepFunction, live_bytes, used_bytes
 from kilotune.experiments.report.text import plotly_text
@@ -25,8 +25,8 @@ MOST_LABELS, SMALLEST_LABELLED = 40, 0.004
 MANY = 1500
 """Edges of more rectangles are thin lines, so that their colours show."""
 
-MOST_MOVES = 600
-"""Of more moves the largest are drawn."""
+MOST_MOVES, FEW_MOVES = 600, 40
+"""Of more moves the largest are drawn; the arrows of few are large."""
 
 FAR = 1.6
 """A capacity so many times the peak is not drawn: the rectangles would be flat."""
@@ -59,7 +59,7 @@ class Panel:
         """Above the panel."""
         bank = f"{plotly_text(shortened(self.bank.name))}, " if self.bank.name else ""
         of = "" if self.bank.capacity_bytes is None else f" of {self.bank.capacity_bytes}"
-        return f"{bank}{self.placed.name}: {self.peak_bytes}{of} bytes"
+        return f"{bank}{self.placed.name}: addresses up to {self.peak_bytes}{of}"
 
 
 def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Placed]) -> list[Panel]:
@@ -97,7 +97,7 @@ def address_map(instance: Instance, banks: Sequence[Bank], placements: Sequence[
         shared_xaxes=True,
         vertical_spacing=min(0.08, 0.24 / rows),
         row_heights=[*([each] * len(panels)), profile_height],
-        subplot_titles=[*(panel.title for panel in panels), "live and used, bytes"],
+        subplot_titles=[*(panel.title for panel in panels), "live bytes, and bytes up to the highest address in use"],
         figure=empty_figure(each * len(panels) + profile_height + 110, barmode="overlay", bargap=0),
     )
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
@@ -115,9 +115,9 @@ def address_map(instance: Instance, banks: Sequence[Bank], placements: Sequence[
                 name, f"{name}: {level} bytes", (first, last), level, dash, colour, legendgroup=name, showlegend=named
             )
             figure.add_trace(line, row, 1)
-        figure.update_yaxes(row=row, col=1, range=[0, top], title="address")
+        figure.update_yaxes(row=row, col=1, range=[0, top])
     _add_profile(figure, size, banks, placements, rows)
-    figure.update_yaxes(zeroline=False, separatethousands=True, exponentformat="none")
+    figure.update_yaxes(zeroline=False, separatethousands=True, exponentformat="none", automargin=True)
     figure.update_xaxes(zeroline=False, range=[first, last])
     figure.update_xaxes(row=rows, col=1, title="time, program points")
     return figure
@@ -157,7 +157,7 @@ def _rectangles(panel: Panel, size: Mapping[str, int], colour_of: Mapping[str, s
     large = {k for k in large if areas[k] >= SMALLEST_LABELLED * area}
     moved = {m.id for m in panel.migrations}
     thin = 0.7 if len(shown) <= MANY else 0.2
-    edges = [2.5 if r.id in moved else thin for r in shown] if moved else thin
+    edges = [2.2 if r.id in moved else thin for r in shown] if 0 < len(moved) <= FEW_MOVES else thin
     return go.Bar(
         x=(lower + upper) / 2,
         width=(upper - lower).astype(np.float64),
@@ -183,6 +183,7 @@ def _rectangles(panel: Panel, size: Mapping[str, int], colour_of: Mapping[str, s
 
 def _moves(panel: Panel, named: bool) -> go.Scatter:
     """An arrow from the old place of a buffer to its new one, at the program point before which it moves."""
+    few = len(panel.migrations) <= FEW_MOVES
     drawn = sorted(panel.migrations, key=lambda m: -m.size)[:MOST_MOVES]
     x: list[int | None] = []
     y: list[float | None] = []
@@ -202,8 +203,13 @@ def _moves(panel: Panel, named: bool) -> go.Scatter:
         name="moves",
         legendgroup="moves",
         showlegend=named,
-        line={"color": "#202020", "width": 2},
-        marker={"symbol": symbols, "size": 9, "color": "#F0E442", "line": {"color": "#202020", "width": 1.5}},
+        line={"color": "#202020", "width": 2 if few else 1},
+        marker={
+            "symbol": symbols,
+            "size": 9 if few else 4,
+            "color": YELLOW,
+            "line": {"color": "#202020", "width": 1.5 if few else 0.5},
+        },
         hovertemplate="%{text}<extra></extra>",
     )
 

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.evaluators.cm.timing import TickArray
-from kilotune.experiments.cm_usage import Bar, Usage, bars_of
+from kilotune.experiments.cm_usage import Bar, CoreUse, LinkUse, Usage, bars_of
 from kilotune.experiments.report.palette import BLUE, GREEN, ORANGE, SKY, VERMILLION
 from kilotune.experiments.report.spaces.mesh_figure import node_name
 from kilotune.experiments.report.text import plotly_text
@@ -29,7 +29,7 @@ def busiest_figure(lowered: Lowered, hardware: Hardware, usage: Usage, ticks: fl
     cores = sorted(usage.cores, key=lambda use: -use.ticks)[:BUSIEST]
     links = [use for use in sorted(usage.links, key=lambda use: -use.ticks)[:BUSIEST] if use.ticks]
     stages = lowered.pipeline.stages
-    groups = (
+    groups: tuple[tuple[str, list[str], Sequence[CoreUse | LinkUse], str, str], ...] = (
         ("core", [f"core {use.core}: {short(stages[use.stage].name)}" for use in cores], cores, BLUE, ""),
         (
             "link",

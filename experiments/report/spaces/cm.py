@@ -96,10 +96,13 @@ def _mesh_words(mapped: _Mapped, what: str) -> str:
     stages = mapped.lowered.pipeline.stages
     cores = [f"core {use.core} ({stages[use.stage].name})" for use in usage.busiest_cores]
     core = usage.busiest_cores[0]
+    mark = "A square is a core with the share of these ticks in which it is busy and the stage that it runs"
+    if not hardware.grid_columns:
+        mark = "A circle is a core"
     words = (
-        f"{what}: {mapped.space.network.name} on {len(usage.cores)} of {hardware.cores} cores of {hardware.name}, {mapped.ticks:g} ticks "
-        f"per image. A square is a core with the share of these ticks in which it is busy and the stage that it runs: the darker, the "
-        f"busier, {mean:.0f} % on average. The busiest, outlined: {_listed(cores)} with {core.ticks} ticks, {100 * core.share:.1f} %. "
+        f"{what}: {mapped.space.network.name} on {len(usage.cores)} of {hardware.cores} cores of {hardware.name}, {mapped.ticks:g} "
+        f"ticks per image. {mark}: the darker, the busier, {mean:.0f} % of these ticks on average. The busiest, outlined: "
+        f"{_listed(cores)} with {core.ticks} ticks, {100 * core.share:.1f} %. "
     )
     if usage.busiest_links:
         link = usage.busiest_links[0]

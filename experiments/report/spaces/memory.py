@@ -16,14 +16,12 @@ from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank
-from kilotune.spaces.memory.checker import PlacementError
 from kilotune.spaces.memory.priced_space import PricedSpace
-from kilotune.spaces.memory.procedure import DoesNotFitError
 from kilotune.spaces.memory.space import Layout, MemorySpace
 
 BEST, PAPER = "best placement", "paper's allocator"
 
-MOST_ROWS = 200
+MOST_ROWS = 100
 """Of more buffers the table lists the largest."""
 
 
@@ -59,14 +57,9 @@ def _placements(
     for name, trial in ((BEST, best), (PAPER, paper)):
         if trial is None:
             continue
-        reason, layout = trial.measurement.failure, None
-        if reason is None:
-            try:
-                layout = space.layout(trial.assignment)
-            except (PlacementError, DoesNotFitError) as error:
-                reason = str(error)
-        if layout is not None:
-            found.append(Placed(name, layout, best=name == BEST))
+        reason = trial.measurement.failure
+        if reason is None:  # so the placement has been made and checked before
+            found.append(Placed(name, space.layout(trial.assignment), best=name == BEST))
         elif name == BEST:
             missing.append(f"No trial has a placement. The best one: {reason}")
         else:
@@ -93,7 +86,7 @@ def _description(
         live = counted(len(certificate.buffers), "live buffer")
         takes = "takes" if len(certificate.buffers) == 1 else "together take"
         sentences.append(
-            f"At program point {certificate.point} {live} {takes} {certificate.peak_bytes} bytes: no placement has a "
+            f"At program point {certificate.point}, {live} {takes} {certificate.peak_bytes} bytes: no placement has a "
             "lower peak."
         )
     ranking = Ranking.of(space)
@@ -164,7 +157,7 @@ def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> 
 
 
 def _table(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> Table:
-    """A row a buffer: where it lies; where it moves, all its addresses in order."""
+    """A row a buffer: where it lies; where it moves, its first address."""
     where: list[dict[str, list[str]]] = []
     for placed in placements:
         own: dict[str, list[str]] = {}
@@ -185,4 +178,4 @@ def _address(places: Sequence[str]) -> Cell:
     """One plain address as a number, so that the column sorts as such."""
     if len(places) == 1 and places[0].isdigit():
         return int(places[0])
-    return ", then ".join(places)
+    return f"{places[0]}, moves {counted(len(places) - 1, 'time')}" if len(places) > 1 else ", ".join(places)

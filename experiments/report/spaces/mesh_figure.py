@@ -18,7 +18,7 @@ from kilotune.spaces.cm.lowered import Lowered
 HALF = 0.38
 """Of a core's square, in steps of the grid."""
 
-BESIDE = 0.11
+BESIDE, BESIDE_RING = 0.11, 0.08
 """How far a link is drawn to the right of its direction."""
 
 STUB = 0.85
@@ -30,7 +30,7 @@ DARK = 0.7
 """Cores busier than that are so dark that their numbers are white."""
 
 STEP_PX, MOST_PX, LEAST_PX = 74, 700, 300
-MOST_LINKS = 1900
+MOST_LINKS, MOST_IDLE = 1900, 650
 MOST_CARRIED = 6
 """Streams that a hover text of a link lists."""
 
@@ -79,6 +79,7 @@ def mesh_figure(lowered: Lowered, hardware: Hardware, mapping: Mapping, usage: U
     figure.update_layout(
         height=int(min(MOST_PX, max(LEAST_PX, STEP_PX * (height + 1.2)))) + 125,
         margin={"l": 5, "r": 5, "t": 55, "b": 70},
+        hoverdistance=9,  # on a phone links are no farther than that from the middle of a core
     )
     return figure
 
@@ -227,9 +228,9 @@ def _add_busiest(figure: go.Figure, hardware: Hardware, usage: Usage, places: Se
         figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, name="busiest core", hoverinfo="skip"))
         return
     xs, ys = list[float | None](), list[float | None]()
-    for x, y in busiest:
-        xs += [*(x + side * HALF for side in (-1, 1, 1, -1, -1)), None]
-        ys += [*(y + side * HALF for side in (-1, -1, 1, 1, -1)), None]
+    for column, row in busiest:
+        xs += [*(column + side * HALF for side in (-1, 1, 1, -1, -1)), None]
+        ys += [*(row + side * HALF for side in (-1, -1, 1, 1, -1)), None]
     figure.add_trace(go.Scatter(x=xs, y=ys, mode="lines", line=line, name="busiest core", hoverinfo="skip"))
 
 
@@ -241,7 +242,7 @@ def _edges(count: int) -> list[float]:
 def _add_links(figure: go.Figure, hardware: Hardware, usage: Usage, places: Sequence[Point]) -> None:
     drawn = sorted(usage.links, key=lambda use: -use.ticks)[:MOST_LINKS]
     ends = {use.number: _ends(hardware, places, use) for use in drawn}
-    idle = [use for use in drawn if not use.elements]
+    idle = [use for use in drawn if not use.elements][:MOST_IDLE]
     groups = [(load, [use for use in drawn if use.elements and load_of(use.share) is load]) for load in LOADS]
     for load, uses in [(Load(0, "idle link", NEUTRAL, 0.7), idle), *groups]:
         if not uses:
@@ -300,7 +301,7 @@ def _ends(hardware: Hardware, places: Sequence[Point], use: LinkUse) -> tuple[Po
     out = (HALF + 0.02) / max(abs(dx), abs(dy), 0.1) if hardware.grid_columns else 0.1
     start = 0.0 if use.source == hardware.gmem else out
     end = 0.0 if use.target == hardware.gmem else out
-    ox, oy = (-dy * BESIDE, dx * BESIDE) if hardware.grid_columns else (-dy * 0.03, dx * 0.03)
+    ox, oy = (-dy * BESIDE, dx * BESIDE) if hardware.grid_columns else (-dy * BESIDE_RING, dx * BESIDE_RING)
     return (ax + dx * start + ox, ay + dy * start + oy), (bx - dx * end + ox, by - dy * end + oy)
 
 

@@ -160,7 +160,10 @@ def registers_figure(program: Program, graph: ValueGraph) -> go.Figure:
     )
     figure.update_yaxes(
         tickvals=list(range(end + 1)),
-        ticktext=[*(f"{number}  {_line(text)}" if number else "image in A" for number, text in enumerate(rows)), "end"],
+        ticktext=[
+            *(f"{number}  {plotly_text(text)}" if number else "image in A" for number, text in enumerate(rows)),
+            "end",
+        ],
         tickfont={"family": "monospace", "size": 11},
         range=[end + 0.5, -0.7],
         fixedrange=True,
@@ -198,10 +201,6 @@ def _bracketed(text: str, own: bool) -> str:
     return f" [{text}]" if own else f"  {text} "
 
 
-def _line(text: str) -> str:
-    return plotly_text(text)
-
-
 def _label(node: ValueNode) -> str:
     """The operation, and where it shifts; the kernels whose result it is."""
     if not node.op:
@@ -231,13 +230,13 @@ def _nodes_trace(graph: ValueGraph, layout: Layout, nodes: list[ValueNode], look
 
 
 def _node_text(graph: ValueGraph, node: ValueNode) -> str:
-    head = f"instruction {node.number}: {_line(node.line)}" if node.number else "the image"
+    head = f"instruction {node.number}: {plotly_text(node.line)}" if node.number else "the image"
     results = "".join(f"<br>result of kernel {kernel}" for kernel in node.results)
     return f"{head}<br>in register {node.register}{results}<br>weights of pixels, north above:<br>{stencil(node.value, graph.depth)}"
 
 
 def _life_text(graph: ValueGraph, register: str, node: int, first: int, last: int) -> str:
-    what = "the image" if not node else f"the value of instruction {node}, {_line(graph.nodes[node].line)}"
+    what = "the image" if not node else f"the value of instruction {node}, {plotly_text(graph.nodes[node].line)}"
     until = (
         "is never read"
         if last == first

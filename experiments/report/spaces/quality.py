@@ -44,9 +44,10 @@ class Quality:
 
     def axis(self, values: Sequence[float]) -> dict[str, Any]:
         """Of a figure of these values: losses that differ much on a logarithmic one."""
+        plain = {"title": self.label, "zeroline": False, "automargin": True}
         if not self.larger_is_better and values and 0 < LOG_FROM * min(values) < max(values):
-            return {"title": self.label, "zeroline": False, "type": "log", "dtick": 1, "exponentformat": "power"}
-        return {"title": self.label, "zeroline": False}
+            return {**plain, "type": "log", "dtick": 1, "exponentformat": "power"}
+        return plain
 
 
 def quality_of(evaluator: FixedPointEvaluator) -> Quality:

@@ -38,10 +38,14 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
     if best is None or best.measurement.failure is not None:
         why = "" if best is None or best.measurement.failure is None else f" {best.measurement.failure}"
         return (Section(title, (Paragraph(f"No candidate has a program yet, so there is no graph.{why}"),)),)
-    program = parse_program(_text(_Asked(problem.space.fingerprint, problem.space), tuple(best.assignment.items())))
+    try:
+        text = _text(_Asked(problem.space.fingerprint, problem.space), tuple(best.assignment.items()))
+    except ValueError as error:  # a machine with a C compiler may have found it, and this one has none
+        return (Section(title, (Paragraph(f"The best candidate's program cannot be made again here: {error}"),)),)
+    program = parse_program(text)
     if program.instructions > MOST_DRAWN:
-        text = f"The best program has {program.instructions} instructions, too many for a picture."
-        return (Section(title, (Paragraph(text),)),)
+        size = f"The best program has {program.instructions} instructions, too many for a picture."
+        return (Section(title, (Paragraph(size),)),)
     graph = value_graph(program)
     return (
         Section(title, (Figure(graph_figure(graph), graph_words(program, graph, best)),)),
@@ -112,10 +116,11 @@ def _search(problem: KernelProblem, study: Study) -> Section:
             heading, (Figure(length_figure(trials, space, title, result.bound, length), " ".join(sentences)),)
         )
     ends = [trial.measurement.metrics for trial in result.front]
-    sentences.append(
-        f"The front has {_count(len(ends), 'program')}, from {ends[0]['bus_transfers']:g} transfers with "
-        f"{ends[0]['noise_percent']:.3g} % noise to {ends[-1]['bus_transfers']:g} with {ends[-1]['noise_percent']:.3g} %."
-    )
+    if ends:
+        sentences.append(
+            f"The front has {_count(len(ends), 'program')}, from {ends[0]['bus_transfers']:g} transfers with "
+            f"{ends[0]['noise_percent']:.3g} % noise to {ends[-1]['bus_transfers']:g} with {ends[-1]['noise_percent']:.3g} %."
+        )
     return Section(heading, (Figure(front_figure(trials, result.front, paper, result.bound), " ".join(sentences)),))
 
 

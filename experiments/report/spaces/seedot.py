@@ -125,6 +125,11 @@ def _said(quality: Quality, trial: Trial) -> str:
     return quality.said(trial.measurement.metrics[quality.metric])
 
 
+def _in_bytes(quality: Quality, trial: Trial) -> str:
+    """Of equally precise programs the smaller one is wanted, so both are said."""
+    return f"{_said(quality, trial)} in {number(trial.measurement.metrics['memory_bytes'])} bytes of flash and RAM"
+
+
 def _hover(space: SeeDotSpace, trial: Trial) -> str:
     lines = [f"{_named(trial)}: {_said(quality_of(space.evaluator), trial)}"]
     if space.exponentials:
@@ -167,12 +172,12 @@ def _answers(space: SeeDotSpace, paper: Trial | None, best: Trial | None) -> lis
     elif quality.of(paper.measurement) is not None:
         over = "" if ranking.violation(paper.measurement) == 0 else ", over a limit"
         also = ", and no trial is better" if same else ""
-        said = _said(quality, paper)
+        said = _in_bytes(quality, paper)
         sentences.append(f"The paper's choice, {_whole(space, paper)}, {quality.verb} {said}{over}{also}.")
     if best is not None and not same and quality.of(best.measurement) is not None:
         inside = ranking.violation(best.measurement) == 0
         title = "The best trial" if inside else "No trial keeps the limits; the nearest"
-        sentences.append(f"{title}, {_whole(space, best)}, {quality.verb} {_said(quality, best)}.")
+        sentences.append(f"{title}, {_whole(space, best)}, {quality.verb} {_in_bytes(quality, best)}.")
     return sentences
 
 

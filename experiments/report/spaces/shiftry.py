@@ -37,9 +37,10 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
         blocks = (figure, _table(space, order, best))
     elif order is not None:
         blocks = (Paragraph("The program has no variable whose width could be decided."),)
+    title = f"{'Accuracy' if quality_of(space.evaluator).larger_is_better else 'Precision'} against memory"
     return (
         Section("Demotion, variable by variable", blocks),
-        Section("Accuracy against memory", _scatter(space, trials, None if order is None else order.answer, best)),
+        Section(title, _scatter(space, trials, None if order is None else order.answer, best)),
     )
 
 

@@ -1,0 +1,73 @@
+"""Real studies of bundled models and small files, in a store of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments import tuning
+from kilotune.experiments.families.registry import find_offer
+from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.budget import Budget
+from kilotune.search.space import Assignment, Measurement, Space
+from kilotune.search.store import Store
+from kilotune.search.study import Study
+
+
+def study_of(
+    folder: Path, space: str, given: str, strategy: str, trials: int, fails: bool = False, **options: Any
+) -> tuple[Problem, Study]:
+    """A study as `tune report` finds it: run for so many trials, then read from its store. `fails`: nothing can be measured."""
+    family, _ = find_offer(space)
+    request = TuneRequest(space, str(family.front_door.resolve_input(given)), strategy, 0, options)
+    store = Store(str(folder / "studies.db"))
+    problem, study = tuning.start_or_resume(store, "study", request, Budget())
+    executor = InProcessExecutor(Failing(problem.space) if fails else problem.space)
+    study.run(executor, Budget(trials=trials), handle_interrupts=False)
+    problem, study, _ = tuning.resume(store, "study")
+    return problem, study
+
+
+class Failing:
+    """A space whose candidates cannot be measured."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_space":
+            raise AttributeError(name)
+        return getattr(self._space, name)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement(failure="the machine is on fire") for _ in batch]
+
+
+def figures(sections: Sequence[Section]) -> list[go.Figure]:
+    return [block.figure for section in sections for block in section.blocks if isinstance(block, Figure)]
+
+
+def said(sections: Sequence[Section]) -> str:
+    """All paragraphs and descriptions."""
+    blocks = [block for section in sections for block in section.blocks]
+    return " ".join(
+        block.text if isinstance(block, Paragraph) else block.description
+        for block in blocks
+        if isinstance(block, Paragraph | Figure)
+    )
+
+
+def tables(sections: Sequence[Section]) -> list[Table]:
+    return [block for section in sections for block in section.blocks if isinstance(block, Table)]
+
+
+def trace(figure: go.Figure, name: str) -> Any:
+    """The one of that name."""
+    (found,) = [t for t in figure.data if t.name == name]
+    return found
