@@ -165,7 +165,8 @@ def test_the_best_runs_figures_become_parts_of_the_chapter(monkeypatch: pytest.M
     outcome = comparison_outcome()
     sections = comparison_sections(outcome, lambda case: (case.problem, Held()))  # type: ignore[arg-type, return-value]
     last = sections[-1]
-    assert last.title == "Address map (best run: exhaustive, seed 0)"
+    assert last.title == "Address map"
+    assert last.blocks == (Paragraph("Of the best run: exhaustive, seed 0."), Paragraph("a map"))
     assert last.level == 3
 
 
