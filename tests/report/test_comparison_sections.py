@@ -5,18 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.asking import request_from
+from kilotune.experiments.commands.report import report_text
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.problem import Problem, build_problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
 from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
 from kilotune.search.anytime import Curve, Step
+from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
+from kilotune.search.comparison_store import save_comparison, save_findings
 from kilotune.search.space import Direction, Objective
+from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
 from tests.report.studies import comparison_outcome, run_record
 
@@ -178,3 +186,32 @@ def test_an_unfinished_comparison_says_what_is_missing() -> None:
     assert "not complete" in texts
     assert "8 of 20 runs are complete" in texts
     assert "no finished case" in comparison_sections(with_cases(outcome), no_study)[0].blocks[0].text  # type: ignore[union-attr]
+
+
+def test_a_stored_comparison_becomes_a_page_with_the_best_runs_figures(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "studies.db"))
+    request = request_from("memory")
+    case = Case("memory-fastgrnn", "memory", request.input, ("greedy", "random"), "exhaustive", request.options)
+    plan = Plan((case,), 2, "30trials")
+    save_comparison(store, "mine", plan.as_json())
+    save_findings(store, "mine", {case.title: {"loss": 320.0, "evaluations": 2}})
+    for run in plan.runs():
+        asked = case.request(run.strategy, run.seed)
+        problem = build_problem(asked)
+        study = Study.create(
+            store,
+            plan.study_name("mine", run),
+            problem.space,
+            run.strategy,
+            run.seed,
+            request={**asked.as_json(), "comparison": "mine"},
+        )
+        study.run(InProcessExecutor(problem.space), Budget(trials=30))
+    html = report_text(store, "mine")
+    assert "<h1>Comparison mine</h1>" in html
+    assert "Address map</h3>" in html
+    assert "Of the best run: " in html
+    with pytest.raises(
+        StoreError, match=r"no study or comparison 'other'. Its studies: none yet. Its comparisons: mine."
+    ):
+        report_text(store, "other")
