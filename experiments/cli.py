@@ -246,7 +246,7 @@ def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
     check_output_file("--json", options["json_file"])
     limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
     workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
-    with ProgressDisplay(problem.space.objectives, options["quiet"]) as display:
+    with ProgressDisplay(problem, study, options["quiet"]) as display:
         outcome = tuning.run(problem, study, budget, workplace, display)
     return _deliver(outcome, folder, options)
 

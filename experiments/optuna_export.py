@@ -9,10 +9,11 @@ from pathlib import Path
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.storages import JournalStorage
+from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from kilotune.search.front import Front
 from kilotune.search.space import FlatSpace, Option, Space, Trial
 from kilotune.search.study import Study
 
@@ -25,25 +26,49 @@ def export_optuna(study: Study, path: Path) -> int:
         raise ValueError(f"{path} exists already: choose a new file.")
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)
+    trials = study.trials()
+    copy_study(study, trials, JournalStorage(JournalFileBackend(str(partial))))
+    partial.replace(path)
+    return len(trials)
+
+
+def copy_study(study: Study, trials: Sequence[Trial], storage: BaseStorage) -> optuna.Study:
+    """An Optuna study of these trials, which are all or some of the study's."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    space, trials = study.space, study.trials()
+    space = study.space
     written = optuna.create_study(
         study_name=study.name,
-        storage=JournalStorage(JournalFileBackend(str(partial))),
+        storage=storage,
         directions=[objective.direction.value for objective in space.objectives],
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         written.set_metric_names([objective.metric for objective in space.objectives])
     written.set_user_attr("kilotune", {"space": space.name, "strategy": study.strategy, "seed": study.seed})
-    choices = _choices(space, trials)
+    add_trials(written, space, trials, choices_of(space, trials))
+    return written
+
+
+def add_trials(
+    written: optuna.Study, space: Space, trials: Sequence[Trial], choices: Mapping[str, BaseDistribution]
+) -> None:
+    """`choices`: of `choices_of`, for all trials that the Optuna study will ever hold."""
     for start in range(0, len(trials), TRIALS_AT_ONCE):
         written.add_trials([_frozen(space, trial, choices) for trial in trials[start : start + TRIALS_AT_ONCE]])
-    partial.replace(path)
-    return len(trials)
 
 
-def _choices(space: Space, trials: Sequence[Trial]) -> Mapping[str, BaseDistribution]:
+def telling_trials(study: Study, trials: Sequence[Trial], most: int) -> list[Trial]:
+    """About `most` of the trials, by number: every improvement, the front, and the others evenly."""
+    if len(trials) <= most:
+        return list(trials)
+    front, told = Front(study.front.ranking), {trial.number for trial in study.front.trials}
+    told |= {trial.number for trial in trials if front.add(trial)}
+    step = len(trials) / most
+    told |= {trials[int(step * place)].number for place in range(most)}
+    return [trial for trial in trials if trial.number in told]
+
+
+def choices_of(space: Space, trials: Sequence[Trial]) -> Mapping[str, BaseDistribution]:
     """Options by decision. Where they depend on earlier answers, all that were ever chosen: Optuna knows no trees."""
     if isinstance(space, FlatSpace):
         return {d.name: CategoricalDistribution(d.options) for d in space.decisions}

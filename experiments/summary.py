@@ -67,7 +67,7 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     for title in titles:
         table.add_column(title, justify="right")
     for label, values in rows:
-        table.add_row(label, *("" if value is None else _number(value) for value in values))
+        table.add_row(label, *("" if value is None else number(value) for value in values))
     console.print(table)
     if result.best is not None and isinstance(problem, Explains):
         for line in problem.lines(result.best):
@@ -126,7 +126,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     elif result.proved:
         text = f"Proved: no candidate is better in {leading}."
     elif result.bound is not None and result.gap is not None:
-        text = f"No candidate can have a {leading} better than {_number(result.bound)} (gap {100 * result.gap:.1f} %)."
+        text = f"No candidate can have a {leading} better than {number(result.bound)} (gap {100 * result.gap:.1f} %)."
     else:
         text = f"How far the best {leading} is from the optimum is not known."
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
@@ -150,7 +150,7 @@ def on_device(finalist: Finalist) -> str:
     better = finalist.better
     hint = ""
     if better is not None:
-        level, cycles, flash = better.level.lstrip("-"), _number(round(better.cycles)), better.sizes.flash_bytes
+        level, cycles, flash = better.level.lstrip("-"), number(round(better.cycles)), better.sizes.flash_bytes
         hint = (
             f" At {better.level} it takes {cycles} cycles and {flash} bytes of flash (`tune export --level {level}`)."
         )
@@ -181,5 +181,6 @@ def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
     return {} if found is None else {f"device_{name}": value for name, value in found.metrics().items()}
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """A metric as it is shown."""
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"

@@ -131,7 +131,7 @@ class Shared:
             for owner, beat in beats.items()
         }
         for owner, (_, since) in list(self._seen.items()):
-            if now - since > DEAD_AFTER_S or _is_gone(owner):
+            if now - since > DEAD_AFTER_S or is_gone(owner):
                 self._forget(connection, owner)
                 del self._seen[owner]
 
@@ -163,7 +163,7 @@ def _machine() -> str:
         return ""
 
 
-def _is_gone(owner: str) -> bool:
+def is_gone(owner: str) -> bool:
     """Whether a process of this machine has ended. One that only took its number over makes us wait for its beat."""
     machine, _, rest = owner.partition("-")
     number = rest.partition("-")[0]

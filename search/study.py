@@ -11,7 +11,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kilotune.search.budget import Budget
@@ -106,11 +106,15 @@ class Study:
         study = cls(space, row.strategy, row.seed, name=name, store=store, clock=clock)
         if row.decisions != _decisions_table(study.book.encoding):
             raise StoreError(f"Study {name!r} was made with other decisions than the space has now: start a new study.")
-        study.status, study.outcome = Status(row.status), Outcome(row.outcome) if row.outcome else None
-        study._elapsed_before_s = row.elapsed_s
-        study.bound = max(study.bound, -math.inf if row.bound is None else row.bound)
-        study.book.load(store.trials(name))
+        study.take_in(row, store.trials(name))
         return study
+
+    def take_in(self, row: StudyRow, trials: Iterable[TrialRow]) -> None:
+        """What the store holds: where the study stands, and trials that are not known here yet. Not during a run."""
+        self.status, self.outcome = Status(row.status), Outcome(row.outcome) if row.outcome else None
+        self._elapsed_before_s = row.elapsed_s
+        self.bound = max(self.bound, -math.inf if row.bound is None else row.bound)
+        self.book.load(trials)
 
     def stop(self) -> None:
         """End the current run after the chunk that is being measured; from another thread or a signal handler."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import webbrowser
+
 import click
 
 from kilotune.experiments.command_line import storage_option
@@ -11,6 +14,46 @@ from kilotune.experiments.command_line import storage_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free one.")
 @storage_option
-def dashboard_command(host: str, port: int, storage: str | None) -> None:
+@click.option("--open/--no-open", "opens", default=False, help="Open it in the browser  [default: no].")
+def dashboard_command(host: str, port: int, storage: str | None, opens: bool) -> None:
     """Show studies in the browser while they run, on this machine only unless --host says otherwise."""
-    raise NotImplementedError
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        _serve(host, port, storage, opens)
+
+
+def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
+    from kilotune.experiments.dashboard.wsgi import is_loopback, listen
+
+    listening = listen(host, port)  # before heavy imports: a port that is taken is said at once
+    from kilotune.experiments.dashboard import optuna_pages
+    from kilotune.experiments.dashboard.application import Dashboard
+    from kilotune.experiments.dashboard.wsgi import has_waitress, make_server
+    from kilotune.experiments.tuning import default_storage
+    from kilotune.search.store import Store
+
+    address, bound_port = listening.getsockname()[:2]
+    local = is_loopback(address)
+    store = Store(storage or default_storage())
+    server = make_server(Dashboard(store, local), listening)
+    shown = "127.0.0.1" if address == "0.0.0.0" else "::1" if address == "::" else address
+    url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound_port}/"
+    click.echo(f"{url} shows the studies of {store.place}; Ctrl-C ends it", err=True)
+    if not local:
+        click.echo(
+            f"Everybody who reaches {address}:{bound_port} can read all studies of this store, without a password; "
+            "without --host only this machine can.",
+            err=True,
+        )
+    missing = [
+        *(() if has_waitress() else ("waitress (Python's own server answers instead)",)),
+        *(() if optuna_pages.is_installed() else ("optuna-dashboard (its pages are left out)",)),
+    ]
+    if missing:
+        click.echo(f"Not installed: {', '.join(missing)}; pip install 'kilotune[dashboard]'", err=True)
+    if opens:
+        webbrowser.open(url)
+    try:
+        server.run()
+    finally:
+        listening.close()
+        store.close()

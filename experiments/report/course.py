@@ -23,6 +23,10 @@ def course_section(reported: Reported) -> Section:
     curve = best_so_far(measured, reported.ranking, reported.seconds)
     if not curve.steps:
         return Section("How the search went", (Paragraph("No candidate that meets the constraints was found."),))
+    if curve.evaluations == 1:
+        return Section(
+            "How the search went", (Paragraph("One candidate was measured, so there is no course to draw."),)
+        )
     label = metric_label(reported.problem.space.objectives[0].metric)
     last = curve.steps[-1]
     sentence = (

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from kilotune.experiments.report.section import Block, Cell, Figure, Listing, Paragraph, Section, Table
 
-PARTS = Path(__file__).parent / "page"
+PARTS = Path(__file__).parent / "parts"
 FIGURE_HEIGHT = 420
 """Pixels, where a figure says nothing."""
 
@@ -32,28 +32,32 @@ WHOLE_FROM = 10_000
 
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
     """The whole file. All text is escaped here, and only here."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(PARTS), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    described = _sections(sections)
+    return (
+        environment(PARTS)
+        .get_template("report.html")
+        .render(
+            title=title,
+            subtitle=subtitle,
+            sections=described,
+            deep=len(sections) <= MOST_CONTENTS,
+            style=Markup((PARTS / "report.css").read_text(encoding="utf-8")),
+            script=_script((PARTS / "report.js").read_text(encoding="utf-8")),
+            plotly=_script(get_plotlyjs()) if _has_figures(sections) else None,
+            footer=f"Written by kilotune {version('kilotune')}.",
+        )
     )
-    numbers = {"figure": 0, "table": 0}
-    described = [
-        {
-            "title": section.title,
-            "level": section.level,
-            "number": number,
-            "blocks": [_described(block, numbers) for block in section.blocks],
-        }
-        for number, section in enumerate(sections, start=1)
-    ]
-    return environment.get_template("report.html").render(
-        title=title,
-        subtitle=subtitle,
-        sections=described,
-        deep=len(sections) <= MOST_CONTENTS,
-        style=Markup((PARTS / "report.css").read_text(encoding="utf-8")),
-        script=_script((PARTS / "report.js").read_text(encoding="utf-8")),
-        plotly=_script(get_plotlyjs()) if numbers["figure"] else None,
-        footer=f"Written by kilotune {version('kilotune')}.",
+
+
+def render_sections(sections: Sequence[Section]) -> str:
+    """The sections alone, for a page that has styles and scripts of its own and takes them in while it is open."""
+    return environment(PARTS).get_template("sections.html").render(sections=_sections(sections))
+
+
+def environment(*folders: Path) -> jinja2.Environment:
+    """Templates that escape whatever is put into them."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
 
 
@@ -78,6 +82,23 @@ def cell_text(cell: Cell) -> str:
     if float(cell).is_integer() or abs(cell) >= WHOLE_FROM:
         return f"{cell:.0f}"
     return f"{cell:.4g}"
+
+
+def _has_figures(sections: Sequence[Section]) -> bool:
+    return any(isinstance(block, Figure) for section in sections for block in section.blocks)
+
+
+def _sections(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    numbers = {"figure": 0, "table": 0}
+    return [
+        {
+            "title": section.title,
+            "level": section.level,
+            "number": number,
+            "blocks": [_described(block, numbers) for block in section.blocks],
+        }
+        for number, section in enumerate(sections, start=1)
+    ]
 
 
 def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:

@@ -204,3 +204,10 @@ def test_report_command_writes_one_file_and_lists_what_there_is(store: Store, tm
     assert isinstance(folder.exception, ValueError)
     assert file_name("../<script>alert(1)</script>") == "script-alert-1-script"
     assert file_name("...") == "report"
+
+
+def test_one_candidate_has_no_course(store: Store) -> None:
+    problem, study = make_study(store, "single", asked("memory", strategy="greedy"), 1)
+    section = by_title(study_sections(problem, study, store.study("single")))["How the search went"]
+    assert "One candidate" in text(section)
+    assert not blocks(section, Figure)

@@ -76,7 +76,7 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     return (
         Section(
             title,
-            (*head, Figure(mesh, _mesh_words(mapped, f"The best mapping, trial {best.number + 1}")), _stages(mapped)),
+            (*head, Figure(mesh, _mesh_words(mapped, f"The best mapping, trial {best.number}")), _stages(mapped)),
         ),
         Section("The busiest cores and links", (Figure(busiest, _busiest_words(mapped, result.bound)),)),
         Section("The pipeline over time", (_pipeline(mapped),)),

@@ -60,7 +60,7 @@ def graph_words(program: Program, graph: ValueGraph, best: Trial) -> str:
     shifted = sum(operand.shifted for operand in graph.operands)
     results = ", ".join(f"kernel {k} in {name}" for k, name in enumerate(program.results, start=1))
     return (
-        f"The best program, trial {best.number + 1}: {_count(program.instructions, 'instruction')}"
+        f"The best program, trial {best.number}: {_count(program.instructions, 'instruction')}"
         f"{f' ({ops})' if ops else ''} and {_count(program.bus_transfers, 'bus transfer')} for {program.target}. "
         f"The image is at the top, every other mark is an instruction with its number, its operation and the register that it "
         f"writes; results, ringed, are at the bottom: {results}. A line is a value that an instruction reads: "

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const root = document.documentElement;
-  const plots = [...document.querySelectorAll(".plot")];
+  const plots = () => [...document.querySelectorAll(".plot")];
   const systemDark = matchMedia("(prefers-color-scheme: dark)");
   const theme = () => root.dataset.theme || (systemDark.matches ? "dark" : "light");
   const isNarrow = (width) => width < 560;
@@ -62,34 +62,31 @@
   function draw(plot, scheme = theme(), width = plot.clientWidth) {
     const figure = read(plot);
     plot.dataset.drawn = scheme;
-    return Plotly.react(plot, figure.data, { ...figure.layout, template: template(scheme, width) }, config);
+    return Plotly.react(plot, figure.data, { uirevision: "kept", ...figure.layout, template: template(scheme, width) }, config);
   }
 
-  const drawn = () => plots.filter((plot) => plot.dataset.drawn);
+  const drawn = () => plots().filter((plot) => plot.dataset.drawn);
 
-  if (plots.length) {
-    // One figure a task, so that each is seen as soon as it is drawn.
-    const waiting = [];
-    const drawNext = () => {
-      const plot = waiting.shift();
-      if (!plot) return;
-      requestAnimationFrame(() => setTimeout(drawNext)); // first of all: one that cannot be drawn does not stop the others
-      if (!plot.dataset.drawn) draw(plot);
-    };
-    const observer = new IntersectionObserver(
-      (entries) => {
-        const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
-        const idle = !waiting.length;
-        waiting.push(...seen);
-        for (const plot of seen) observer.unobserve(plot);
-        if (idle) drawNext();
-      },
-      { rootMargin: "300px 0px" },
-    );
-    for (const plot of plots) observer.observe(plot);
-    addEventListener("beforeprint", () => { for (const plot of plots) draw(plot, "light", 680); });
-    addEventListener("afterprint", redraw);
-  }
+  // One figure a task, so that each is seen as soon as it is drawn.
+  const waiting = [];
+  const drawNext = () => {
+    const plot = waiting.shift();
+    if (!plot) return;
+    requestAnimationFrame(() => setTimeout(drawNext)); // first of all: one that cannot be drawn does not stop the others
+    if (plot.isConnected && !plot.dataset.drawn) draw(plot);
+  };
+  const observer = new IntersectionObserver(
+    (entries) => {
+      const seen = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+      const idle = !waiting.length;
+      waiting.push(...seen);
+      for (const plot of seen) observer.unobserve(plot);
+      if (idle) drawNext();
+    },
+    { rootMargin: "300px 0px" },
+  );
+  addEventListener("beforeprint", () => { for (const plot of plots()) draw(plot, "light", 680); });
+  addEventListener("afterprint", redraw);
 
   function redraw() {
     for (const plot of drawn()) draw(plot);
@@ -114,7 +111,7 @@
   show(kept === "dark" || kept === "light" ? kept : undefined);
 
   // ---- figures as files, always on white
-  for (const button of document.querySelectorAll(".save")) {
+  function offerFile(button) {
     button.hidden = false;
     button.addEventListener("click", async () => {
       const plot = document.querySelector(`#${button.dataset.save} .plot`);
@@ -139,11 +136,19 @@
     const cell = row.cells[column];
     return { text: cell.textContent, number: "value" in cell.dataset ? Number(cell.dataset.value) : null };
   }
-  for (const table of document.querySelectorAll("table[data-sortable]")) {
+  function sortable(table) {
     const heads = [...table.tHead.rows[0].cells];
     const body = table.tBodies[0];
-    const written = [...body.rows];
-    heads.forEach((head, column) => {
+    let written = [...body.rows];
+    function arrange() {
+      const column = heads.findIndex((head) => head.getAttribute("aria-sort") !== "none");
+      if (column < 0) { body.replaceChildren(...written); return; }
+      const sign = heads[column].getAttribute("aria-sort") === "ascending" ? 1 : -1;
+      const cells = written.map((row) => ({ row, ...cellOf(row, column) }));
+      const full = cells.filter((cell) => cell.text !== "").sort((a, b) => sign * compare(a, b));
+      body.replaceChildren(...full.map((cell) => cell.row), ...cells.filter((cell) => cell.text === "").map((cell) => cell.row));
+    }
+    for (const head of heads) {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
@@ -152,17 +157,23 @@
       button.addEventListener("click", () => {
         const order = { none: "ascending", ascending: "descending", descending: "none" }[head.getAttribute("aria-sort")];
         for (const other of heads) other.setAttribute("aria-sort", other === head ? order : "none");
-        if (order === "none") { body.append(...written); return; }
-        const cells = written.map((row) => ({ row, ...cellOf(row, column) }));
-        const full = cells.filter((cell) => cell.text !== "");
-        full.sort((a, b) => (order === "ascending" ? compare(a, b) : compare(b, a)));
-        body.append(...full.map((cell) => cell.row), ...cells.filter((cell) => cell.text === "").map((cell) => cell.row));
+        arrange();
       });
-    });
+    }
+    table.takeRows = (rows) => { written = [...rows]; arrange(); }; // for pages whose tables change while they are open
   }
 
+  // ---- whatever `root` holds; pages that take in sections later call it again, and `redraw` for a figure that changed
+  function adopt(root) {
+    for (const plot of root.querySelectorAll(".plot")) observer.observe(plot);
+    for (const button of root.querySelectorAll(".save")) offerFile(button);
+    for (const table of root.querySelectorAll("table[data-sortable]")) sortable(table);
+  }
+  adopt(document);
+  window.kilotune = { adopt, redraw: (plot) => { if (plot.dataset.drawn) draw(plot); } };
+
   // ---- contents: closed on narrow screens, and the section in view marked
-  if (matchMedia("(max-width: 60rem)").matches) document.querySelector("nav details").open = false;
+  if (matchMedia("(max-width: 60rem)").matches) for (const contents of document.querySelectorAll("nav details")) contents.open = false;
   const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.getAttribute("href").slice(1), a]));
   const inView = new IntersectionObserver(
     (entries) => {

@@ -1,0 +1,173 @@
+"""What there is to be seen: every study of the store with what is known about its best, newest first."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from kilotune.experiments.dashboard.pulse import Pulse
+from kilotune.experiments.dashboard.reading import Reading, measured
+from kilotune.experiments.problem import build_problem
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.front import Front, Ranking
+from kilotune.search.result import as_metric, relative_gap
+from kilotune.search.store import Store, StudyRow
+
+PATIENCE_S = 0.4
+"""How long a visitor waits for what is still being read; the page asks again for the rest."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a study searches for; a sentence where that cannot be told."""
+
+    ranking: Ranking | None
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One study. `best` and `bound` are of the metric `leading`; None: unknown."""
+
+    row: StudyRow
+    running: int  # processes
+    changed: float  # Unix time
+    leading: str | None = None
+    best: float | None = None
+    feasible: bool = False
+    bound: float | None = None
+    gap: float | None = None
+    proved: bool = False
+    trouble: str = ""
+
+    @property
+    def comparison(self) -> str | None:
+        """The one that the study is a run of."""
+        name = self.row.request.get("comparison")
+        return name if isinstance(name, str) else None
+
+    @property
+    def input(self) -> str:
+        """Its last part: the rest is the same for most."""
+        return PurePath(str(self.row.request.get("input") or "")).name
+
+    @property
+    def status(self) -> str:
+        """In words."""
+        return status_words(self.row, self.running, self.proved)
+
+
+def status_words(row: StudyRow, running: int, proved: bool) -> str:
+    """A process that was killed leaves a study that says of itself that it is running."""
+    if running:
+        return "running" if running == 1 else f"running in {running} processes"
+    if row.status == "running":
+        return "stopped without a word"
+    if proved or row.outcome in ("proved", "exhausted"):
+        return "proved optimal"
+    return row.status
+
+
+class Overview:
+    """Reads what is new when somebody asks, in a thread of its own: building a space takes a while, its input included."""
+
+    def __init__(self, store: Store, pulse: Pulse, build: Callable[[TuneRequest], Any] = build_problem) -> None:
+        self._store, self._pulse, self._build = store, pulse, build
+        self._goals: dict[str, Goal] = {}  # by what a request says of the problem
+        self._fronts: dict[tuple[str, float], tuple[Reading, Front]] = {}  # by name and creation
+        self._changed: dict[tuple[str, float], tuple[int, float]] = {}  # trials, and when we saw that number first
+        self._lock = threading.Lock()
+        self._working = threading.Lock()
+
+    def entries(self) -> tuple[list[Entry], bool]:
+        """Newest first; whether all has been read."""
+        rows, running = self._store.studies(), self._pulse.running()
+        self._notice(rows)
+        whole = True
+        if any(self._is_stale(row) for row in rows):
+            reader = threading.Thread(target=self._read, args=(rows,), daemon=True, name="kilotune-overview")
+            reader.start()
+            reader.join(PATIENCE_S)
+            whole = not any(self._is_stale(row) for row in rows)
+        return [self._entry(row, running.get(row.name, 0)) for row in reversed(rows)], whole
+
+    def _notice(self, rows: list[StudyRow]) -> None:
+        now, there = time.time(), {}
+        for row in rows:
+            key = (row.name, row.created)
+            seen = self._changed.get(key)
+            first = row.created + row.elapsed_s  # the earliest that is possible
+            there[key] = (row.trials, first) if seen is None else seen if seen[0] == row.trials else (row.trials, now)
+        self._changed = there
+
+    def _is_stale(self, row: StudyRow) -> bool:
+        goal = self._goals.get(_problem_key(row.request))
+        if goal is None:
+            return True
+        known = self._fronts.get((row.name, row.created))
+        return goal.ranking is not None and (known is None or len(known[0]) < row.trials)
+
+    def _read(self, rows: list[StudyRow]) -> None:
+        if not self._working.acquire(blocking=False):
+            return
+        try:
+            for row in reversed(rows):
+                goal = self._goal(row)
+                if goal.ranking is not None:
+                    self._follow(row, goal.ranking)
+            there = {(row.name, row.created) for row in rows}
+            for gone in set(self._fronts) - there:
+                del self._fronts[gone]
+        finally:
+            self._working.release()
+
+    def _goal(self, row: StudyRow) -> Goal:
+        key = _problem_key(row.request)
+        if key not in self._goals:
+            self._goals[key] = _goal(row.request, self._build)
+        return self._goals[key]
+
+    def _follow(self, row: StudyRow, ranking: Ranking) -> None:
+        reading, front = self._fronts.get((row.name, row.created)) or (Reading(), Front(ranking))
+        trials = reading.new(row.trials, lambda first: measured(self._store, row.name, first))
+        with self._lock:
+            front.update(trials)
+            self._fronts[row.name, row.created] = (reading, front)
+
+    def _entry(self, row: StudyRow, running: int) -> Entry:
+        changed = self._changed[row.name, row.created][1]
+        goal = self._goals.get(_problem_key(row.request))
+        known = self._fronts.get((row.name, row.created))
+        if goal is None or goal.ranking is None or known is None:
+            return Entry(row, running, changed, trouble="" if goal is None else goal.trouble)
+        leading = goal.ranking.objectives[0]
+        with self._lock:
+            front = known[1]
+            best, feasible, loss = front.best, front.feasible, front.best_rank[1]
+        bound = -math.inf if row.bound is None else row.bound
+        if row.outcome in ("proved", "exhausted") and feasible:
+            bound = loss
+        value = None if best is None else best.measurement.metrics.get(leading.metric)
+        gap = relative_gap(loss if feasible else math.inf, bound)
+        proved = gap == 0 and len(goal.ranking.objectives) == 1  # a bound says nothing of the other objectives
+        return Entry(row, running, changed, leading.metric, value, feasible, as_metric(bound, leading), gap, proved)
+
+
+def _goal(request: Mapping[str, Any], build: Callable[[TuneRequest], Any]) -> Goal:
+    if "space" not in request:
+        return Goal(None, "It was made by a program that stored no request: its space cannot be built here.")
+    try:
+        return Goal(Ranking.of(build(TuneRequest.from_json(request)).space))
+    except Exception as error:  # a broken study must not take the others with it
+        return Goal(None, f"{error}" or type(error).__name__)
+
+
+def _problem_key(request: Mapping[str, Any]) -> str:
+    """Many studies search the same problem: strategies and seeds of a comparison."""
+    return json.dumps({name: request.get(name) for name in ("space", "input", "options")}, sort_keys=True)

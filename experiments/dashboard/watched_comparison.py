@@ -1,0 +1,66 @@
+"""A comparison as its page watches it while it runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from kilotune.experiments import tuning
+from kilotune.experiments.comparison.outcome import CaseOutcome
+from kilotune.experiments.comparison.records import RecordReader
+from kilotune.experiments.dashboard.watched import Drawn, Rest
+from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.comparison_sections import comparison_sections
+from kilotune.experiments.report.page import render_sections
+from kilotune.experiments.report.section import Paragraph, Section
+from kilotune.search.comparison_store import ComparisonRow
+from kilotune.search.store import Store, StudyRow
+from kilotune.search.study import Study
+
+
+class WatchedComparison:
+    """Runs are read again when they have changed; the whole is drawn again after a rest."""
+
+    def __init__(self, store: Store, row: ComparisonRow, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store = store
+        self.created, self.name = row.created, row.name
+        self._reader = RecordReader(store)
+        self._lock = threading.Lock()
+        self._drawn: Drawn | None = None
+        self._rest = Rest(clock)
+
+    def drawn(self, row: ComparisonRow, runs: Sequence[StudyRow]) -> tuple[Drawn, bool]:
+        """The sections, and whether they are of the runs as they are."""
+        version = version_of(row, runs)
+        earlier = self._drawn
+        if earlier is not None and (earlier.version == version or not self._rest.over):
+            return earlier, earlier.version == version
+        if not self._lock.acquire(blocking=earlier is None):
+            assert earlier is not None
+            return earlier, False
+        try:
+            if self._drawn is None or self._drawn.version != version:
+                with self._rest.after():
+                    self._drawn = Drawn(version, render_sections(self._sections()))
+            return self._drawn, True
+        finally:
+            self._lock.release()
+
+    def _sections(self) -> tuple[Section, ...]:
+        try:
+            return comparison_sections(self._reader.load(self.name), self._study_of)
+        except Exception as error:  # an input that is gone, proofs that contradict each other
+            return (Section("What is wrong", (Paragraph(f"It cannot be evaluated: {error}"),)),)
+
+    def _study_of(self, case: CaseOutcome) -> tuple[Problem, Study]:
+        best = case.best_run()
+        problem, study, _ = tuning.resume(self._store, case.studies[best.strategy, best.seed])
+        return problem, study
+
+
+def version_of(row: ComparisonRow, runs: Sequence[StudyRow]) -> str:
+    """Changes when a run has something new."""
+    trials = sum(run.trials for run in runs)
+    ended = sum(run.status != "running" for run in runs)
+    return f"{row.created:.6f} {len(runs)} {trials} {ended} {len(row.findings)}"
