@@ -1,4 +1,4 @@
-"""How a search says where it stands: a line that is redrawn in a notebook, the command's lines elsewhere, or a function."""
+"""How a search says where it stands: a line that is redrawn in a notebook, what the command shows elsewhere, or a function."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from kilotune.experiments.problem import Problem
 from kilotune.experiments.progress import ProgressDisplay, describe
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
+from kilotune.search.study import Study
 
 Report = Callable[[Progress], object]
 Watch = bool | Report | None
@@ -23,16 +25,16 @@ def in_notebook() -> bool:
 
 
 @contextlib.contextmanager
-def watching(watch: Watch, objectives: tuple[Objective, ...]) -> Iterator[Report | None]:
+def watching(watch: Watch, problem: Problem, search: Study) -> Iterator[Report | None]:
     """What is to be called with every `Progress`; None for nothing."""
     if callable(watch):
         yield watch
     elif watch is False or (watch is None and not in_notebook()):
         yield None
     elif in_notebook():
-        yield NotebookLine(objectives)
+        yield NotebookLine(problem.space.objectives)
     else:
-        with ProgressDisplay(objectives, quiet=False) as display:
+        with ProgressDisplay(problem, search, quiet=False) as display:
             yield display
 
 

@@ -128,7 +128,7 @@ class TunedStudy:
         require_workers(self.space, workplace)
         executor = workplace.executor(self.space)
         try:
-            with watching(progress, self.space.objectives) as report:
+            with watching(progress, self.problem, self.search) as report:
 
                 def on_progress(progress: Progress) -> None:
                     if report is not None and report(progress) is True:

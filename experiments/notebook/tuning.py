@@ -56,7 +56,7 @@ def tune(
         a name, and the same call goes on with a study that exists). With neither they are in memory, and nothing is written.
     jobs, time_limit: worker processes, and how long one evaluation may take ("30s"; what takes longer has failed).
     cache: whether measurements of earlier studies are used and new ones kept for later ones; by default with a stored study.
-    progress: True for a line about the search (in a notebook that is the default), False for silence, or a function that takes
+    progress: True for what the command shows (in a notebook, where it is the default, a line), False for silence, or a function that takes
         every `kilotune.search.result.Progress`, about one a second; when it returns True the search ends.
 
     Ctrl-C, or the notebook's interrupt, ends the search after the evaluations that are running: the study is returned with
