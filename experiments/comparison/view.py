@@ -13,9 +13,7 @@ from rich.text import Text
 
 from kilotune.experiments.comparison.plan import Plan, RunKey
 from kilotune.experiments.comparison.running import RunEnd, RunNews
-
-PLAIN_LINE_EVERY_S = 5.0
-FIRST_PLAIN_LINE_S = 2.0
+from kilotune.experiments.progress import FIRST_PLAIN_LINE_S, PLAIN_LINE_EVERY_S, draws
 
 
 class ComparisonView(AbstractContextManager["ComparisonView"]):
@@ -27,8 +25,9 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
         self._running: dict[RunKey, RunNews] = {}
         self._finished = 0
         self._console = Console(stderr=True, quiet=quiet)
-        interactive = self._console.is_terminal and not quiet
-        self._live = Live(console=self._console, auto_refresh=False) if interactive else None
+        self._live: Live | None = None
+        if draws(self._console) and not quiet:
+            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False)
         self._started_s = time.monotonic()
         self._next_line_s = FIRST_PLAIN_LINE_S
 

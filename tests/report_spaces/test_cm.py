@@ -22,6 +22,7 @@ from kilotune.experiments.report.spaces.cm import draw
 from kilotune.experiments.report.spaces.mesh_figure import load_of
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
+from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Status
 from kilotune.search.space import Measurement
 from kilotune.search.study import Study
@@ -235,6 +236,9 @@ def test_the_paper_places_every_layer_once_and_near(tmp_path: Path) -> None:
     space = problem.space
     candidate = cm.paper_candidate(space)
     assert candidate is not None
+    procedure = run_procedure(space)
+    assert procedure is not None
+    assert candidate == procedure.assignment
     cores, once = space.mapping(candidate).cores, space.lowered({})
     assert len(set(cores)) == len(once.pipeline.stages)
     hops = [

@@ -22,7 +22,7 @@ from kilotune.spaces.cm.procedure import embedded_cores
 from kilotune.spaces.cm.space import CmSpace
 
 DRAWN_IMAGES = 3
-EMBEDDING_SECONDS = 1.5
+EMBEDDING_SECONDS = 2.0
 EMBEDDING_LITERALS = 100_000
 """A report does not wait for a solver longer than that, nor does it write down larger formulas."""
 
@@ -201,7 +201,7 @@ def paper_candidate(space: CmSpace) -> Assignment | None:
 
 @lru_cache(maxsize=16)
 def _paper_candidate(asked: _Asked) -> Assignment | None:
-    cores = embedded_cores(asked.space, EMBEDDING_SECONDS, EMBEDDING_LITERALS)
+    cores = embedded_cores(asked.space, EMBEDDING_SECONDS, EMBEDDING_LITERALS, refute_first=True)
     return None if cores is None else asked.space.candidate({}, cores)
 
 
