@@ -9,13 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import click
-
 from kilotune.codegen.diagnostics import InputError
-from kilotune.experiments.asking import request_from
+from kilotune.experiments.asking import read_keywords, request_from
 from kilotune.experiments.comparison.plan import Case, case_title
-from kilotune.experiments.families.family import Family
-from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.problem import build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.strategy import make_strategy, strategy_names
@@ -93,35 +89,15 @@ def case_of(request: TuneRequest, strategies: Sequence[str], title: str | None =
 
 def _case(entry: Mapping[str, Any], wanted: Sequence[str]) -> Case:
     """ValueError for an entry that names something that there is not."""
-    options = {key: value for key, value in entry.items() if key not in ENTRY_KEYS}
+    options = {key.replace("-", "_"): value for key, value in entry.items() if key not in ENTRY_KEYS}
     if "space" not in entry:
         raise ValueError("no `space`")
-    family, _ = find_offer(entry["space"])
     request = request_from(
         entry["space"],
         input=entry.get("input"),
         limits=entry.get("limits", ()),
         device=entry.get("device"),
         objective=entry.get("objective"),
-        options=_by_parameter(family, options),
+        options=read_keywords(entry["space"], options),
     )
     return case_of(request, fitting(request, (*wanted, *entry.get("also", ()))), entry.get("title"))
-
-
-def _by_parameter(family: Family, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by parameter name, from those by the name on the command line; values as the command would read them."""
-    known = {long.lstrip("-").split("/")[0]: option for option in family.options for long in option.opts}
-    read: dict[str, Any] = {}
-    for name, value in given.items():
-        if name not in known:
-            raise ValueError(f"`{name}`, and the options of {family.title} are {', '.join(sorted(known))}")
-        option = known[name]
-        try:
-            if option.multiple:
-                values = value if isinstance(value, list) else [value]
-                read[str(option.name)] = tuple(option.type.convert(one, option, None) for one in values)
-            else:
-                read[str(option.name)] = option.type.convert(value, option, None)
-        except click.BadParameter as error:
-            raise ValueError(f"`{name}`: {error.message}") from None
-    return read

@@ -198,7 +198,7 @@ def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
         (("--space", "seedot", "--capacity", "2KiB"), "--capacity does not go with the space seedot"),
         (("--suite", "nowhere"), "nowhere: expected a TOML file, or one of five-spaces"),
         (("--suite", "five-spaces", "--space", "cm"), "--space does not go with --suite"),
-        (("--suite", "broken.toml"), "case 2: expected a case, found `colour`, and the options of"),
+        (("--suite", "broken.toml"), "case 2: expected a case, found There is no option 'colour' of the space memory"),
         (("--suite", "twice.toml"), "memory-fastgrnn-digits twice: give case 2 a `title`"),
         (("--space", "cm", "--csv", "no/where.csv"), "--csv no/where.csv: expected a file in a folder that exists"),
         (("--space", "cm", "--csv", "-", "--json", "-"), "would both go to stdout"),
