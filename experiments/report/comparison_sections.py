@@ -164,6 +164,9 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     final = final_figure(comparison, objective)
     if final is not None:
         description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
+        nothing = sum(math.isinf(run.curve.loss) for standing in comparison.standings for run in standing.runs)
+        if nothing:
+            description += f" {nothing} runs found nothing that meets the constraints, and have no mark."
         blocks.append(Figure(final, description))
     if not case.complete:
         done = sum(run.complete for standing in comparison.standings for run in standing.runs)
