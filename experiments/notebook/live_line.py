@@ -1,4 +1,4 @@
-"""How a search says where it stands: a line that is redrawn in a notebook, the command's lines elsewhere, or a function."""
+"""How a search says where it stands: a line that is redrawn in a notebook, the command's view elsewhere, or a function."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 
 from kilotune.experiments.problem import Problem
+from kilotune.experiments.problem import Problem
 from kilotune.experiments.progress import ProgressDisplay, describe
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
+from kilotune.search.study import Study
 from kilotune.search.study import Study
 
 Report = Callable[[Progress], object]
