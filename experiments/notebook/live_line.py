@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.problem import Problem
 from kilotune.experiments.progress import ProgressDisplay, describe
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
-from kilotune.search.study import Study
 from kilotune.search.study import Study
 
 Report = Callable[[Progress], object]
