@@ -134,7 +134,7 @@ def export_command(
     """
     from kilotune.experiments import tuning
     from kilotune.experiments.export import next_step
-    from kilotune.experiments.problem import HasTargets
+    from kilotune.experiments.problem import HasTargets, export_trial
 
     problem, stored, _ = tuning.resume(_open(storage), study)
     if to is not None:
@@ -149,15 +149,8 @@ def export_command(
     best = stored.result().best
     if best is None:
         raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
-    if isinstance(problem, HasTargets):
-        artifacts = problem.export_for(best, output, target or "c", level)
-        check = f"; {next_step(target or 'c', output)}"
-    elif target or level:
-        raise ValueError(
-            f"--target and --level are for programs; study {study!r} is of the space {problem.space.name}."
-        )
-    else:
-        artifacts, check = problem.export(best, output), ""
+    artifacts = export_trial(problem, best, output, target, level)
+    check = f"; {next_step(target or 'c', output)}" if isinstance(problem, HasTargets) else ""
     click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
 
 

@@ -12,6 +12,9 @@ from kilotune.search.space import Assignment, Space, Trial
 
 Metrics = dict[str, float]
 
+HANDED_OVER = "handed_over"
+"""In a request's options: the class of a space that was no name."""
+
 
 class Problem(Protocol):
     """A space with its data, and what the front door wants to know about it besides."""
@@ -106,7 +109,13 @@ def export_trial(
 
 
 def build_problem(request: TuneRequest) -> Problem:
-    """Load the input and make the space. InputError for an input that cannot be used, ValueError for an unknown space
-    or for options that do not go with the input."""
+    """Load the input and make the space. InputError for an input that cannot be used, ValueError for an unknown space,
+    for options that do not go with the input, or for a space that only Python has."""
+    handed_over = request.options.get(HANDED_OVER)
+    if handed_over is not None:
+        raise ValueError(
+            f"This study is of a {handed_over} that was handed over in Python, which no command can make: go on with it "
+            f"there, by tune(..., study=NAME)."
+        )
     family, _ = find_offer(request.space)
     return family.front_door.build_problem(request)

@@ -1,4 +1,4 @@
-"""How a search says where it stands: a line that is redrawn in a notebook, the command's view elsewhere, or a function."""
+"""How a search says where it stands: a line that is redrawn in a notebook, what the command shows elsewhere, or a function."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def in_notebook() -> bool:
 
 
 @contextlib.contextmanager
-def watching(watch: Watch, problem: Problem, study: Study) -> Iterator[Report | None]:
+def watching(watch: Watch, problem: Problem, search: Study) -> Iterator[Report | None]:
     """What is to be called with every `Progress`; None for nothing."""
     if callable(watch):
         yield watch
     elif watch is False or (watch is None and not in_notebook()):
         yield None
     elif in_notebook():
-        yield NotebookLine(study.space.objectives)
+        yield NotebookLine(problem.space.objectives)
     else:
-        with ProgressDisplay(problem, study, quiet=False) as display:
+        with ProgressDisplay(problem, search, quiet=False) as display:
             yield display
 
 

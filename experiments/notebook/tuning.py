@@ -15,7 +15,7 @@ from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
 from kilotune.experiments.plain_problem import PlainProblem, as_space
-from kilotune.experiments.problem import Problem, build_problem
+from kilotune.experiments.problem import HANDED_OVER, Problem, build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space
@@ -56,7 +56,7 @@ def tune(
         a name, and the same call goes on with a study that exists). With neither they are in memory, and nothing is written.
     jobs, time_limit: worker processes, and how long one evaluation may take ("30s"; what takes longer has failed).
     cache: whether measurements of earlier studies are used and new ones kept for later ones; by default with a stored study.
-    progress: True for a line about the search (in a notebook that is the default), False for silence, or a function that takes
+    progress: True for what the command shows (in a notebook, where it is the default, a line), False for silence, or a function that takes
         every `kilotune.search.result.Progress`, about one a second; when it returns True the search ends.
 
     Ctrl-C, or the notebook's interrupt, ends the search after the evaluations that are running: the study is returned with
@@ -91,7 +91,7 @@ def tune(
         given = {"input": input, "limits": limits, "device": device, "objective": objective, **options}
         _refuse_any(given, as_space(space, "tune"))
         family = plain_family(space.name, f"The space {space.name}", type(space))
-        request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed)
+        request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed, {HANDED_OVER: type(space).__name__})
         problem = PlainProblem(request, space, (family, family.offers[0]))
     search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
     return TunedStudy(problem, search, workplace, row).resume(wanted, progress=progress)

@@ -52,7 +52,7 @@ def overview_section(outcome: ComparisonOutcome) -> Section:
     )
     columns = (
         *("space", "input", "in", "reference", "the reference is", "paper's procedure", "regret, %"),
-        *("which is", "best strategy", "its median's regret, %"),
+        *("which is", "best strategy", "median's regret, %"),
     )
     rows = [_overview(case) for case in outcome.cases]
     blocks: list[Block] = [Paragraph(asked)]
@@ -130,6 +130,7 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
             customdata=values,
             mode="markers",
             name=said,
+            cliponaxis=False,
             marker={"color": colour, "symbol": symbol, "size": size, "line": {"width": 3 if size > 9 else 0}},
             hovertemplate=f"%{{y}}<br>{said}: %{{customdata:.3g}} % above the reference<extra></extra>",
         )
@@ -139,7 +140,7 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
     figure.update_xaxes(
         **({"range": [-0.04 * (top or 1.0), 1.06 * (top or 1.0)]} if scale is None else scale.axis(1.4 * top))
     )
-    figure.update_yaxes(type="category", autorange="reversed", ticklabelstandoff=6)
+    figure.update_yaxes(type="category", autorange="reversed", ticklabelstandoff=12)
     return figure
 
 
@@ -266,5 +267,5 @@ def _best_run(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
         sentence = f"The best run ({run.strategy}, seed {run.seed}) could not be read: {error}"
         return (Section("The best run", (Paragraph(sentence),), level=3),)
     drawn = drawn_sections(problem, study) if study.trials() else ()
-    where = f"{run.strategy}, seed {run.seed}"
-    return tuple(dataclasses.replace(s, title=f"{s.title} (best run: {where})", level=3) for s in drawn)
+    what = Paragraph(f"Of the best run: {run.strategy}, seed {run.seed}.")
+    return tuple(dataclasses.replace(s, blocks=(what, *s.blocks), level=3) for s in drawn)

@@ -20,7 +20,7 @@ PARTS = Path(__file__).parent / "parts"
 FIGURE_HEIGHT = 420
 """Pixels, where a figure says nothing."""
 
-MOST_CONTENTS = 40
+MOST_CONTENTS = 24
 """With more sections than that, the table of contents shows chapters only."""
 
 LONG = 48

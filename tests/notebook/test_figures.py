@@ -119,6 +119,17 @@ def test_a_notebook_shows_a_line_that_is_replaced(notebook: Display) -> None:
     assert len(notebook.lines) == shown
 
 
+def test_a_script_that_asks_is_told_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kilotune.experiments.progress.FIRST_PLAIN_LINE_S", 0.0)
+    tune(Branch(), strategy="random", budget="2trials", progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("2 trials")
+    assert "best value" in captured.err
+
+
 def test_a_script_is_silent_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert not live_line.in_notebook()
     tune(Branch(), strategy="random", budget="2trials")

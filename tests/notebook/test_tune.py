@@ -182,6 +182,8 @@ def test_an_object_is_stored_too(tmp_path: Path) -> None:
     again = tune(Branch(), strategy="random", budget="2trials", study="mine", storage=storage)
     assert again.trials[:2] == first.trials
     assert len(again.trials) == 4
+    with pytest.raises(ValueError, match="This study is of a Branch that was handed over in Python"):
+        tuning.resume(Store(storage), "mine")
     unnamed = tune(Branch(), strategy="random", budget="2trials", storage=storage)
     assert unnamed.name.startswith("branch-")
 

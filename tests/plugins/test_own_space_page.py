@@ -134,3 +134,9 @@ def test_python_finds_the_same(place: Path) -> None:
 
 def test_help_names_it(place: Path) -> None:
     assert "tiles-space 0.1" in run(place, "tune", "--help").stdout
+
+
+def test_the_space_has_forty_lines() -> None:
+    """Without docstrings, comments and blank lines; the page says so."""
+    lines = [line.strip() for line in blocks("own-space.md", "python")[0].splitlines()]
+    assert sum(bool(line) and not line.startswith(('"""', "#")) for line in lines) == 40

@@ -5,18 +5,26 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.asking import request_from
+from kilotune.experiments.commands.report import report_text
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.problem import Problem, build_problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
 from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
 from kilotune.search.anytime import Curve, Step
+from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
+from kilotune.search.comparison_store import save_comparison, save_findings
 from kilotune.search.space import Direction, Objective
+from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
 from tests.report.studies import comparison_outcome, run_record
 
@@ -113,6 +121,31 @@ def test_the_overview_says_where_the_paper_is_not_optimal() -> None:
     assert figure.figure.data[0].y[1] == "&lt;b&gt;two&lt;/b&gt;"
 
 
+def test_the_overview_draws_optimal_procedures_at_zero() -> None:
+    outcome = comparison_outcome()
+    case = outcome.cases[0]
+    optimal = [run_record("a", seed, [50.0, 40.0], proved=True) for seed in range(2)]
+    far = [run_record("a", seed, [4000.0, 42.0]) for seed in range(2)]
+    both = (
+        dataclasses.replace(case, comparison=compare(optimal, 40.0)),
+        dataclasses.replace(case, comparison=compare(far, 4000.0), case=dataclasses.replace(case.case, title="far")),
+        dataclasses.replace(
+            case, comparison=compare(optimal, math.inf), case=dataclasses.replace(case.case, title="no")
+        ),
+    )
+    section = overview_section(with_cases(outcome, *both))
+    (table,) = [b for b in section.blocks if isinstance(b, Table)]
+    at = table.columns.index("which is")
+    assert [row[at] for row in table.rows] == ["optimal", "not optimal", "infeasible"]
+    (block,) = [b for b in section.blocks if isinstance(b, Figure)]
+    paper, best = block.figure.data[:2]
+    floor = block.figure.layout.xaxis.tickvals[0]
+    assert block.figure.layout.xaxis.ticktext[0] == "0"
+    assert list(paper.x) == [floor, pytest.approx(9900.0), None]
+    assert list(best.x) == [floor, pytest.approx(5.0), floor]
+    assert 0 < floor < 5
+
+
 def test_a_case_has_its_tables_and_figures_and_survives_a_lost_study() -> None:
     sections = comparison_sections(comparison_outcome(), no_study)
     assert [s.title for s in sections] == ["All cases", "memory-case", "The best run"]
@@ -140,7 +173,8 @@ def test_the_best_runs_figures_become_parts_of_the_chapter(monkeypatch: pytest.M
     outcome = comparison_outcome()
     sections = comparison_sections(outcome, lambda case: (case.problem, Held()))  # type: ignore[arg-type, return-value]
     last = sections[-1]
-    assert last.title == "Address map (best run: exhaustive, seed 0)"
+    assert last.title == "Address map"
+    assert last.blocks == (Paragraph("Of the best run: exhaustive, seed 0."), Paragraph("a map"))
     assert last.level == 3
 
 
@@ -152,3 +186,32 @@ def test_an_unfinished_comparison_says_what_is_missing() -> None:
     assert "not complete" in texts
     assert "8 of 20 runs are complete" in texts
     assert "no finished case" in comparison_sections(with_cases(outcome), no_study)[0].blocks[0].text  # type: ignore[union-attr]
+
+
+def test_a_stored_comparison_becomes_a_page_with_the_best_runs_figures(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "studies.db"))
+    request = request_from("memory")
+    case = Case("memory-fastgrnn", "memory", request.input, ("greedy", "random"), "exhaustive", request.options)
+    plan = Plan((case,), 2, "30trials")
+    save_comparison(store, "mine", plan.as_json())
+    save_findings(store, "mine", {case.title: {"loss": 320.0, "evaluations": 2}})
+    for run in plan.runs():
+        asked = case.request(run.strategy, run.seed)
+        problem = build_problem(asked)
+        study = Study.create(
+            store,
+            plan.study_name("mine", run),
+            problem.space,
+            run.strategy,
+            run.seed,
+            request={**asked.as_json(), "comparison": "mine"},
+        )
+        study.run(InProcessExecutor(problem.space), Budget(trials=30))
+    html = report_text(store, "mine")
+    assert "<h1>Comparison mine</h1>" in html
+    assert "Address map</h3>" in html
+    assert "Of the best run: " in html
+    with pytest.raises(
+        StoreError, match=r"no study or comparison 'other'. Its studies: none yet. Its comparisons: mine."
+    ):
+        report_text(store, "other")

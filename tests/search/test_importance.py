@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 from kilotune.search.front import Ranking
 from kilotune.search.importance import main_effects
@@ -66,3 +67,18 @@ def test_failures_are_worst_and_an_absent_answer_is_one_of_its_own() -> None:
 def test_equal_trials_and_none_have_no_order() -> None:
     assert main_effects([], RANKING) == ()
     assert main_effects([Trial(n, {"a": n}, Measurement({"loss": 1.0})) for n in range(9)], RANKING) == ()
+
+
+def test_equal_losses_share_their_rank() -> None:
+    rng = np.random.default_rng(3)
+    answers = rng.integers(3, size=90)
+    losses = np.minimum(rng.integers(9, size=90), 3.0 + answers)
+    trials = [
+        Trial(n, {"a": int(a)}, Measurement({"loss": float(x)}))
+        for n, (a, x) in enumerate(zip(answers, losses, strict=True))
+    ]
+    ranks = rankdata(losses)
+    total = ((ranks - ranks.mean()) ** 2).sum()
+    groups = [ranks[answers == a] for a in range(3)]
+    within = sum(((g - g.mean()) ** 2).sum() for g in groups) / (90 - 3)
+    assert shares(trials)["a"] == pytest.approx((total - 90 * within + within) / total)

@@ -97,7 +97,7 @@ def address_map(instance: Instance, banks: Sequence[Bank], placements: Sequence[
         shared_xaxes=True,
         vertical_spacing=min(0.08, 0.24 / rows),
         row_heights=[*([each] * len(panels)), profile_height],
-        subplot_titles=[*(panel.title for panel in panels), "live bytes, and bytes up to the highest address in use"],
+        subplot_titles=[*(panel.title for panel in panels), "bytes live, and in use"],
         figure=empty_figure(each * len(panels) + profile_height + 110, barmode="overlay", bargap=0),
     )
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})

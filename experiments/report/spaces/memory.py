@@ -82,7 +82,7 @@ def _description(
     sentences += _peaks(space, placements, best, paper)
     banks = banks_of(space)
     certificate = space.certificate
-    if len(banks) == 1:
+    if len(banks) == 1 and certificate.buffers:
         live = counted(len(certificate.buffers), "live buffer")
         takes = "takes" if len(certificate.buffers) == 1 else "together take"
         sentences.append(
