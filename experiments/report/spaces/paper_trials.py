@@ -1,5 +1,5 @@
-"""The paper's procedure beside a study: what the study has measured is not measured again, and the rest takes a second or
-two, so that a page can be drawn while a search runs."""
+"""The paper's procedure beside a study: what has been measured is not measured again, and the rest takes a second or two, so
+that a page can be drawn while a search runs. The next drawing goes on from there."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
+from kilotune.experiments.procedure_measurements import remembered
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.study import Study
@@ -23,17 +24,18 @@ class OutOfTimeError(Exception):
 
 
 def measure_beside(study: Study, seconds: float = MOST_SECONDS) -> Measure:
-    """Measurements from the study where it holds them, else from its space. The function raises OutOfTimeError when
-    `seconds` of processor time have passed since it was made and something is missing."""
-    end = time.thread_time() + seconds
+    """Measurements from the study where it holds them, else remembered ones, else from its space. The function raises
+    OutOfTimeError when `seconds` of processor time have passed since it was made and something is missing."""
+    end, earlier = time.thread_time() + seconds, remembered(study.space)
 
     def one(candidate: Assignment) -> Measurement:
-        known = study.book.measurement(candidate)
+        known = study.book.measurement(candidate) or earlier.get(candidate)
         if known is not None:
             return known
         if time.thread_time() > end:
             raise OutOfTimeError
         (measured,) = study.space.evaluate([candidate])
+        earlier.put(candidate, measured)
         return measured
 
     return lambda batch: [one(candidate) for candidate in batch]
