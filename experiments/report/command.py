@@ -25,9 +25,11 @@ LIMITS = (
 
 
 def command_line(request: TuneRequest, budget: str) -> str:
-    """For a shell. A bundled input goes by its name, what was left out stays out."""
+    """For a shell, in whatever folder. A bundled input goes by its name, what was left out stays out."""
     family, _ = find_offer(request.space)
     name = input_name(request, family)
+    if Path(name).exists():  # a file beside whoever asks now, and not a bundled one
+        name = request.input
     parts = ["tune", "--space", request.space, *(["--input", name] if name else []), "--strategy", request.strategy]
     if request.seed:
         parts += ["--seed", str(request.seed)]

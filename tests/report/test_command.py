@@ -75,3 +75,11 @@ def test_a_device_of_ones_own_is_written_out(tmp_path: Path) -> None:
     (tmp_path / shown[0]).write_text(shown[1])
     assert asked(written.removeprefix("tune ").replace(shown[0], str(tmp_path / shown[0]))) == request
     assert described_device(asked("--space shiftry --device uno")) is None
+
+
+def test_a_file_goes_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is read in other folders than the one where it was written."""
+    (tmp_path / "mine.csv").write_text("id,lower,upper,size\na,0,4,10\n")
+    monkeypatch.chdir(tmp_path)
+    written = command_line(asked("--space memory --input mine.csv"), "60s")
+    assert f"--input {tmp_path / 'mine.csv'}" in written

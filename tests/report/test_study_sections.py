@@ -255,3 +255,28 @@ def test_one_candidate_has_no_course(store: Store) -> None:
     section = by_title(study_sections(problem, study, store.study("single")))["How the search went"]
     assert "One candidate" in text(section)
     assert not blocks(section, Figure)
+
+
+def test_a_study_whose_input_is_gone_shows_its_trials(store: Store, tmp_path: Path) -> None:
+    """Trials are not lost with a file; that they are all there is, is said on the page, on stderr and by the exit status."""
+    from click.testing import CliRunner
+
+    from kilotune.experiments.commands.report import report_command
+
+    instance = tmp_path / "moved.csv"
+    instance.write_text("id,lower,upper,size\na,0,4,10\nb,2,6,20\n")
+    make_study(store, "gone", asked("memory", input=str(instance), strategy="random"), 3)
+    changes = (
+        ("found no such file", instance.unlink),
+        ("fingerprint", lambda: instance.write_text("id,lower,upper,size\na,0,4,11\n")),
+    )
+    for said, change in changes:
+        change()
+        page = tmp_path / "r.html"
+        command = ["gone", "--output", str(page), "--storage", store.url]
+        done = CliRunner().invoke(report_command, command, standalone_mode=False)
+        assert done.return_value == 4
+        for seen in (done.stderr, page.read_text()):
+            assert said in seen
+            assert "cannot be built" in seen
+        assert 'data-value="30' in page.read_text()  # the peak of a trial
