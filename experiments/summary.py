@@ -134,7 +134,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     candidates = "candidate" if result.evaluations == 1 and not size else "candidates"
     return (
         f"{text}\n{result.evaluations} {candidates}{size} in {result.elapsed_s:.1f} s "
-        f"({rate:.0f}/s; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
+        f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
 
 
@@ -185,3 +185,8 @@ def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
 def number(value: float) -> str:
     """A metric as it is shown."""
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
+
+
+def rate_text(per_s: float) -> str:
+    """`567/s`; slow ones are no 0."""
+    return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"

@@ -5,18 +5,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from kilotune.experiments.procedure_measurements import remembered
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.study import Study
 
 MOST_SECONDS = 1.5
 """Of this thread's processor time, which does not depend on how busy the machine is."""
 
 Answer = TypeVar("Answer")
+AskedSpace = TypeVar("AskedSpace", bound=Space)
 Measure = Callable[[Sequence[Assignment]], list[Measurement]]
+
+
+@dataclass(frozen=True)
+class Question(Generic[AskedSpace]):
+    """The same one whatever object asks it, for what is computed once: pages that refresh ask again and again."""
+
+    fingerprint: str
+    space: AskedSpace = field(compare=False)
+
+    @classmethod
+    def of(cls, space: AskedSpace) -> Question[AskedSpace]:
+        """By all that an answer depends on."""
+        return cls(space.fingerprint, space)
 
 
 class OutOfTimeError(Exception):
