@@ -109,8 +109,8 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     else:
         sentences.append("The paper's heuristic (AUKE) finds no program that the registers hold.")
     if result.bound is not None:
-        proved = " That is proved: no program is shorter." if result.proved else ""
-        sentences.append(f"No program takes less than {result.bound:g}.{proved}")
+        optimal = ", so none is better" if result.proved else ""
+        sentences.append(f"No program takes less than {result.bound:g} {title}{optimal}.")
     if space.problem.goal is not Goal.FRONT:
         return Section(
             heading, (Figure(length_figure(trials, space, title, result.bound, length), " ".join(sentences)),)
