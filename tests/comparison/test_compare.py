@@ -202,6 +202,7 @@ def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
         (("--suite", "twice.toml"), "memory-fastgrnn-digits twice: give case 2 a `title`"),
         (("--space", "cm", "--csv", "no/where.csv"), "--csv no/where.csv: expected a file in a folder that exists"),
         (("--space", "cm", "--csv", "-", "--json", "-"), "would both go to stdout"),
+        (("--space", "cm", "--csv", "x", "--markdown", "x"), "--csv x and --markdown x would both go to x"),
         (("--name", "../up"), "expected letters, digits"),
     ],
 )
