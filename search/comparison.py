@@ -12,6 +12,9 @@ from kilotune.search.anytime import Curve, Step
 from kilotune.search.result import relative_gap
 from kilotune.search.statistics import SIGNIFICANCE, PairedTest, holm, median, paired_test, quantile
 
+FEWEST_PAIRS = 6
+"""With fewer, no p of Wilcoxon's two-sided test is below `SIGNIFICANCE`; so few that are all alike say no more."""
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -30,7 +33,7 @@ class ReferenceKind(enum.Enum):
 
     OPTIMUM = "proved optimum"
     BOUND = "best bound"
-    BEST_KNOWN = "best found by any run"
+    BEST_KNOWN = "best known"  # of any run, or of the paper's procedure
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,11 @@ def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Refer
     proofs = [run for run in runs if run.proved]
     for run in proofs:
         if best < run.curve.loss:
+            claim = f"calls {run.curve.loss:g} the optimum"
+            if math.isinf(run.curve.loss):
+                claim = "has shown that nothing is feasible"
             raise ValueError(
-                f"{run.strategy} (seed {run.seed}) calls {run.curve.loss:g} the optimum, and there is a candidate of {best:g}: "
+                f"{run.strategy} (seed {run.seed}) {claim}, and there is a candidate of {best:g}: "
                 f"one of the two is wrong, please report it."
             )
     bound = max(run.bound for run in runs)
@@ -135,24 +141,26 @@ def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Refer
 
 
 def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
-    """The leader, and the strategies of the same median that it does not beat significantly at the end of the budget."""
+    """The leader, and the strategies that it does not beat significantly at the end of the budget. Pairs that do not vary, so
+    that there is nothing to test, count as they are when there are `FEWEST_PAIRS` of them."""
     leader = comparison.standings[0]
     level = [leader.strategy]
     for standing in comparison.standings[1:]:
         duel = duel_of(comparison, leader.strategy, standing.strategy)
-        p = duel.adjusted_final
-        certain = duel.final.p is None or (p is not None and p < SIGNIFICANCE)
-        if not (certain and duel.final.wins > duel.final.losses):
+        if duel is None or not _certain(duel) or duel.final.wins <= duel.final.losses:
             level.append(standing.strategy)
     return tuple(level)
 
 
-def duel_of(comparison: Comparison, first: str, second: str) -> Duel:
-    """The duel of two strategies, in the order of the standings. KeyError: there is none."""
-    for duel in comparison.duels:
-        if (duel.first, duel.second) == (first, second):
-            return duel
-    raise KeyError((first, second))
+def _certain(duel: Duel) -> bool:
+    if duel.adjusted_final is None:
+        return duel.final.wins + duel.final.ties + duel.final.losses >= FEWEST_PAIRS
+    return duel.adjusted_final < SIGNIFICANCE
+
+
+def duel_of(comparison: Comparison, first: str, second: str) -> Duel | None:
+    """The duel of two strategies, in the order of the standings. None: they have no seed in common yet."""
+    return next((duel for duel in comparison.duels if (duel.first, duel.second) == (first, second)), None)
 
 
 def _standing(
