@@ -10,20 +10,24 @@ import click
 def check_output_file(option: str, file: str | None) -> None:
     """Before the work, not after it: ValueError for a file that could not be written."""
     if file not in (None, "-"):
-        path = Path(str(file))
-        if path.is_dir() or not path.absolute().parent.is_dir():
+        path = Path(str(file)).resolve()
+        if path.is_dir() or not path.parent.is_dir():
             raise ValueError(f"{option} {file}: expected a file in a folder that exists.")
 
 
 def write_output(file: str, text: str) -> None:
-    """Beside, then renamed: a reader never sees half a file."""
+    """Beside, then renamed: a reader never sees half a file. Links are followed; what is no file, a device or a pipe, is
+    written to and not replaced."""
     if file == "-":
         click.echo(text, nl=False)
         return
-    path = Path(file)
+    path = Path(file).resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text)
+        partial.write_text(text, encoding="utf-8")
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

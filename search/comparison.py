@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kilotune.search.anytime import Curve, Step
-from kilotune.search.result import relative_gap
 from kilotune.search.statistics import SIGNIFICANCE, PairedTest, holm, median, paired_test, quantile
+
+FEWEST_PAIRS = 6
+"""With fewer, no p of Wilcoxon's two-sided test is below `SIGNIFICANCE`; so few that are all alike say no more."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class ReferenceKind(enum.Enum):
 
     OPTIMUM = "proved optimum"
     BOUND = "best bound"
-    BEST_KNOWN = "best found by any run"
+    BEST_KNOWN = "best known"  # of any run, or of the paper's procedure
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Standing:
     best: float
     median: float
     quartiles: tuple[float, float]
-    gap: float | None  # of the median, relative to the reference
+    gap: float | None  # of the median to the reference, as `excess` has it; None where one of them is infinite
     proved: int
     paper: Reached | None
     optimum: Reached | None  # of the reference, where that is the optimum
@@ -118,8 +120,11 @@ def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Refer
     proofs = [run for run in runs if run.proved]
     for run in proofs:
         if best < run.curve.loss:
+            claim = f"calls {run.curve.loss:g} the optimum"
+            if math.isinf(run.curve.loss):
+                claim = "has shown that nothing is feasible"
             raise ValueError(
-                f"{run.strategy} (seed {run.seed}) calls {run.curve.loss:g} the optimum, and there is a candidate of {best:g}: "
+                f"{run.strategy} (seed {run.seed}) {claim}, and there is a candidate of {best:g}: "
                 f"one of the two is wrong, please report it."
             )
     bound = max(run.bound for run in runs)
@@ -134,25 +139,34 @@ def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Refer
     return Reference(best, ReferenceKind.BEST_KNOWN)
 
 
+def excess(loss: float, reference: float) -> float:
+    """How far a loss is above the reference, as a share of it (of 1 where it is 0); +inf where one of them is infinite."""
+    if math.isinf(loss) or math.isinf(reference):
+        return math.inf
+    return max(0.0, loss - reference) / (abs(reference) or 1.0)
+
+
 def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
-    """The leader, and the strategies of the same median that it does not beat significantly at the end of the budget."""
+    """The leader, and the strategies that it does not beat significantly at the end of the budget. Pairs that do not vary, so
+    that there is nothing to test, count as they are when there are `FEWEST_PAIRS` of them."""
     leader = comparison.standings[0]
     level = [leader.strategy]
     for standing in comparison.standings[1:]:
         duel = duel_of(comparison, leader.strategy, standing.strategy)
-        p = duel.adjusted_final
-        certain = duel.final.p is None or (p is not None and p < SIGNIFICANCE)
-        if not (certain and duel.final.wins > duel.final.losses):
+        if duel is None or not _certain(duel) or duel.final.wins <= duel.final.losses:
             level.append(standing.strategy)
     return tuple(level)
 
 
-def duel_of(comparison: Comparison, first: str, second: str) -> Duel:
-    """The duel of two strategies, in the order of the standings. KeyError: there is none."""
-    for duel in comparison.duels:
-        if (duel.first, duel.second) == (first, second):
-            return duel
-    raise KeyError((first, second))
+def _certain(duel: Duel) -> bool:
+    if duel.adjusted_final is None:
+        return duel.final.wins + duel.final.ties + duel.final.losses >= FEWEST_PAIRS
+    return duel.adjusted_final < SIGNIFICANCE
+
+
+def duel_of(comparison: Comparison, first: str, second: str) -> Duel | None:
+    """The duel of two strategies, in the order of the standings. None: they have no seed in common yet."""
+    return next((duel for duel in comparison.duels if (duel.first, duel.second) == (first, second)), None)
 
 
 def _standing(
@@ -164,6 +178,7 @@ def _standing(
 ) -> Standing:
     losses = [run.curve.loss for run in runs]
     middle = median(losses)
+    gap = excess(middle, reference.loss)
     areas = [area(run) for run in runs]
     optimum = reference.loss if reference.kind is ReferenceKind.OPTIMUM and math.isfinite(reference.loss) else None
     return Standing(
@@ -172,7 +187,7 @@ def _standing(
         best=min(losses),
         median=middle,
         quartiles=(quantile(losses, 0.25), quantile(losses, 0.75)),
-        gap=relative_gap(middle, reference.loss),
+        gap=gap if math.isfinite(gap) else None,
         proved=sum(run.proved for run in runs),
         paper=None if paper_loss is None or math.isinf(paper_loss) else _reached(runs, paper_loss),
         optimum=None if optimum is None else _reached(runs, optimum),

@@ -58,7 +58,7 @@ def as_metric(loss: float, objective: Objective) -> float | None:
     """A bound on the loss as a bound on the metric; None when nothing is known, or nothing is feasible."""
     if not math.isfinite(loss):
         return None
-    return loss if objective.direction is Direction.MINIMIZE else -loss
+    return loss if objective.direction is Direction.MINIMIZE else 0.0 - loss  # not -0
 
 
 def relative_gap(best_loss: float, bound: float) -> float | None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 SIGNIFICANCE = 0.05
 """Adjusted p values below it count as a difference."""
 
+DIGITS = 1e-12
+"""Values that are closer, relative to the largest, are equal: floating-point noise is no result."""
+
 
 @dataclass(frozen=True)
 class PairedTest:
@@ -71,13 +74,15 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def _differences(x: Sequence[float], y: Sequence[float]) -> list[float]:
-    finite = [a - b for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
-    beyond = max((abs(d) for d in finite), default=0.0) + 1.0
+    """In units of the last digit that counts: what rounding alone makes different is equal, also as a rank."""
+    unit = DIGITS * max((abs(value) for value in (*x, *y) if math.isfinite(value)), default=0.0) or 1.0
+    finite = [round((a - b) / unit) for a, b in zip(x, y, strict=True) if math.isfinite(a) and math.isfinite(b)]
+    beyond = max((abs(d) for d in finite), default=0) + 1
 
     def difference(a: float, b: float) -> float:
         if math.isinf(a) or math.isinf(b):
-            return beyond * (math.isinf(a) - math.isinf(b))
-        return a - b
+            return float(beyond * (math.isinf(a) - math.isinf(b)))
+        return float(round((a - b) / unit))
 
     return [difference(a, b) for a, b in zip(x, y, strict=True)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -81,9 +82,10 @@ def _files(options: dict[str, Any]) -> dict[str, str]:
     files = {kind: options[f"{kind}_file"] for kind in ("json", "csv", "markdown") if options[f"{kind}_file"]}
     for kind, file in files.items():
         check_output_file(f"--{kind}", file)
-    to_stdout = [f"--{kind} -" for kind, file in files.items() if file == "-"]
-    if len(to_stdout) > 1:
-        raise click.UsageError(f"{' and '.join(to_stdout)} would both go to stdout.")
+    for one, other in combinations(files, 2):
+        if files[one] == files[other]:
+            place = "stdout" if files[one] == "-" else files[one]
+            raise click.UsageError(f"--{one} {files[one]} and --{other} {files[other]} would both go to {place}.")
     return files
 
 

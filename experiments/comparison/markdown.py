@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
@@ -24,8 +25,9 @@ def as_markdown(outcome: ComparisonOutcome) -> str:
     """Headings of the second level."""
     parts = [headline(outcome)]
     for case in outcome.cases:
-        parts += [f"## {_text(case.title)}", _text(case.verdict), _standings(case)]
-    return "\n\n".join([*parts, _text(legend(outcome))]) + "\n"
+        parts += [f"## {_text(case.title)}", _text(case.verdict), _standings(case), _text(case.unfinished)]
+    parts += [_text(outcome.unfinished), _text(legend(outcome))]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def headline(outcome: ComparisonOutcome) -> str:
@@ -37,19 +39,21 @@ def _row(case: CaseOutcome) -> list[str]:
     objective, reference = case.problem.space.objectives[0], case.comparison.reference
     best = min(standing.best for standing in case.comparison.standings)
     mark = amount(objective, reference.loss)
-    if reference.kind is ReferenceKind.BOUND:
+    if math.isinf(reference.loss):
+        mark = "nothing meets the limits" if reference.kind is ReferenceKind.OPTIMUM else "nothing found"
+    elif reference.kind is ReferenceKind.BOUND:
         mark = f"{amount(objective, best)} found, bound {mark}"
     elif reference.kind is ReferenceKind.BEST_KNOWN:
         mark = f"{mark} found"
     always = [s for s in case.comparison.standings if s.optimum is not None and s.optimum.runs == len(s.runs)]
     return [
-        case.case.space,
+        _text(case.case.space),
         _text(case.title.removeprefix(f"{case.case.space}-")),
         objective.metric.replace("_", " "),
         "" if case.paper is None else amount(objective, case.paper.loss),
         mark,
         _off(case, min(best, reference.loss) if reference.kind is ReferenceKind.OPTIMUM else best),
-        "; ".join(map(_always, always)) or "none",
+        "; ".join(map(_always, always)) or ("none" if reference.kind is ReferenceKind.OPTIMUM else "not known"),
     ]
 
 
@@ -57,8 +61,8 @@ def _off(case: CaseOutcome, best: float) -> str:
     """How far the paper's procedure is from the best that is known."""
     if case.paper is None:
         return ""
-    if case.paper.loss == float("inf"):
-        return "breaks the limit"
+    if math.isinf(case.paper.loss):
+        return "breaks a limit"
     if case.paper.loss <= best:
         return "**optimal**" if case.comparison.reference.kind is ReferenceKind.OPTIMUM else "nothing better found"
     return percent(case.paper.loss, best) if best else "all of it"
@@ -67,8 +71,8 @@ def _off(case: CaseOutcome, best: float) -> str:
 def _always(standing: Standing) -> str:
     found = standing.optimum
     if found is None or found.evaluations is None or found.seconds is None:
-        return standing.strategy
-    return f"{standing.strategy} ({found.evaluations:.0f}, {found.seconds:.2g})"
+        return _text(standing.strategy)
+    return f"{_text(standing.strategy)} ({found.evaluations:.0f}, {found.seconds:.2g})"
 
 
 def _standings(case: CaseOutcome) -> str:
@@ -86,7 +90,7 @@ def _standings(case: CaseOutcome) -> str:
     )
     rows = [
         [
-            standing.strategy,
+            _text(standing.strategy),
             amount(objective, standing.best),
             amount(objective, standing.median),
             " to ".join(amount(objective, loss) for loss in standing.quartiles),
@@ -107,5 +111,5 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _text(raw: str) -> str:
-    """Names are shown as they are, whatever they hold."""
-    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>#|" else sign for sign in raw)
+    """Names are shown as they are, whatever they hold, on one line."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>#|~&$" else sign for sign in " ".join(raw.split()))

@@ -41,6 +41,14 @@ class CaseOutcome:
         runs = [run for standing in self.comparison.standings for run in standing.runs]
         return len(runs) == self.wanted and all(run.complete for run in runs)
 
+    @property
+    def unfinished(self) -> str:
+        """A sentence; empty when all runs are complete."""
+        if self.complete:
+            return ""
+        done = sum(run.complete for standing in self.comparison.standings for run in standing.runs)
+        return f"{done} of {self.wanted} runs are complete; the others are shown as far as they came."
+
     def best_run(self) -> RunRecord:
         """The run with the least loss, of the best standing where several have it."""
         runs = [run for standing in self.comparison.standings for run in standing.runs]
@@ -58,4 +66,10 @@ class ComparisonOutcome:
     @property
     def complete(self) -> bool:
         """Whether nothing is missing."""
-        return len(self.cases) == len(self.plan.cases) and all(case.complete for case in self.cases)
+        return not self.unfinished and all(case.complete for case in self.cases)
+
+    @property
+    def unfinished(self) -> str:
+        """A sentence on cases of which nothing is known yet; empty when there are none."""
+        began, all_of_them = len(self.cases), len(self.plan.cases)
+        return "" if began == all_of_them else f"{began} of {all_of_them} cases have runs."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Console
 from rich.table import Table
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import amount
+from kilotune.search.budget import Budget
 from kilotune.search.comparison import Reached, ReferenceKind, Standing, duel_of
 
 WIDE = 150
@@ -27,7 +30,11 @@ def print_comparison(outcome: ComparisonOutcome, console: Console) -> None:
         console.print(heading(case), soft_wrap=True)
         console.print(standings_table(case))
         console.print(case.verdict, soft_wrap=True)
+        if case.unfinished:
+            console.print(case.unfinished, soft_wrap=True)
         console.print()
+    if outcome.unfinished:
+        console.print(outcome.unfinished, soft_wrap=True)
     console.print(legend(outcome), soft_wrap=True)
 
 
@@ -35,6 +42,9 @@ def heading(case: CaseOutcome) -> str:
     """What is compared on what, and the two marks that everything is measured by."""
     objective, compared = case.problem.space.objectives[0], case.comparison
     marks = [f"{compared.reference.kind.value} {amount(objective, compared.reference.loss)}"]
+    if math.isinf(compared.reference.loss):
+        proved = compared.reference.kind is ReferenceKind.OPTIMUM
+        marks = ["proved: nothing meets the limits" if proved else "nothing found that meets the limits"]
     if case.paper is not None:
         marks.append(f"paper's procedure {amount(objective, case.paper.loss)}")
     return f"{case.title}: {case.case.space} on {case.problem.name}, {objective.metric} ({', '.join(marks)})"
@@ -87,18 +97,33 @@ def reached(found: Reached | None, standing: Standing) -> str:
 def legend(outcome: ComparisonOutcome) -> str:
     """What the columns mean."""
     plan = outcome.plan
+    seeds = f"{plan.repeats} paired seeds from {plan.seed}" if plan.repeats > 1 else f"one seed, {plan.seed}"
+    horizon = "the budget's CPU-s" if math.isfinite(plan.limits.seconds) else "the CPU-s of the longest run"
     return (
-        f"{plan.repeats} paired seeds from {plan.seed}, {plan.budget} of CPU time a run, no measurements shared. median: with the "
-        "quartiles where they differ. gap: of the median to the optimum or the bound. to ...: medians of evaluations and CPU-s. "
-        "regret: best so far above the reference, averaged over the budget. against: wins-ties-losses of the leader at the end, "
-        "Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner')."
+        f"{seeds}, {_budget(plan.limits)} a run, no measurements shared. median: with the quartiles where they differ. gap: of the "
+        "median to the optimum, the bound or the best known, in % of the median. to ...: medians of evaluations and CPU-s. regret: "
+        f"best so far above that, in % of it (of 1 where it is 0), averaged over {horizon}. against: wins-ties-losses of the leader "
+        "at the end, Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner')."
     )
+
+
+def _budget(limits: Budget) -> str:
+    parts = []
+    if math.isfinite(limits.seconds):
+        parts.append(f"{Budget(seconds=limits.seconds)} of CPU time")
+    if math.isfinite(limits.trials):
+        parts.append(f"{limits.trials:.0f} trial{'' if limits.trials == 1 else 's'}")
+    return " or ".join(parts)
 
 
 def _duel(case: CaseOutcome, leader: str, other: str) -> str:
     if leader == other:
         return ""
     duel = duel_of(case.comparison, leader, other)
+    if duel is None:
+        return "no common seed yet"
+    if not (duel.final.wins or duel.final.losses or duel.area.wins or duel.area.losses):
+        return "alike"
     soon = duel.final.wins == duel.final.losses == 0
     test, p = (duel.area, duel.adjusted_area) if soon else (duel.final, duel.adjusted_final)
     shown = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.2g}"

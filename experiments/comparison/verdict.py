@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kilotune.search.comparison import Comparison, ReferenceKind, Standing, duel_of, indistinguishable
-from kilotune.search.result import as_metric, relative_gap
+from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
 
 
@@ -20,7 +20,7 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
     if loss is None:
         return ""
     if math.isinf(loss):
-        return "The paper's procedure meets no limit here."
+        return "The paper's procedure has no answer that meets the limits."
     what = objective.metric.replace("_", " ")
     reached = f"{what} {amount(objective, loss)}"
     best = min(standing.best for standing in comparison.standings)
@@ -34,8 +34,11 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
         )
     bound = ""
     if reference.kind is ReferenceKind.BOUND:
-        gap = relative_gap(min(best, loss), reference.loss) or 0.0
-        bound = f" Nothing can be better than {amount(objective, reference.loss)} (gap {100 * gap:.1f} %)."
+        nearest = min(best, loss)
+        bound = f" Nothing can be better than {amount(objective, reference.loss)}"
+        if reference.loss:
+            bound += f": {amount(objective, nearest)} is at most {percent(nearest, reference.loss)} off"
+        bound += "."
     if loss <= best:
         return f"No strategy beats the paper's procedure: {reached}.{bound}"
     return (
@@ -46,26 +49,41 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
 
 def strategies_sentence(objective: Objective, comparison: Comparison) -> str:
     """Of the strategies: who is best, and what is not worse for all that one can tell."""
-    leader = comparison.standings[0]
-    if len(comparison.standings) == 1:
-        return f"{leader.strategy}: median {amount(objective, leader.median)}."
+    leader, reference = comparison.standings[0], comparison.reference
+    if reference.kind is ReferenceKind.OPTIMUM and math.isinf(reference.loss):
+        return f"Nothing meets the limits, proved by {_names(reference.proved_by)}."
     if math.isinf(leader.median):
-        return "No strategy finds anything that meets the limits in half of its runs."
+        return _rarely_feasible(objective, comparison)
     everywhere = [s for s in comparison.standings if s.optimum is not None and s.optimum.runs == len(s.runs)]
     if everywhere:
         ways = "; ".join(_way(standing) for standing in everywhere)
         never = [s.strategy for s in comparison.standings if s.optimum is not None and s.optimum.runs == 0]
-        rest = f" {_names(never)} never {'does' if len(never) == 1 else 'do'}." if never else ""
+        rest = f" Never: {_names(never)}." if never else ""
         return f"Always at the optimum, with the medians of what it took: {ways}.{rest}"
+    if len(comparison.standings) == 1:
+        return f"{leader.strategy}: median {amount(objective, leader.median)}."
     level = indistinguishable(comparison)
     worse = [s.strategy for s in comparison.standings if s.strategy not in level]
     text = f"Best median: {leader.strategy}, {amount(objective, leader.median)}"
     if len(level) > 1:
         verb = "is" if len(level) == 2 else "are"
-        text += f"; {_names(level[1:])} {verb} not worse for all that {len(leader.runs)} seeds can tell"
+        seeds = "1 seed" if len(leader.runs) == 1 else f"{len(leader.runs)} seeds"
+        text += f"; {_names(level[1:])} {verb} not worse for all that {seeds} can tell"
     if worse:
         text += f"; worse: {', '.join(_worse(comparison, leader.strategy, name) for name in worse)}"
     return f"{text}."
+
+
+def _rarely_feasible(objective: Objective, comparison: Comparison) -> str:
+    """Where the best strategy has no median."""
+    best = min(comparison.standings, key=lambda standing: standing.best)
+    if math.isinf(best.best):
+        return "No run finds anything that meets the limits."
+    whose = "every strategy's" if len(comparison.standings) > 1 else f"{best.strategy}'s"
+    return (
+        f"At least half of {whose} runs find nothing that meets the limits; the best that one finds is "
+        f"{amount(objective, best.best)} ({best.strategy})."
+    )
 
 
 def amount(objective: Objective, loss: float) -> str:
@@ -92,7 +110,7 @@ def _way(standing: Standing) -> str:
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:
     duel = duel_of(comparison, leader, name)
-    if duel.adjusted_final is None:
+    if duel is None or duel.adjusted_final is None:
         return name
     p = "p < 0.001" if duel.adjusted_final < 0.001 else f"p = {duel.adjusted_final:.2g}"
     return f"{name} ({p}, effect {duel.final.effect:.2f})"

@@ -48,7 +48,7 @@ def overview_section(outcome: ComparisonOutcome) -> Section:
         f"{len(strategies)} strategies ({', '.join(strategies)}) on {len(plan.cases)} cases; {plan.repeats} runs of each, seeds "
         f"{plan.seeds[0]} to {plan.seeds[-1]}, with a budget of {plan.budget} a run. All start from nothing and share no "
         f"measurements; seconds are CPU seconds. A regret, or a gap, is how far a result is above the proved optimum, else "
-        f"above the best bound, else above the best that any run found, in % of it."
+        f"above the best bound, else above the best that is known, in % of it (of 1 where it is 0)."
     )
     columns = (
         *("space", "input", "in", "reference", "the reference is", "paper's procedure", "regret, %"),
@@ -69,7 +69,7 @@ def overview_section(outcome: ComparisonOutcome) -> Section:
     if figure is not None:
         description = (
             "How far the paper's procedure and the best strategy's median run are above the reference of each case, in % "
-            "of it. The reference is the proved optimum where there is one (else the bound, or the best that any run found)."
+            "of it. The reference is the proved optimum where there is one (else the bound, or the best that is known)."
         )
         blocks.append(Figure(figure, description))
     return Section("All cases", tuple(blocks))
@@ -166,18 +166,21 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
         description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
         nothing = sum(math.isinf(run.curve.loss) for standing in comparison.standings for run in standing.runs)
         if nothing:
-            description += f" {nothing} runs found nothing that meets the constraints, and have no mark."
+            found = "run found nothing that meets the constraints, and has no mark"
+            if nothing > 1:
+                found = "runs found nothing that meets the constraints, and have no mark"
+            description += f" {nothing} {found}."
         blocks.append(Figure(final, description))
-    if not case.complete:
-        done = sum(run.complete for standing in comparison.standings for run in standing.runs)
-        text = f"{done} of {case.wanted} runs are complete; the others are shown as far as they came."
-        blocks.insert(0, Paragraph(text))
+    if case.unfinished:
+        blocks.insert(0, Paragraph(case.unfinished))
     return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
 
 
 def _reference(comparison: Comparison, objective: Objective) -> str:
     reference = comparison.reference
     value = as_metric(reference.loss, objective)
+    if value is None and reference.kind is ReferenceKind.OPTIMUM:
+        return f"Nothing is feasible (proved by {', '.join(reference.proved_by)})."
     if value is None:
         return "Nothing feasible was found, and nothing is known about the optimum."
     by = (
@@ -192,7 +195,7 @@ def _reference(comparison: Comparison, objective: Objective) -> str:
     known = {
         ReferenceKind.OPTIMUM: f"proved{by}",
         ReferenceKind.BOUND: "the best bound: no candidate is better, and whether one is as good is open",
-        ReferenceKind.BEST_KNOWN: "the best that any run found; no bound is known",
+        ReferenceKind.BEST_KNOWN: "the best that is known; no bound is",
     }[reference.kind]
     return f"Regret is measured from {metric_label(objective.metric)} {value:.6g} ({known}).{procedure}"
 
@@ -231,7 +234,7 @@ def _standings(comparison: Comparison, objective: Objective) -> Table:
     ]
     caption = (
         f"Strategies in {metric_label(objective.metric)}, best first. Evaluations and CPU seconds are medians over all "
-        f"runs, where at least half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s."
+        f"runs, where more than half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s."
     )
     return Table(columns, rows, caption)
 

@@ -61,6 +61,13 @@ def test_no_result_loses_against_any_number_and_ties_with_another_one() -> None:
     assert test.effect == pytest.approx((1 + 2.5 - 2.5) / 6)
 
 
+def test_the_rounding_of_sums_neither_wins_nor_breaks_ties() -> None:
+    noisy = paired_test([0.1 + 0.2, 0.5, 0.7, 0.9, 1.1, 1.3], [0.3, 0.6, 0.8, 1.0, 1.2, 1.4])
+    exact = paired_test([3.0, 5.0, 7.0, 9.0, 11.0, 13.0], [3.0, 6.0, 8.0, 10.0, 12.0, 14.0])
+    assert noisy == exact
+    assert (noisy.wins, noisy.ties, noisy.losses) == (5, 1, 0)
+
+
 def test_what_does_not_vary_is_a_fact_and_no_sample() -> None:
     assert paired_test([3.0] * 10, [4.0] * 10).p is None
     assert paired_test([3.0] * 10, [4.0] * 10).effect == 1.0

@@ -1,0 +1,143 @@
+"""Every sentence of the verdict, on comparisons made by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from kilotune.experiments.comparison.verdict import verdict
+from kilotune.search.anytime import Curve, Step
+from kilotune.search.comparison import RunRecord, compare
+from kilotune.search.space import Direction, Objective
+
+BYTES = Objective("peak_bytes")
+ACCURACY = Objective("accuracy_percent", Direction.MAXIMIZE)
+NOTHING = math.inf
+
+
+def runs(
+    strategy: str, finals: Sequence[float], bound: float = -math.inf, proved: bool = False, evaluations: int = 3
+) -> list[RunRecord]:
+    """One a seed; each reached its final loss with its so-manieth evaluation, after half a second."""
+    return [
+        RunRecord(
+            strategy,
+            seed,
+            Curve(() if math.isinf(loss) else (Step(evaluations, 0.5, loss),), 9, 1.0),
+            bound,
+            proved,
+            True,
+        )
+        for seed, loss in enumerate(finals)
+    ]
+
+
+SAME = [10.0] * 10
+CLOSE = [10.0 + seed % 2 for seed in range(10)]
+LEVEL = [10.5 + (seed * 7) % 3 - 1 for seed in range(10)]
+FAR = [30.0 + seed for seed in range(10)]
+NONE = [NOTHING] * 10
+
+
+@pytest.mark.parametrize(
+    ("made", "paper", "sentences"),
+    [
+        pytest.param(
+            runs("cp", SAME, 10.0, True) + runs("random", FAR) + runs("local", [10.0] * 4 + FAR[:6]),
+            10.0,
+            "The paper's procedure is optimal: peak bytes 10, proved by cp. Always at the optimum, with the medians of what it "
+            "took: cp (3 evaluations, 0.5 CPU-s). Never: random.",
+            id="optimal",
+        ),
+        pytest.param(
+            runs("cp", SAME, 10.0, True, evaluations=1) + runs("exhaustive", SAME, 10.0, True),
+            12.0,
+            "The paper's procedure is not optimal: peak bytes 12, and the optimum is 10 (20 % off), proved by cp and exhaustive. "
+            "Always at the optimum, with the medians of what it took: cp (1 evaluation, 0.5 CPU-s); exhaustive (3 evaluations, "
+            "0.5 CPU-s).",
+            id="not optimal",
+        ),
+        pytest.param(
+            runs("tpe", FAR) + runs("cp", [11.0] * 10, 10.0),
+            10.0,
+            "The paper's procedure is optimal: peak bytes 10, proved by the bound. Best median: cp, 11; worse: tpe (p = 0.002, "
+            "effect 1.00).",
+            id="the bound meets the paper's",
+        ),
+        pytest.param(
+            runs("cp", [0.0] * 3, 0.0, True),
+            512.0,
+            "The paper's procedure is not optimal: peak bytes 512, and the optimum is 0, proved by cp. Always at the optimum, "
+            "with the medians of what it took: cp (3 evaluations, 0.5 CPU-s).",
+            id="the optimum is 0: no share of it",
+        ),
+        pytest.param(
+            runs("cp", [-8.0] * 10, -10.0) + runs("tpe", [-5.0] * 10, -9.0),
+            -7.0,
+            "The paper's procedure is not optimal: accuracy percent 7, and 8 was found (12.5 % off). Nothing can be better than "
+            "9: 8 is at most 11.1 % off. Best median: cp, 8; worse: tpe.",
+            id="a bound, more is better, nothing varies",
+        ),
+        pytest.param(
+            runs("close", CLOSE) + runs("level", LEVEL) + runs("far", FAR),
+            9.0,
+            "No strategy beats the paper's procedure: peak bytes 9. Best median: level, 10.5; close is not worse for all that 10 "
+            "seeds can tell; worse: far (p = 0.0059, effect 1.00).",
+            id="nothing proved",
+        ),
+        pytest.param(
+            runs("a", [10.0] * 3) + runs("b", [11.0] * 3) + runs("c", [12.0] * 3),
+            None,
+            "Best median: a, 10; b and c are not worse for all that 3 seeds can tell.",
+            id="too few seeds to call anything worse",
+        ),
+        pytest.param(
+            runs("a", [10.0]) + runs("b", [11.0]),
+            None,
+            "Best median: a, 10; b is not worse for all that 1 seed can tell.",
+            id="one seed",
+        ),
+        pytest.param(
+            runs("a", [10.0] * 2) + runs("b", [NOTHING, NOTHING, 11.0, 11.0, 11.0])[2:],
+            None,
+            "Best median: a, 10; b is not worse for all that 2 seeds can tell.",
+            id="no seed in common",
+        ),
+        pytest.param(runs("a", [10.0, 12.0]), None, "a: median 11.", id="one strategy"),
+        pytest.param(
+            runs("a", [NOTHING, 12.0], 9.0) + runs("b", [NOTHING] * 2),
+            NOTHING,
+            "The paper's procedure has no answer that meets the limits. At least half of every strategy's runs find nothing that "
+            "meets the limits; the best that one finds is 12 (a).",
+            id="rarely feasible",
+        ),
+        pytest.param(
+            runs("a", [NOTHING, 12.0]),
+            None,
+            "At least half of a's runs find nothing that meets the limits; the best that one finds is 12 (a).",
+            id="one strategy, rarely feasible",
+        ),
+        pytest.param(
+            runs("a", NONE) + runs("b", NONE),
+            12.0,
+            "No strategy beats the paper's procedure: peak bytes 12. No run finds anything that meets the limits.",
+            id="only the procedure is feasible",
+        ),
+        pytest.param(
+            runs("a", NONE) + runs("b", NONE, NOTHING, True),
+            NOTHING,
+            "The paper's procedure has no answer that meets the limits. Nothing meets the limits, proved by b.",
+            id="proved infeasible",
+        ),
+    ],
+)
+def test_the_verdict_says(made: list[RunRecord], paper: float | None, sentences: str) -> None:
+    objective = ACCURACY if min(run.curve.loss for run in made) < 0 else BYTES
+    assert verdict(objective, compare(made, paper, 1.0)) == sentences
+
+
+def test_there_is_no_share_of_a_bound_that_is_0() -> None:
+    text = verdict(BYTES, compare(runs("a", [5.0] * 2, 0.0), 5.0, 1.0))
+    assert text == "No strategy beats the paper's procedure: peak bytes 5. Nothing can be better than 0. a: median 5."
