@@ -13,6 +13,7 @@ from _pytest.monkeypatch import MonkeyPatch
 from kilotune.experiments import tuning
 from kilotune.experiments.notebook import tune
 from kilotune.experiments.problem import Problem
+from kilotune.experiments.report.course import pareto_sections
 from kilotune.experiments.report.reported import Reported, thinned
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.spaces import memory as memory_drawing
@@ -134,6 +135,16 @@ def test_the_line_of_the_front_goes_across_what_its_points_beat() -> None:
     for (x, y), (next_x, _) in itertools.pairwise(points):
         corner = {"worth": next_x, "price": y}
         assert all(o.loss(corner) >= o.loss({"worth": x, "price": y}) for o in TwoGoals.objectives)
+
+
+def test_a_procedure_over_a_limit_is_not_drawn_as_if_it_kept_it(shiftry: tuple[Problem, Study, StudyRow]) -> None:
+    made = reported(*shiftry)
+    over = next(trial for trial in made.trials if made.feasible_metric(trial) is None)
+    under = next(trial for trial in made.trials if made.feasible_metric(trial) is not None)
+    for trial, name in ((over, "paper's procedure, not permitted"), (under, "paper's procedure")):
+        changed = dataclasses.replace(made, outcome=dataclasses.replace(made.outcome, procedure=trial))
+        (block,) = blocks(pareto_sections(changed)[0], Figure)
+        assert name in [trace.name for trace in block.figure.data]
 
 
 def test_failures_are_counted_by_reason(shiftry: tuple[Problem, Study, StudyRow]) -> None:
