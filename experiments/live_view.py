@@ -15,7 +15,7 @@ from rich.text import Text
 
 from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.sparkline import ASCII_BLOCKS, BLOCKS, best_so_far_at, sparkline
-from kilotune.experiments.summary import SHOWN, number
+from kilotune.experiments.summary import SHOWN, number, rate_text
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Constraint
 from kilotune.search.study import Study
@@ -124,8 +124,7 @@ class LiveView:
         items = [Text(number(progress.bound) if known and progress.bound is not None else "none known")]
         if progress.gap is not None and math.isfinite(progress.gap):
             items.append(Text(f"gap {100 * progress.gap:.1f} %", style="green" if progress.gap == 0 else ""))
-        rate = f"{progress.trials_per_s:.0f}/s" if progress.trials_per_s >= 10 else f"{progress.trials_per_s:.2g}/s"
-        return [*items, Text(f"{progress.trials} trials"), Text(rate)]
+        return [*items, Text(f"{progress.trials} trials"), Text(rate_text(progress.trials_per_s))]
 
     def _since_s(self) -> float:
         """Since the last report; none once the search is over."""

@@ -12,7 +12,7 @@ from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.candidates import count_candidates
-from kilotune.search.space import Assignment, Space, Trial
+from kilotune.search.space import Assignment, FlatSpace, Space, Trial
 
 SPACE_MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "evaluate")
 
@@ -72,7 +72,10 @@ class PlainProblem:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "decisions.json"
         partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps(
+            written, indent=2, default=lambda option: option.item()
+        )  # NumPy's, of a space that is not flat
+        partial.write_text(text + "\n", encoding="utf-8")
         partial.replace(path)
         return {"decisions": str(path)}
 
@@ -86,7 +89,7 @@ def _plain(metric: float) -> float | None:
 
 
 def as_space(made: Any, who: str) -> Space:
-    """The thing itself. ValueError, a sentence, for something that is no space: it says what is missing."""
+    """The thing itself. ValueError, a sentence, for something that is no space, or whose options no study can keep."""
     if isinstance(made, type):
         raise ValueError(f"{who}: expected a space, found the class {made.__name__}: expected one of its objects.")
     missing = [member for member in SPACE_MEMBERS if not hasattr(made, member)]
@@ -96,4 +99,13 @@ def as_space(made: Any, who: str) -> Space:
             f"{', '.join(missing)}."
         )
     space: Space = made
+    for decision in space.decisions if isinstance(space, FlatSpace) else ():
+        for option in decision.options:
+            if not isinstance(option, str | int | float):
+                kind = f"{type(option).__module__}.{type(option).__qualname__}"
+                hint = "; .tolist() makes Python's of NumPy's" if kind.startswith("numpy.") else ""
+                raise ValueError(
+                    f"{who}: decision {decision.name!r} of {type(made).__name__}: expected options that are numbers, strings, "
+                    f"True or False, found {option!r} ({kind}){hint}."
+                )
     return space

@@ -13,6 +13,7 @@ from rich.live import Live
 
 from kilotune.experiments.live_view import Asked, LiveView
 from kilotune.experiments.problem import Problem
+from kilotune.experiments.summary import rate_text
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
 from kilotune.search.study import Study
@@ -73,7 +74,7 @@ def live(view: object, console: Console) -> Live:
 
 def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
     """`1234 trials, 567/s | best memory_bytes 794, disagreements 1 | bound 794, gap 0.0 % | 12 s left`."""
-    parts = [f"{progress.trials} trials, {progress.trials_per_s:.0f}/s"]
+    parts = [f"{progress.trials} trials, {rate_text(progress.trials_per_s)}"]
     if progress.incumbent is not None:
         metrics = progress.incumbent.measurement.metrics
         values = ", ".join(f"{o.metric} {metrics.get(o.metric, math.nan):.6g}" for o in objectives)

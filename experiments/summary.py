@@ -126,14 +126,15 @@ def conclusion(outcome: TuneOutcome) -> str:
     elif result.proved:
         text = f"Proved: no candidate is better in {leading}."
     elif result.bound is not None and result.gap is not None:
-        text = f"No candidate can have a {leading} better than {number(result.bound)} (gap {100 * result.gap:.1f} %)."
+        text = f"No candidate is better than {number(result.bound)} in {leading} (gap {100 * result.gap:.1f} %)."
     else:
         text = f"How far the best {leading} is from the optimum is not known."
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
     size = "" if outcome.problem.size is None else f" of {outcome.problem.size:.3g}"
+    candidates = "candidate" if result.evaluations == 1 and not size else "candidates"
     return (
-        f"{text}\n{result.evaluations} candidates{size} in {result.elapsed_s:.1f} s "
-        f"({rate:.0f}/s; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
+        f"{text}\n{result.evaluations} {candidates}{size} in {result.elapsed_s:.1f} s "
+        f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
 
 
@@ -184,3 +185,8 @@ def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
 def number(value: float) -> str:
     """A metric as it is shown."""
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
+
+
+def rate_text(per_s: float) -> str:
+    """`567/s`; slow ones are no 0."""
+    return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"

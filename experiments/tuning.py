@@ -19,6 +19,7 @@ from kilotune.evaluators.on_device import LEVELS, DeviceMeasurement
 from kilotune.experiments.finalists import Finalist, measure_finalist, measure_float
 from kilotune.experiments.model_problem import ModelProblem
 from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
+from kilotune.experiments.procedure_measurements import remembered
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
@@ -190,11 +191,14 @@ def procedure_of(problem: Problem, study: Study) -> Trial | None:
 
 
 def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
-    """Measurements of a batch, those that the study holds from there."""
+    """Measurements of a batch, those that the study holds from there. The others are remembered for the figures."""
     known = [study.book.measurement(candidate) for candidate in batch]
     missing = [c for c, measured in zip(batch, known, strict=True) if measured is None]
-    fresh = iter(problem.space.evaluate(missing))
-    return [measured if measured is not None else next(fresh) for measured in known]
+    fresh, kept = problem.space.evaluate(missing), remembered(problem.space)
+    for candidate, measured in zip(missing, fresh, strict=True):
+        kept.put(candidate, measured)
+    following = iter(fresh)
+    return [measured if measured is not None else next(following) for measured in known]
 
 
 def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:

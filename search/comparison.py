@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from kilotune.search.anytime import Curve, Step
-from kilotune.search.result import relative_gap
 from kilotune.search.statistics import SIGNIFICANCE, PairedTest, holm, median, paired_test, quantile
 
 FEWEST_PAIRS = 6
@@ -65,7 +64,7 @@ class Standing:
     best: float
     median: float
     quartiles: tuple[float, float]
-    gap: float | None  # of the median, relative to the reference
+    gap: float | None  # of the median to the reference, as `excess` has it; None where one of them is infinite
     proved: int
     paper: Reached | None
     optimum: Reached | None  # of the reference, where that is the optimum
@@ -140,6 +139,13 @@ def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Refer
     return Reference(best, ReferenceKind.BEST_KNOWN)
 
 
+def excess(loss: float, reference: float) -> float:
+    """How far a loss is above the reference, as a share of it (of 1 where it is 0); +inf where one of them is infinite."""
+    if math.isinf(loss) or math.isinf(reference):
+        return math.inf
+    return max(0.0, loss - reference) / (abs(reference) or 1.0)
+
+
 def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
     """The leader, and the strategies that it does not beat significantly at the end of the budget. Pairs that do not vary, so
     that there is nothing to test, count as they are when there are `FEWEST_PAIRS` of them."""
@@ -172,6 +178,7 @@ def _standing(
 ) -> Standing:
     losses = [run.curve.loss for run in runs]
     middle = median(losses)
+    gap = excess(middle, reference.loss)
     areas = [area(run) for run in runs]
     optimum = reference.loss if reference.kind is ReferenceKind.OPTIMUM and math.isfinite(reference.loss) else None
     return Standing(
@@ -180,7 +187,7 @@ def _standing(
         best=min(losses),
         median=middle,
         quartiles=(quantile(losses, 0.25), quantile(losses, 0.75)),
-        gap=relative_gap(middle, reference.loss),
+        gap=gap if math.isfinite(gap) else None,
         proved=sum(run.proved for run in runs),
         paper=None if paper_loss is None or math.isinf(paper_loss) else _reached(runs, paper_loss),
         optimum=None if optimum is None else _reached(runs, optimum),

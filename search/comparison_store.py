@@ -10,8 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from kilotune.search.schema import COMPARISONS
-from kilotune.search.store import Store, StoreError
+from kilotune.search.anytime import Curve, Step
+from kilotune.search.schema import COMPARISONS, CURVES, STUDIES
+from kilotune.search.store import Store, StoreError, find_study
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,25 @@ def save_findings(store: Store, name: str, findings: Mapping[str, Any]) -> None:
     with store.transaction() as connection:
         values = {"findings": json.dumps(dict(findings))}
         connection.execute(COMPARISONS.update().where(COMPARISONS.c.name == name).values(values))
+
+
+def save_curve(store: Store, study: str, curve: Curve) -> None:
+    """The best-so-far curve of a study as it stands."""
+    steps = [[step.evaluations, step.seconds, step.loss] for step in curve.steps]
+    text = json.dumps({"evaluations": curve.evaluations, "seconds": curve.seconds, "steps": steps})
+    with store.transaction() as connection:
+        key = find_study(connection, study)
+        connection.execute(CURVES.delete().where(CURVES.c.study_id == key))
+        connection.execute(CURVES.insert().values(study_id=key, curve=text))
+
+
+def saved_curves(store: Store) -> dict[str, Curve]:
+    """All that were saved, by study. One is out of date where its evaluations or seconds are no longer the study's."""
+    query = sa.select(STUDIES.c.name, CURVES.c.curve).join(CURVES, CURVES.c.study_id == STUDIES.c.id)
+    with store.transaction() as connection:
+        rows = connection.execute(query).all()
+    return {row.name: _curve(json.loads(row.curve)) for row in rows}
+
+
+def _curve(stored: Mapping[str, Any]) -> Curve:
+    return Curve(tuple(Step(*step) for step in stored["steps"]), stored["evaluations"], stored["seconds"])

@@ -65,6 +65,12 @@ COMPARISONS = sa.Table(
     ),  # JSON object of the caller: what was measured once besides the runs
     sa.Column("created", sa.Float, nullable=False),  # Unix time
 )
+CURVES = sa.Table(  # best-so-far curves of runs that have ended: their trials need not be read again
+    "curves",
+    TABLES,
+    sa.Column("study_id", sa.Integer, sa.ForeignKey("studies.id"), primary_key=True),
+    sa.Column("curve", sa.Text, nullable=False),  # JSON
+)
 
 
 def candidate_hash(candidate: str) -> str:
@@ -90,5 +96,5 @@ def upgrade_from_1(connection: sa.Connection) -> None:
 
 def upgrade_from_2(connection: sa.Connection) -> None:
     """Version 2 had no comparisons."""
-    TABLES.create_all(connection, tables=[COMPARISONS])
+    TABLES.create_all(connection, tables=[COMPARISONS, CURVES])
     connection.execute(META.update().values(schema_version=3))

@@ -20,6 +20,7 @@ from sqlalchemy.engine import make_url
 
 from kilotune.search.schema import (
     CLAIMS,
+    CURVES,
     META,
     SCHEMA_VERSION,
     STUDIES,
@@ -159,7 +160,7 @@ class Store:
         self.study(name)
         with self.transaction() as connection:
             study_id = find_study(connection, name)
-            for table in (TRIALS, CLAIMS, TUNERS):
+            for table in (TRIALS, CLAIMS, TUNERS, CURVES):
                 connection.execute(table.delete().where(table.c.study_id == study_id))
             connection.execute(STUDIES.delete().where(STUDIES.c.id == study_id))
 

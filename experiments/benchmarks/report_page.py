@@ -21,7 +21,7 @@ from rich.table import Table
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.asking import request_from
-from kilotune.experiments.commands.report import report_text
+from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.problem import build_problem
 from kilotune.experiments.report.page import write_whole
 from kilotune.search.budget import Budget
@@ -67,7 +67,7 @@ def main() -> None:
             trials, decisions = _make(store, space, input_, strategy, arguments.trials)
             path = Path(folder) / "report.html"
             began = time.process_time()
-            size_bytes = write_whole(path, report_text(store, f"{space}-{strategy}"))
+            size_bytes = write_whole(path, report_page(store, f"{space}-{strategy}").text)
             write_s = time.process_time() - began
             loaded, drawn = _opened(path, arguments.browser)
             seconds = ["" if value is None else f"{value:.2f}" for value in (loaded, drawn)]

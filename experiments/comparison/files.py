@@ -97,7 +97,7 @@ def _standing(case: CaseOutcome, standing: Standing) -> dict[str, Any]:
         "best": as_metric(standing.best, objective),
         "median": as_metric(standing.median, objective),
         "quartiles": [as_metric(loss, objective) for loss in standing.quartiles],
-        "gap": standing.gap if standing.gap is None or math.isfinite(standing.gap) else None,
+        "gap": standing.gap,
         "proved": standing.proved,
         "to_paper": _reached(standing.paper),
         "to_optimum": _reached(standing.optimum),

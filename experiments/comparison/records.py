@@ -10,10 +10,10 @@ from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutco
 from kilotune.experiments.comparison.plan import Case, Plan, RunKey
 from kilotune.experiments.comparison.verdict import verdict
 from kilotune.experiments.problem import Problem, build_problem
-from kilotune.search.anytime import best_so_far
+from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
-from kilotune.search.comparison_store import comparison
+from kilotune.search.comparison_store import comparison, save_curve, saved_curves
 from kilotune.search.front import Ranking
 from kilotune.search.result import Status
 from kilotune.search.space import Measurement
@@ -26,7 +26,7 @@ class RecordReader:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._problems: dict[tuple[str, str], Problem] = {}  # by case and strategy
-        self._records: dict[str, tuple[tuple[Any, ...], RunRecord]] = {}
+        self._curves = saved_curves(store)
 
     def load(self, name: str) -> ComparisonOutcome:
         """StoreError: no such comparison. ValueError: proofs contradict each other, or an input is gone."""
@@ -69,26 +69,30 @@ class RecordReader:
             self._problems[key] = build_problem(case.request(strategy))
         return self._problems[key]
 
+    def keep(self, plan: Plan, comparison: str, run: RunKey) -> None:
+        """Save the curve of a run, so that nobody has to read its trials again."""
+        for study in self._store.studies(plan.study_name(comparison, run)):
+            save_curve(self._store, study.name, self._curve(plan.cases[run.case], study))
+
+    def _curve(self, case: Case, study: StudyRow) -> Curve:
+        known = self._curves.get(study.name)
+        if known is None or (known.evaluations, known.seconds) != (study.trials, study.elapsed_s):
+            rows = self._store.trials(study.name)
+            measured = ((row.elapsed_s, Measurement(row.metrics, row.failure)) for row in rows)
+            ranking = Ranking.of(self.problem(case, study.strategy).space)
+            known = self._curves[study.name] = best_so_far(measured, ranking, study.elapsed_s)
+        return known
+
     def _record(self, case: Case, problem: Problem, study: StudyRow, limits: Budget) -> RunRecord:
-        state = (study.trials, study.status, study.outcome, study.bound, study.elapsed_s, limits)
-        known = self._records.get(study.name)
-        if known is not None and known[0] == state:
-            return known[1]
-        space = self.problem(case, study.strategy).space
-        rows = self._store.trials(study.name)
-        measured = ((row.elapsed_s, Measurement(row.metrics, row.failure)) for row in rows)
-        curve = best_so_far(measured, Ranking.of(space), study.elapsed_s)
+        curve = self._curve(case, study)
         # A strategy may search a narrower space than the problem's: what it proves there holds there.
-        whole = space.fingerprint == problem.space.fingerprint
+        whole = self.problem(case, study.strategy).space.fingerprint == problem.space.fingerprint
         root = problem.space.start().bound()
         bound = max(root, -math.inf if study.bound is None or not whole else study.bound)
         ended = whole and study.outcome in ("proved", "exhausted")
         proved = ended or curve.loss <= bound
-        if ended:
-            bound = curve.loss
-        record = RunRecord(study.strategy, study.seed, curve, bound, proved, _complete(study, limits))
-        self._records[study.name] = (state, record)
-        return record
+        complete = _complete(study, limits)
+        return RunRecord(study.strategy, study.seed, curve, curve.loss if ended else bound, proved, complete)
 
 
 def load(store: Store, name: str) -> ComparisonOutcome:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kilotune.experiments.comparison.paper import measure_procedures
 from kilotune.experiments.comparison.plan import Plan, case_title
-from kilotune.experiments.comparison.records import missing_runs
-from kilotune.experiments.comparison.running import run_all
+from kilotune.experiments.comparison.records import RecordReader, missing_runs
+from kilotune.experiments.comparison.running import RunEnd, RunNews, run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
 from kilotune.experiments.comparison.view import ComparisonView
 from kilotune.search.comparison_store import comparisons, save_comparison
@@ -26,7 +26,16 @@ def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None,
     jobs = min(jobs or _processors(), max(1, len(missing)))
     with ComparisonView(plan, len(missing), jobs, quiet) as view:
         measure_procedures(store, name, plan, lambda title: view.say(f"the paper's procedure on {title}"))
-        return not missing or run_all(store, name, plan, missing, jobs, view)
+        if not missing:
+            return True
+        reader = RecordReader(store)
+
+        def on_news(news: RunNews | RunEnd) -> None:
+            if isinstance(news, RunEnd):
+                reader.keep(plan, name, news.run)
+            view(news)
+
+        return run_all(store, name, plan, missing, jobs, on_news)
 
 
 def extended(plan: Plan, strategies: Sequence[str] | None, repeats: int | None, budget: str | None) -> Plan:

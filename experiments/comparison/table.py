@@ -116,8 +116,8 @@ def legend(outcome: ComparisonOutcome) -> str:
     horizon = "the budget's CPU-s" if math.isfinite(plan.limits.seconds) else "the CPU-s of the longest run"
     return (
         f"{seeds}, {_budget(plan.limits)} a run, no measurements shared. median: with the quartiles where they differ. gap: of the "
-        "median to the optimum, the bound or the best known, in % of the median. to ...: medians of evaluations and CPU-s. regret: "
-        f"best so far above that, in % of it (of 1 where it is 0), averaged over {horizon}. against: wins-ties-losses of the leader "
+        "median to the optimum, the bound or the best known, in % of that (of 1 where it is 0). to ...: medians of evaluations and "
+        f"CPU-s. regret: best so far above that, in % of it, averaged over {horizon}. against: wins-ties-losses of the leader "
         "at the end, Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner')."
     )
 

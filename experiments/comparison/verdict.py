@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kilotune.search.comparison import Comparison, ReferenceKind, Standing, duel_of, indistinguishable
-from kilotune.search.result import as_metric, relative_gap
+from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
 
 
@@ -34,9 +34,11 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
         )
     bound = ""
     if reference.kind is ReferenceKind.BOUND:
-        gap = relative_gap(min(best, loss), reference.loss) or 0.0
-        share = f" (gap {100 * gap:.1f} %)" if math.isfinite(gap) else ""
-        bound = f" Nothing can be better than {amount(objective, reference.loss)}{share}."
+        nearest = min(best, loss)
+        bound = f" Nothing can be better than {amount(objective, reference.loss)}"
+        if reference.loss:
+            bound += f": {amount(objective, nearest)} is at most {percent(nearest, reference.loss)} off"
+        bound += "."
     if loss <= best:
         return f"No strategy beats the paper's procedure: {reached}.{bound}"
     return (

@@ -60,17 +60,18 @@ class Entry:
     @property
     def status(self) -> str:
         """In words."""
-        return status_words(self.row, self.running, self.proved)
+        return status_words(self.row, self.running, self.proved, None if self.leading is None else self.feasible)
 
 
-def status_words(row: StudyRow, running: int, proved: bool) -> str:
-    """A process that was killed leaves a study that says of itself that it is running."""
+def status_words(row: StudyRow, running: int, proved: bool, feasible: bool | None) -> str:
+    """A process that was killed leaves a study that says of itself that it is running. `feasible`: whether the best keeps the
+    limits, None where that is not known; when it does not, what is proved is that nothing does."""
     if running:
         return "running" if running == 1 else f"running in {running} processes"
     if row.status == "running":
         return "stopped without a word"
     if proved or row.outcome in ("proved", "exhausted"):
-        return "proved optimal"
+        return "proved" if feasible is None else "proved optimal" if feasible else "proved: nothing keeps the limits"
     return row.status
 
 

@@ -86,7 +86,7 @@ class Pages:
         """Facts, and the sections where the page does not have them yet."""
         proved = study is not None and study.is_proved() and len(study.space.objectives) == 1
         facts = {
-            "status": status_words(row, running, proved),
+            "status": status_words(row, running, proved, None if study is None else study.front.feasible),
             "trials": str(row.trials),
             "elapsed": duration(row.elapsed_s),
             "best": "",

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilotune.experiments import tuning
-from kilotune.experiments.dashboard.live_sections import sections_of, sections_of_rows
+from kilotune.experiments.dashboard.live_sections import sections_of
 from kilotune.experiments.dashboard.reading import Reading, measured
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.page import render_sections
-from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
+from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
 REST = 8
@@ -113,14 +114,12 @@ class WatchedStudy:
 
     def _open(self, row: StudyRow) -> None:
         if "space" not in row.request:
-            self.trouble = "it was made by a program that stored no request for `tune`."
+            self.trouble = NO_REQUEST
             return
         try:
             self.problem, self.study, _ = tuning.resume(self._store, row.name)
-        except StoreError as error:
-            self.trouble = str(error)
         except Exception as error:
-            self.trouble = str(error) or type(error).__name__
+            self.trouble = trouble_of(error)
         if self.study is not None:
             self._reading.mark(trial.number for trial in self.study.trials())
 

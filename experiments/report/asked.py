@@ -6,9 +6,10 @@ import datetime
 
 from kilotune.experiments.listing import STRATEGIES
 from kilotune.experiments.problem import Problem, is_listed, offer_of
-from kilotune.experiments.report.command import command_line, given_options, input_name
+from kilotune.experiments.report.command import command_line, described_device, given_options, input_name
 from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label
+from kilotune.search.budget import Budget
 from kilotune.search.space import Constraint, FlatSpace, Objective
 from kilotune.search.store import StudyRow
 
@@ -51,7 +52,18 @@ def asked_section(problem: Problem, row: StudyRow) -> Section:
 def _again(problem: Problem, row: StudyRow) -> tuple[Paragraph | Listing, ...]:
     if not is_listed(problem):
         return (Paragraph(f"It was asked from Python, of a {type(problem.space).__name__}."),)
-    return (Paragraph("This command asks it again:"), Listing(command_line(problem.request, row.budget)))
+    blocks: tuple[Paragraph | Listing, ...] = (
+        Paragraph("This command asks it again:"),
+        Listing(command_line(problem.request, row.budget)),
+    )
+    if row.budget == str(Budget()):
+        blocks += (
+            Paragraph("It was asked without a budget, from Python; the command has one of 60 s unless it is told."),
+        )
+    described = described_device(problem.request)
+    if described is not None:
+        blocks += (Paragraph(f"The device is described by a file, {described[0]} here:"), Listing(described[1]))
+    return blocks
 
 
 def _strategy(name: str) -> str:

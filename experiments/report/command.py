@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.evaluators.devices import DEVICES
 from kilotune.experiments.families.family import Asked, Family
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
@@ -22,9 +25,11 @@ LIMITS = (
 
 
 def command_line(request: TuneRequest, budget: str) -> str:
-    """For a shell. A bundled input goes by its name, what was left out stays out."""
+    """For a shell, in whatever folder. A bundled input goes by its name, what was left out stays out."""
     family, _ = find_offer(request.space)
     name = input_name(request, family)
+    if Path(name).exists():  # a file beside whoever asks now, and not a bundled one
+        name = request.input
     parts = ["tune", "--space", request.space, *(["--input", name] if name else []), "--strategy", request.strategy]
     if request.seed:
         parts += ["--seed", str(request.seed)]
@@ -66,10 +71,25 @@ def given_options(request: TuneRequest, family: Family) -> list[str]:
     return parts
 
 
+def described_device(request: TuneRequest) -> tuple[str, str] | None:
+    """Name and content of the file that the command reads, where the device is of the user's own: a study keeps what such
+    a file said, not where it was. None for a shipped device, and without one."""
+    device = request.options.get("device")
+    if not device or any(shipped.as_json() == device for shipped in DEVICES):
+        return None
+    return _device_file(device), json.dumps(device, indent=2)
+
+
+def _device_file(device: Mapping[str, Any]) -> str:
+    stem = re.sub(r"[^\w.-]+", "-", str(device["name"])).strip(".-") or "device"
+    return f"{stem}.json"
+
+
 def _device_and_limits(options: Mapping[str, Any]) -> Iterator[str]:
     device = options.get("device") or {}
     if device:
-        yield from ("--device", str(device["name"]))
+        shipped = any(known.as_json() == device for known in DEVICES)
+        yield from ("--device", str(device["name"]) if shipped else _device_file(device))
     implied = {"flash_limit_bytes": device.get("flash_bytes"), "ram_limit_bytes": device.get("ram_bytes")}
     for name, word, form in LIMITS:
         limit = options.get(name)

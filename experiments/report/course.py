@@ -10,7 +10,7 @@ from kilotune.experiments.report.section import Figure, Paragraph, Section
 from kilotune.experiments.report.text import metric_label, plotly_text
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.result import as_metric
-from kilotune.search.space import Direction, Trial
+from kilotune.search.space import Trial
 
 MOST_DOTS = 1500
 LOGARITHMIC_FROM = 1000
@@ -28,21 +28,28 @@ def course_section(reported: Reported) -> Section:
             "How the search went", (Paragraph("One candidate was measured, so there is no course to draw."),)
         )
     label = metric_label(reported.problem.space.objectives[0].metric)
-    last = curve.steps[-1]
-    sentence = (
-        f"The best candidate was found with evaluation {last.evaluations} of {curve.evaluations}, after "
-        f"{last.seconds:.3g} s; the first feasible one with evaluation {curve.steps[0].evaluations}."
-    )
     return Section(
         "How the search went",
         (
-            Paragraph(sentence),
+            Paragraph(_when(reported, curve, label)),
             Figure(
                 _best_so_far(reported, curve, by_time=False),
                 f"Best {label} so far, by evaluations. Dots are single candidates that meet the constraints.",
             ),
             Figure(_best_so_far(reported, curve, by_time=True), "The same, by seconds since the study began."),
         ),
+    )
+
+
+def _when(reported: Reported, curve: Curve, label: str) -> str:
+    """When the best candidate was found; the curve knows of the first objective only, and others may have gone on."""
+    best, last = reported.outcome.result.best, curve.steps[-1]
+    assert best is not None
+    place = next(n for n, trial in enumerate(reported.trials, start=1) if trial.number == best.number)
+    earlier = "" if place == last.evaluations else f" Its {label} had been reached with evaluation {last.evaluations}."
+    return (
+        f"The best candidate was found with evaluation {place} of {curve.evaluations}, after {best.elapsed_s:.3g} s; "
+        f"the first feasible one with evaluation {curve.steps[0].evaluations}.{earlier}"
     )
 
 
@@ -147,13 +154,18 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
         customdata=[t.number for t in staircase],
         mode="lines+markers",
         name="Pareto front",
-        line={"color": BLUE, "shape": "hv" if first.direction is Direction.MINIMIZE else "vh", "width": 2},
+        line={
+            "color": BLUE,
+            "shape": "hv",
+            "width": 2,
+        },  # from the best in the first: across what it beats, then better
         marker={"symbol": "diamond", "size": 9},
         hovertemplate=f"{hover}<extra>Pareto front</extra>",
     )
     best, procedure = reported.outcome.result.best, reported.outcome.procedure
+    allowed = procedure is None or reported.feasible_metric(procedure) is not None
     for trial, name, colour, symbol in (
-        (procedure, "paper's procedure", ORANGE, "square-open"),
+        (procedure, "paper's procedure" if allowed else "paper's procedure, not permitted", ORANGE, "square-open"),
         (best, "best found", VERMILLION, "star"),
     ):
         metrics = {} if trial is None else trial.measurement.metrics

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from kilotune.experiments.report.palette import GREEN, ORANGE, strategy_style
 from kilotune.experiments.report.text import metric_label, plotly_text
-from kilotune.search.comparison import Comparison, RunRecord
+from kilotune.search.comparison import Comparison, RunRecord, excess
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
 from kilotune.search.statistics import quantile
@@ -61,9 +61,7 @@ class Band:
 
 def regret_percent(loss: float, reference: float) -> float:
     """How far a loss is above the reference, in % of it; of 1 where it is 0; +inf where one of them is infinite."""
-    if math.isinf(loss) or math.isinf(reference):
-        return math.inf
-    return 100.0 * max(0.0, loss - reference) / (abs(reference) or 1.0)
+    return 100.0 * excess(loss, reference)
 
 
 def regret_bands(comparison: Comparison, by_time: bool) -> tuple[Band, ...]:

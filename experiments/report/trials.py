@@ -44,9 +44,11 @@ def decisions_sections(reported: Reported) -> tuple[Section, ...]:
         "uniform sample; decisions that matter only together with others show little."
     )
     top = leading[0]
+    which = "decision" if len(leading) == 1 else f"{len(leading)} decisions"
+    most = "explains" if len(leading) == 1 else "explain"
     description = (
-        f"The {len(leading)} decisions of {len(effects)} that explain most; {top.decision} leads with "
-        f"{100 * top.share:.1f} % of the variance of ranks."
+        f"The {which} of {len(effects)} that {most} most; {top.decision} leads with {100 * top.share:.1f} % of the variance of "
+        f"ranks."
     )
     columns = ("decision", "explains, %", "options tried", "in the best")
     return (

@@ -21,6 +21,7 @@ from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.comparison.records import load, missing_runs
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.problem import build_problem
+from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.division import Shared
 from kilotune.search.store import Store, StoreError
@@ -86,6 +87,25 @@ def test_the_table_and_the_files_say_what_the_studies_hold(place: dict[str, Any]
     assert greedy["to_paper"]["runs"] == 3
     assert case["verdict"] in done.stdout
     assert "greedy" in done.stdout
+
+
+def test_saved_curves_are_those_of_the_trials(place: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = (*SHIFTRY, "--strategies", "local", "--repeats", "2", "--budget", "150trials", "--name", "c", "--quiet")
+    assert compare(place, *asked).returncode == ExitStatus.FEASIBLE
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+
+    def curves() -> list[Curve]:
+        return [run.curve for run in load(store, "c").cases[0].comparison.standings[0].runs]
+
+    with monkeypatch.context() as unreadable:
+        unreadable.delattr(Store, "trials")
+        saved = curves()
+    monkeypatch.setattr("kilotune.experiments.comparison.records.saved_curves", lambda store: {})
+    assert saved == curves()
+    assert all(curve.steps for curve in saved)
+    monkeypatch.undo()
+    store.append("c.shiftry-protonn-digits.local.0", [], elapsed_s=1e6)  # it went on: what was saved is out of date
+    assert curves()[0].seconds == 1e6
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

@@ -13,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.dashboard.overview import Overview
+from kilotune.experiments.asking import request_from
+from kilotune.experiments.dashboard.overview import Overview, status_words
 from kilotune.experiments.dashboard.pulse import Pulse
 from kilotune.experiments.dashboard.reading import Reading, measured
+from kilotune.experiments.dashboard.shown import Pages
 from kilotune.experiments.dashboard.watched import REST, Rest, WatchedStudy
 from kilotune.experiments.optuna_export import telling_trials
+from kilotune.experiments.problem import build_problem
 from kilotune.search import division
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front
@@ -176,3 +179,24 @@ def test_telling_trials_keep_what_matters(store: Store) -> None:
     assert improvements | {t.number for t in study.front.trials} <= {t.number for t in told}
     assert max(b.number - a.number for a, b in itertools.pairwise(told)) <= 25
     assert telling_trials(study, trials[:50], 100) == trials[:50]
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [("flash=1", "proved: nothing keeps the limits"), ("flash=8KiB", "proved optimal")]
+)
+def test_a_proof_that_nothing_is_feasible_is_no_optimum(store: Store, limit: str, words: str) -> None:
+    request = request_from("seedot", input="worked-example", strategy="exhaustive", limits=[limit])
+    problem = build_problem(request)
+    study = Study.create(store, "ended", problem.space, request.strategy, request=request.as_json())
+    study.run(InProcessExecutor(problem.space), Budget(trials=2000))
+    assert study.is_proved()
+    watching = Overview(store, Pulse(store))
+    while not (read := watching.entries())[1]:
+        pass
+    (entry,) = read[0]
+    assert entry.feasible is study.front.feasible is (limit != "flash=1")
+    assert entry.status == words
+    row = store.study("ended")
+    assert status_words(row, 0, False, None) == "proved"  # its space cannot be built
+    news = Pages("here", {}, False).study_news(row, study, 0, "", None, True)
+    assert news["facts"]["status"] == entry.status

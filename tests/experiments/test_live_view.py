@@ -23,7 +23,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kilotune.experiments.live_view import Asked, LiveView, clock_text, done, duration, packed
+from kilotune.experiments.progress import describe
 from kilotune.experiments.sparkline import best_so_far_at, sparkline
+from kilotune.experiments.summary import rate_text
 from kilotune.search.result import Progress
 from kilotune.search.space import Constraint, Measurement, Trial
 from kilotune.search.study import Study
@@ -217,3 +219,11 @@ def test_a_pipe_gets_plain_lines(tmp_path: Path) -> None:
     first = finished.stderr.splitlines()[0]
     assert re.fullmatch(r"\d+ trials, \d+/s \| best .*\| [01] s left", first)
     assert finished.stderr.count(" s left") == 1
+
+
+def test_a_slow_search_is_not_said_to_stand_still() -> None:
+    assert [rate_text(rate) for rate in (0.0, 0.04, 2.13, 9.96, 10.0, 1234.5)] == [
+        *("0/s", "0.04/s", "2.1/s", "10/s", "10/s", "1234/s")
+    ]
+    progress = Progress(3, 3, None, False, None, None, 0.04, 75.0, math.inf, math.inf)
+    assert describe(progress, ()) == "3 trials, 0.04/s"

@@ -20,7 +20,7 @@ from kilotune.experiments.families.registry import FAMILIES
 from kilotune.experiments.notebook import TunedStudy, tune
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Status
-from kilotune.search.space import Trial
+from kilotune.search.space import Decision, Trial
 from kilotune.search.store import Store, StoreError
 from tests.notebook.spaces import Branch, Hopeless, Mixed
 
@@ -235,9 +235,21 @@ def test_every_option_of_the_command_has_a_keyword() -> None:
             assert keyword_of(option) not in own
 
 
+class Numpys(Mixed):
+    """With options that a study cannot keep."""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        return (Decision("tile", tuple(np.arange(3))),)
+
+
 @pytest.mark.parametrize(
     ("keywords", "sentence"),
     [
+        (
+            {"space": Numpys()},
+            r"decision 'tile' of Numpys: expected options .* found .*numpy.int64.*; .tolist\(\) makes",
+        ),
         ({"space": "nope"}, "There is no space 'nope'; there are seedot, shiftry"),
         ({"space": 3}, "expected a space .* found int without name, objectives"),
         ({"space": Mixed, "budget": "1trials"}, "found the class Mixed: expected one of its objects"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+from pathlib import Path
 
 import pytest
 
+from kilotune.evaluators.devices import find_device
 from kilotune.experiments.asking import given_options, request_from
 from kilotune.experiments.cli import cli
-from kilotune.experiments.report.command import command_line
+from kilotune.experiments.report.command import command_line, described_device
 from kilotune.experiments.request import TuneRequest
 
 COMMANDS = (
@@ -57,3 +60,26 @@ def test_bundled_inputs_go_by_their_names_and_defaults_stay_out() -> None:
     assert "--limit" not in written
     assert "--drop" not in written
     assert "/" not in written
+
+
+def test_a_device_of_ones_own_is_written_out(tmp_path: Path) -> None:
+    """A study keeps what the file said, not where it was: with what the report shows the command works anywhere."""
+    described = find_device("uno").as_json() | {"name": "my board", "flash_bytes": 9000}
+    path = tmp_path / "elsewhere.json"
+    path.write_text(json.dumps(described))
+    request = asked(f"--space shiftry --device {path}")
+    written, shown = command_line(request, "60s"), described_device(request)
+    assert shown is not None
+    assert shown[0] == "my-board.json"
+    assert "--device my-board.json" in written
+    (tmp_path / shown[0]).write_text(shown[1])
+    assert asked(written.removeprefix("tune ").replace(shown[0], str(tmp_path / shown[0]))) == request
+    assert described_device(asked("--space shiftry --device uno")) is None
+
+
+def test_a_file_goes_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is read in other folders than the one where it was written."""
+    (tmp_path / "mine.csv").write_text("id,lower,upper,size\na,0,4,10\n")
+    monkeypatch.chdir(tmp_path)
+    written = command_line(asked("--space memory --input mine.csv"), "60s")
+    assert f"--input {tmp_path / 'mine.csv'}" in written

@@ -12,7 +12,7 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.asking import request_from
-from kilotune.experiments.commands.report import report_text
+from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.problem import Problem, build_problem
@@ -207,11 +207,11 @@ def test_a_stored_comparison_becomes_a_page_with_the_best_runs_figures(tmp_path:
             request={**asked.as_json(), "comparison": "mine"},
         )
         study.run(InProcessExecutor(problem.space), Budget(trials=30))
-    html = report_text(store, "mine")
+    html = report_page(store, "mine").text
     assert "<h1>Comparison mine</h1>" in html
     assert "Address map</h3>" in html
     assert "Of the best run: " in html
     with pytest.raises(
         StoreError, match=r"no study or comparison 'other'. Its studies: none yet. Its comparisons: mine."
     ):
-        report_text(store, "other")
+        report_page(store, "other")

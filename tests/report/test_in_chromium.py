@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 from playwright.sync_api import expect
 
-from kilotune.experiments.commands.report import report_text
+from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_page, write_whole
 from kilotune.experiments.report.palette import BLUE
@@ -34,7 +34,7 @@ def study_page(folder: Path) -> Path:
     _, study = make_study(store, "large", shiftry_request(), TRIALS)
     assert len(study.trials()) == TRIALS
     path = folder / "large.html"
-    write_whole(path, report_text(store, "large"))
+    write_whole(path, report_page(store, "large").text)
     return path
 
 
@@ -52,7 +52,7 @@ def hostile_page(folder: Path) -> Path:
     """Of a study and an input whose names are markup, with one more such name inside a figure."""
     store = Store(str(folder / "hostile.db"))
     make_study(store, SCRIPT, hostile_request(folder), 200)
-    html = report_text(store, SCRIPT)
+    html = report_page(store, SCRIPT).text
     figure = go.Figure(go.Bar(x=[3, 2], y=[plotly_text(SCRIPT), plotly_text(IMAGE)], orientation="h"))
     figure.update_layout(title=plotly_text(f"{SCRIPT} & {IMAGE}"), xaxis_title=plotly_text(SCRIPT))
     named = render_page(SCRIPT, [Section(IMAGE, (Figure(figure, SCRIPT),))], IMAGE)

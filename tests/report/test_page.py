@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from kilotune.experiments.report.page import MOST_CONTENTS, cell_text, render_page, write_whole
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
+from kilotune.experiments.report.text import plotly_text
 from tests.report.studies import SCRIPT
 
 
@@ -102,3 +104,9 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         write_whole(path, "b")
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_name_fills_in_no_hover_template() -> None:
+    """Plotly would read `%{x}` in a metric's name as the value on the axis."""
+    assert "%{" not in plotly_text("share %{x}")
+    assert html.unescape(plotly_text("share %{x} <b>")) == "share %{x} <b>"

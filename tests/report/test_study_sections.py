@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from _pytest.monkeypatch import MonkeyPatch
 
 from kilotune.experiments import tuning
+from kilotune.experiments.notebook import tune
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.reported import Reported, thinned
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.spaces import memory as memory_drawing
 from kilotune.experiments.report.study_sections import study_sections
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
+from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
-from kilotune.search.space import Measurement, Trial
+from kilotune.search.space import Assignment, Decision, Direction, Measurement, Objective, Trial
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 from tests.report.studies import make_study, shiftry_request
@@ -90,6 +94,46 @@ def test_the_front_is_what_no_candidate_beats_in_both(shiftry: tuple[Problem, St
     best = sorted(p for p in points if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points))
     assert list(zip(front.x, front.y, strict=True)) == best
     assert len(best) > 1
+
+
+def test_the_best_candidate_is_found_when_it_was_measured(shiftry: tuple[Problem, Study, StudyRow]) -> None:
+    """Not when the first objective came to its end: here the second one went on."""
+    problem, study, _ = shiftry
+    best, leading = study.front.best, problem.space.objectives[0]
+    assert best is not None
+    trials = [t for t in study.trials() if leading.metric in t.metrics]
+    place = [t.number for t in trials].index(best.number) + 1
+    first = next(n for n, t in enumerate(trials, 1) if leading.loss(t.metrics) == leading.loss(best.metrics))
+    assert first < place
+    sentence = text(by_title(study_sections(*shiftry))["How the search went"])
+    assert f"found with evaluation {place} of {len(trials)}, after {best.elapsed_s:.3g} s" in sentence
+    assert sentence.endswith(f"Its precision loss had been reached with evaluation {first}.")
+
+
+class TwoGoals:
+    """To be large against to be small, where they contradict each other."""
+
+    name, fingerprint, constraints = "two-goals", "1", ()
+    objectives = (Objective("worth", Direction.MAXIMIZE), Objective("price", Direction.MINIMIZE))
+    decisions = (Decision("x", tuple(range(12))), Decision("waste", (0, 1, 2)))
+
+    def start(self) -> FlatState:
+        return FlatState(self.decisions, -1e9)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement({"worth": 3.0 * a["x"], "price": a["x"] ** 2 + a["waste"]}) for a in batch]  # type: ignore[operator]
+
+
+def test_the_line_of_the_front_goes_across_what_its_points_beat() -> None:
+    """Also where the first objective is to be large: a corner of the line is no better than the points beside it."""
+    tuned = tune(TwoGoals(), strategy="exhaustive", budget="500trials")
+    (front,) = [t for t in tuned.figures["Pareto front"].data if t.name == "Pareto front"]
+    points = list(zip(front.x, front.y, strict=True))
+    assert len(points) == 12
+    assert front.line.shape == "hv"  # from a point across to the next one's x, and only there to its y
+    for (x, y), (next_x, _) in itertools.pairwise(points):
+        corner = {"worth": next_x, "price": y}
+        assert all(o.loss(corner) >= o.loss({"worth": x, "price": y}) for o in TwoGoals.objectives)
 
 
 def test_failures_are_counted_by_reason(shiftry: tuple[Problem, Study, StudyRow]) -> None:
@@ -211,3 +255,28 @@ def test_one_candidate_has_no_course(store: Store) -> None:
     section = by_title(study_sections(problem, study, store.study("single")))["How the search went"]
     assert "One candidate" in text(section)
     assert not blocks(section, Figure)
+
+
+def test_a_study_whose_input_is_gone_shows_its_trials(store: Store, tmp_path: Path) -> None:
+    """Trials are not lost with a file; that they are all there is, is said on the page, on stderr and by the exit status."""
+    from click.testing import CliRunner
+
+    from kilotune.experiments.commands.report import report_command
+
+    instance = tmp_path / "moved.csv"
+    instance.write_text("id,lower,upper,size\na,0,4,10\nb,2,6,20\n")
+    make_study(store, "gone", asked("memory", input=str(instance), strategy="random"), 3)
+    changes = (
+        ("found no such file", instance.unlink),
+        ("fingerprint", lambda: instance.write_text("id,lower,upper,size\na,0,4,11\n")),
+    )
+    for said, change in changes:
+        change()
+        page = tmp_path / "r.html"
+        command = ["gone", "--output", str(page), "--storage", store.url]
+        done = CliRunner().invoke(report_command, command, standalone_mode=False)
+        assert done.return_value == 4
+        for seen in (done.stderr, page.read_text()):
+            assert said in seen
+            assert "cannot be built" in seen
+        assert 'data-value="30' in page.read_text()  # the peak of a trial

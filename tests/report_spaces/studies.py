@@ -1,16 +1,22 @@
-"""Real studies of a few trials for the figures' tests."""
+"""Real studies of bundled models and small files, in a store of their own."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import plotly.graph_objects as go
+
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments import tuning
+from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Figure, Section
+from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
+from kilotune.search.space import Assignment, Measurement, Space
 from kilotune.search.store import Store
 from kilotune.search.study import Study
 
@@ -18,24 +24,46 @@ NASTY = "<script>alert(1)</script>"
 
 
 def study_of(
-    folder: Path, space: str, source: str, strategy: str, trials: int, options: dict[str, Any] | None = None
+    folder: Path, space: str, given: str, strategy: str, trials: int, fails: bool = False, **options: Any
 ) -> tuple[Problem, Study]:
-    """A study in a file of that folder, run for that many trials."""
-    request = TuneRequest(space, source, strategy, 0, options or {})
-    budget = Budget(trials=trials)
-    problem, study = tuning.start_or_resume(Store(str(folder / "studies.db")), None, request, budget)
-    study.run(InProcessExecutor(problem.space), budget, handle_interrupts=False)
+    """A study as `tune report` finds it: run for so many trials, then read from its store. `fails`: nothing can be measured."""
+    family, _ = find_offer(space)
+    request = TuneRequest(space, str(family.front_door.resolve_input(given)), strategy, 0, options)
+    store = Store(str(folder / "studies.db"))
+    problem, study = tuning.start_or_resume(store, "study", request, Budget())
+    executor = InProcessExecutor(Failing(problem.space) if fails else problem.space)
+    study.run(executor, Budget(trials=trials), handle_interrupts=False)
+    problem, study, _ = tuning.resume(store, "study")
     return problem, study
 
 
-def figures(sections: tuple[Section, ...]) -> list[Figure]:
-    """All figures, in order."""
+class Failing:
+    """A space whose candidates cannot be measured."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_space":
+            raise AttributeError(name)
+        return getattr(self._space, name)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement(failure="the machine is on fire") for _ in batch]
+
+
+def figure_blocks(sections: Sequence[Section]) -> list[Figure]:
+    """With their descriptions, in order."""
     return [block for section in sections for block in section.blocks if isinstance(block, Figure)]
 
 
-def strings(figure: Figure) -> Iterator[str]:
+def figures(sections: Sequence[Section]) -> list[go.Figure]:
+    return [block.figure for block in figure_blocks(sections)]
+
+
+def strings(figure: go.Figure) -> Iterator[str]:
     """Every text that Plotly would get."""
-    pending: list[Any] = [json.loads(figure.figure.to_json())]
+    pending: list[Any] = [json.loads(figure.to_json())]
     while pending:
         value = pending.pop()
         if isinstance(value, str):
@@ -44,3 +72,23 @@ def strings(figure: Figure) -> Iterator[str]:
             pending += value.values()
         elif isinstance(value, list):
             pending += value
+
+
+def said(sections: Sequence[Section]) -> str:
+    """All paragraphs and descriptions."""
+    blocks = [block for section in sections for block in section.blocks]
+    return " ".join(
+        block.text if isinstance(block, Paragraph) else block.description
+        for block in blocks
+        if isinstance(block, Paragraph | Figure)
+    )
+
+
+def tables(sections: Sequence[Section]) -> list[Table]:
+    return [block for section in sections for block in section.blocks if isinstance(block, Table)]
+
+
+def trace(figure: go.Figure, name: str) -> Any:
+    """The one of that name."""
+    (found,) = [t for t in figure.data if t.name == name]
+    return found

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.experiments.report.section import Figure
 from kilotune.experiments.report.spaces.address_map import Placed, address_map
 from kilotune.experiments.report.spaces.live_profile import StepFunction, live_bytes, used_bytes
 from kilotune.experiments.report.spaces.memory import draw
@@ -23,8 +22,7 @@ from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.procedure import block_allocation
 from kilotune.spaces.memory.space import Layout, MemorySpace
-from tests.report_spaces.program_studies import figures, said, study_of, tables, trace
-from tests.report_spaces.studies import NASTY, strings
+from tests.report_spaces.studies import NASTY, figures, said, strings, study_of, tables, trace
 
 MOVING = "id,lower,upper,size\na,0,10,100\nb,0,4,60\nc,0,9,90\nd,4,8,80\ne,5,12,40\nf,8,14,50\n"
 """In 320 bytes the paper's allocator has to move three times."""
@@ -165,7 +163,7 @@ def _map_titles(figure: go.Figure) -> list[str]:
 
 def test_names_are_no_markup(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "memory", write(tmp_path, BANKED), "cp", 2, banks=BANKS)
-    texts = [text for figure in figures(draw(problem, study)) for text in strings(Figure(figure, ""))]
+    texts = [text for figure in figures(draw(problem, study)) for text in strings(figure)]
     assert not any("<script" in text for text in texts)
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in texts
 

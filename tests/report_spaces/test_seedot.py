@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilotune.experiments import tuning
 from kilotune.experiments.problem import build_problem
 from kilotune.experiments.report.spaces.canvas import thinned
 from kilotune.experiments.report.spaces.paper_trials import papers_answer
@@ -18,7 +19,7 @@ from kilotune.experiments.report.spaces.seedot import draw
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
 from kilotune.spaces.seedot.space import SeeDotSpace
-from tests.report_spaces.program_studies import figures, said, study_of, tables, trace
+from tests.report_spaces.studies import figures, said, study_of, tables, trace
 
 BITS = (8, 16, 32)
 
@@ -147,6 +148,30 @@ def test_what_the_study_holds_is_not_measured_again(tmp_path: Path, monkeypatch:
     expected = run_procedure(study.space)
     monkeypatch.setattr(study.space, "evaluate", None)
     assert papers_answer(study) == expected
+
+
+def test_a_page_that_refreshes_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With time for a measurement or two at a time the paper's choice is known in the end, and then for nothing."""
+    _, study = study_of(tmp_path, "seedot", "worked-example", "random", 5)
+    space, measured = cast(SeeDotSpace, study.space), list[int]()
+    expected, evaluate = run_procedure(study.space), space.evaluate
+    clock = itertools.count()
+    monkeypatch.setattr("kilotune.experiments.report.spaces.paper_trials.time.thread_time", lambda: next(clock))
+    monkeypatch.setattr(space, "evaluate", lambda batch: measured.append(len(batch)) or evaluate(batch), raising=False)
+    answers = [papers_answer(study, seconds=5) for _ in range(40)]
+    assert answers[0] is None
+    assert answers[-1] == expected
+    count = sum(measured)
+    assert papers_answer(study, seconds=-1) == expected
+    assert sum(measured) == count
+
+
+def test_what_a_report_has_measured_its_figures_know(tmp_path: Path) -> None:
+    """A table with the paper's result above a figure that does not know it yet would contradict itself."""
+    problem, study = study_of(tmp_path, "seedot", "worked-example", "random", 5)
+    assert papers_answer(study, seconds=-1) is None
+    expected = tuning.procedure_of(problem, study)
+    assert papers_answer(study, seconds=-1) == expected
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | st.just(float("nan")), max_size=400), st.integers(6, 60))

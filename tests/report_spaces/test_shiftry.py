@@ -11,7 +11,6 @@ import pytest
 
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.fixed_point.simulator import Backend
-from kilotune.experiments.report.section import Figure
 from kilotune.experiments.report.spaces.accuracy_scatter import accuracy_scatter
 from kilotune.experiments.report.spaces.demotion import demotion_order
 from kilotune.experiments.report.spaces.demotion_figure import demotion_figure
@@ -22,8 +21,7 @@ from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
-from tests.report_spaces.program_studies import figures, said, study_of, tables, trace
-from tests.report_spaces.studies import strings
+from tests.report_spaces.studies import figures, said, strings, study_of, tables, trace
 
 
 def space_of(study: Study) -> ShiftrySpace:
@@ -207,7 +205,7 @@ def test_names_are_no_markup(tmp_path: Path) -> None:
     order = demotion_order(space_of(study), measure_beside(study, seconds=60))
     assert order is not None
     order = replace(order, names=("<script>alert(1)</script>", *order.names[1:]), kept=len(order.names))
-    texts = list(strings(Figure(demotion_figure(space_of(study), order, None), "")))
+    texts = list(strings(demotion_figure(space_of(study), order, None)))
     assert not any("<script" in text for text in texts)
     assert any("1. &lt;script&gt;alert(1)&lt;/script&gt;: 8 bits" in text for text in texts)
     assert "&lt;script&gt;alert…" in texts

@@ -93,6 +93,10 @@ def test_standings_by_hand() -> None:
     assert slow.regret_area == pytest.approx(((16 + 14 + 20) / 3 - 10) / 10)
     assert none.median == math.inf
     assert none.gap is None
+    assert compare(runs[:2], None).standings[0].gap == 0.0
+    assert compare([*runs[:1], run("half", 0, (1, 1.0, 15.0))], None).standings[1].gap == pytest.approx(
+        0.5
+    )  # of the optimum, 10
     assert none.regret_area == pytest.approx(1.0)
     assert none.optimum is not None
     assert (none.optimum.runs, none.optimum.evaluations) == (0, None)

@@ -98,6 +98,7 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_all_its_trials(tmp_path
             """
             CREATE TABLE old AS SELECT study_id, number, candidate, metrics, failure, elapsed_s FROM trials;
             DROP TABLE trials; DROP TABLE tuners; DROP TABLE claims; DROP TABLE comparisons;
+            DROP TABLE curves;
             CREATE TABLE trials (study_id INTEGER NOT NULL, number BIGINT NOT NULL, candidate TEXT NOT NULL,
                 metrics TEXT NOT NULL, failure TEXT, elapsed_s FLOAT NOT NULL, PRIMARY KEY (study_id, number));
             INSERT INTO trials SELECT * FROM old; DROP TABLE old;

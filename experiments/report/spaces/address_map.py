@@ -31,8 +31,6 @@ MOST_MOVES, FEW_MOVES = 600, 40
 FAR = 1.6
 """A capacity so many times the peak is not drawn: the rectangles would be flat."""
 
-Tick = tuple[float, float]
-
 
 @dataclass(frozen=True)
 class Placed:

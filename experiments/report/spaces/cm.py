@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import cast
@@ -15,6 +15,7 @@ from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
 from kilotune.experiments.report.spaces.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
 from kilotune.experiments.report.spaces.mesh_figure import mesh_figure, node_name
+from kilotune.experiments.report.spaces.paper_trials import Question
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from kilotune.spaces.cm.lowered import Lowered
@@ -186,21 +187,13 @@ def _paper(space: CmSpace, best: _Mapped) -> tuple[Block, ...]:
     return Figure(figure, words), Table(("", "best mapping", "paper's placement"), rows)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The same question whatever object asks it: pages that refresh ask again and again."""
-
-    fingerprint: str
-    space: CmSpace = field(compare=False)
-
-
 def paper_candidate(space: CmSpace) -> Assignment | None:
     """The paper's placement, where a solver finds one quickly."""
-    return _paper_candidate(_Asked(space.fingerprint, space))
+    return _paper_candidate(Question.of(space))
 
 
 @lru_cache(maxsize=16)
-def _paper_candidate(asked: _Asked) -> Assignment | None:
+def _paper_candidate(asked: Question[CmSpace]) -> Assignment | None:
     cores = embedded_cores(asked.space, EMBEDDING_SECONDS, EMBEDDING_LITERALS, refute_first=True)
     return None if cores is None else asked.space.candidate({}, cores)
 

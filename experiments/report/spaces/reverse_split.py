@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
 
@@ -11,6 +10,7 @@ from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.section import Figure, Paragraph, Section
+from kilotune.experiments.report.spaces.paper_trials import Question
 from kilotune.experiments.report.spaces.program_figures import graph_figure, registers_figure
 from kilotune.experiments.report.spaces.split_figures import front_figure, has, kernels_figure, length_figure
 from kilotune.experiments.report.spaces.value_graph import ValueGraph, value_graph
@@ -39,7 +39,7 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
         why = "" if best is None or best.measurement.failure is None else f" {best.measurement.failure}"
         return (Section(title, (Paragraph(f"No candidate has a program yet, so there is no graph.{why}"),)),)
     try:
-        text = _text(_Asked(problem.space.fingerprint, problem.space), tuple(best.assignment.items()))
+        text = _text(Question.of(problem.space), tuple(best.assignment.items()))
     except ValueError as error:  # a machine with a C compiler may have found it, and this one has none
         return (Section(title, (Paragraph(f"The best candidate's program cannot be made again here: {error}"),)),)
     program = parse_program(text)
@@ -124,26 +124,18 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     return Section(heading, (Figure(front_figure(trials, result.front, paper, result.bound), " ".join(sentences)),))
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The same question whatever object asks it: pages that refresh ask again and again."""
-
-    fingerprint: str
-    space: ReverseSplitSpace = field(compare=False)
-
-
 def paper_trial(space: ReverseSplitSpace) -> Trial | None:
     """What the paper's heuristic reaches; some tenths of a second, once."""
-    return _paper_trial(_Asked(space.fingerprint, space))
+    return _paper_trial(Question.of(space))
 
 
 @lru_cache(maxsize=16)
-def _paper_trial(asked: _Asked) -> Trial | None:
+def _paper_trial(asked: Question[ReverseSplitSpace]) -> Trial | None:
     return run_procedure(asked.space)
 
 
 @lru_cache(maxsize=64)
-def _text(asked: _Asked, assignment: tuple[tuple[str, Option], ...]) -> str:
+def _text(asked: Question[ReverseSplitSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
     """Of the program of a candidate: relaxing long ones takes a second."""
     return asked.space.program(dict(assignment)).text
 
