@@ -26,6 +26,7 @@ from kilotune.search.store import Store, StoreError, TrialRow, find_study
 
 BEAT_S = 2.0
 DEAD_AFTER_S = 15.0
+POLL_S = 0.1
 
 
 class Division(Protocol):
@@ -151,6 +152,19 @@ class Shared:
         """The pulse and a claim may do it at the same time."""
         mine = {"study_id": self._study, "owner": self._owner, "beat": 0}
         connection.execute(self._store.insert_new(TUNERS).values(mine))
+
+
+def at_work(store: Store, study: str, watch_s: float = 2.5 * BEAT_S) -> bool:
+    """Whether another process works on the study: watched for that long where the store names one that may be dead."""
+    deadline, first = time.monotonic() + watch_s, dict[str, int]()
+    query = sa.select(TUNERS.c.owner, TUNERS.c.beat).join(STUDIES).where(STUDIES.c.name == study)
+    while True:
+        with store.transaction() as connection:
+            beats = {row.owner: row.beat for row in connection.execute(query) if not is_gone(row.owner)}
+        first = {**beats, **first}
+        if not beats or time.monotonic() >= deadline:
+            return any(beat != first[owner] for owner, beat in beats.items())
+        time.sleep(POLL_S)
 
 
 def _machine() -> str:

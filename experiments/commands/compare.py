@@ -43,7 +43,7 @@ DEFAULT_BUDGET = "10s"
 def compare_command(context: click.Context, /, **options: Any) -> None:
     """Compare strategies on a space: the same empty start, the same budget, paired seeds.
 
-    Every run is a study of its own, in a process of its own, and shares no measurements with others. A killed comparison
+    Every run is a study of its own, on one core and a clock of its own, and shares no measurements with others. A killed comparison
     goes on with `tune compare --name NAME`; there, more --repeats, --strategies or --budget extend it.
 
     \b
@@ -121,6 +121,9 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
     if options["space"] is None and options["suite"] is None:
         if existing is None:
             raise click.UsageError("Expected --space, --suite, or the --name of a comparison that exists.")
+        unwanted = [*_of_a_case(options), *(["--seed"] if options["seed"] not in (None, existing.seed) else [])]
+        if unwanted:
+            raise click.UsageError(f"{unwanted[0]} does not go with --name alone: what {name} compares is stored.")
         plan = extended(existing, _strategies(options), options["repeats"], options["budget"])
     else:
         seed, repeats = options["seed"] or 0, options["repeats"] or DEFAULT_REPEATS
@@ -132,6 +135,19 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
             f"`tune compare --name {name}` goes on with it; choose another --name for this one."
         )
     return name or free_comparison_name(store, options["suite"] or options["space"]), plan
+
+
+def _of_a_case(options: dict[str, Any]) -> list[str]:
+    """The options given that say on what one --space is compared."""
+    from kilotune.experiments.asking import given_options, keyword_of
+    from kilotune.experiments.families.registry import families_of
+
+    named = {"device": "device", "objective": "objective", "input": "input_", "limit": "limits"}
+    given = [name for name, key in named.items() if options[key]]
+    special = given_options(options)
+    for family in families_of(options["space"]):
+        given += [keyword_of(option) for option in family.options if option.name in special]
+    return [f"--{name.replace('_', '-')}" for name in dict.fromkeys(given)]
 
 
 def _strategies(options: dict[str, Any]) -> list[str] | None:
@@ -146,8 +162,7 @@ def _cases(options: dict[str, Any]) -> tuple[Case, ...]:
 
     given, strategies = given_options(options), _strategies(options)
     if options["suite"] is not None:
-        unwanted = [f"--{o}" for o in ("space", "device", "objective") if options[o]] + [f"--{o}" for o in given]
-        unwanted += ["--input"] if options["input_"] else ["--limit"] if options["limits"] else []
+        unwanted = [*(["--space"] if options["space"] else []), *_of_a_case(options)]
         if unwanted:
             raise click.UsageError(f"{unwanted[0]} does not go with --suite: its cases say what is compared.")
         return load_suite(options["suite"], strategies)

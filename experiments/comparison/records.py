@@ -17,7 +17,7 @@ from kilotune.search.comparison_store import comparison, save_curve, saved_curve
 from kilotune.search.front import Ranking
 from kilotune.search.result import Status
 from kilotune.search.space import Measurement
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store, StoreError, StudyRow
 
 
 class RecordReader:
@@ -39,7 +39,7 @@ class RecordReader:
                 (run.strategy, run.seed): plan.study_name(name, run) for run in plan.runs() if run.case == number
             }
             there = {key: stored[study] for key, study in studies.items() if study in stored}
-            if any(_begun(study) for study in there.values()):
+            if any(_begun(study, plan.limits) for study in there.values()):
                 findings = row.findings.get(case.title)
                 cases.append(self._case(case, plan.limits, there, findings, len(studies)))
         return ComparisonOutcome(name, plan, tuple(cases))
@@ -53,7 +53,7 @@ class RecordReader:
         wanted: int,
     ) -> CaseOutcome:
         problem = self.problem(case)
-        runs = [self._record(case, problem, study, limits) for study in studies.values() if _begun(study)]
+        runs = [self._record(case, problem, study, limits) for study in studies.values() if _begun(study, limits)]
         paper = None if findings is None else PaperResult(_number(findings["loss"]), findings["evaluations"])
         seconds = limits.seconds if math.isfinite(limits.seconds) else None
         compared = compare(runs, None if paper is None else paper.loss, seconds)
@@ -91,11 +91,8 @@ class RecordReader:
         bound = max(root, -math.inf if study.bound is None or not whole else study.bound)
         ended = whole and study.outcome in ("proved", "exhausted")
         proved = ended or curve.loss <= bound
-        finished = study.status == Status.FINISHED.value
-        spent = study.elapsed_s >= limits.seconds or study.trials >= limits.trials
-        return RunRecord(
-            study.strategy, study.seed, curve, curve.loss if ended else bound, proved, complete=finished or spent
-        )
+        complete = _complete(study, limits)
+        return RunRecord(study.strategy, study.seed, curve, curve.loss if ended else bound, proved, complete)
 
 
 def load(store: Store, name: str) -> ComparisonOutcome:
@@ -104,21 +101,28 @@ def load(store: Store, name: str) -> ComparisonOutcome:
 
 
 def missing_runs(store: Store, name: str, plan: Plan) -> list[RunKey]:
-    """Those that are not there, or that have some of their budget left."""
-    stored, limits = {study.name: study for study in store.studies()}, plan.limits
-    return [
-        run
-        for run in plan.runs()
-        if (study := stored.get(plan.study_name(name, run))) is None
-        or not (
-            study.status == Status.FINISHED.value or study.elapsed_s >= limits.seconds or study.trials >= limits.trials
-        )
-    ]
+    """Those that are not there, or that have some of their budget left. StoreError: another study has the name of a run."""
+    stored, missing = {study.name: study for study in store.studies()}, []
+    for run in plan.runs():
+        study = stored.get(plan.study_name(name, run))
+        if study is not None and study.request.get("comparison") != name:
+            raise StoreError(
+                f"{store.place} already holds a study {study.name!r}, which is no run of the comparison {name!r}: choose another "
+                "--name."
+            )
+        if study is None or not _complete(study, plan.limits):
+            missing.append(run)
+    return missing
 
 
-def _begun(study: StudyRow) -> bool:
+def _complete(study: StudyRow, limits: Budget) -> bool:
+    """Whether there is nothing left to do."""
+    return study.status == Status.FINISHED.value or study.elapsed_s >= limits.seconds or study.trials >= limits.trials
+
+
+def _begun(study: StudyRow, limits: Budget) -> bool:
     """Whether it says something: a run that used its budget without a single trial does."""
-    return study.trials > 0 or study.status in (Status.FINISHED.value, Status.BUDGET_SPENT.value)
+    return study.trials > 0 or study.status == Status.BUDGET_SPENT.value or _complete(study, limits)
 
 
 def _number(stored: float | None) -> float:

@@ -1,5 +1,5 @@
 """The runs of a comparison, several at once, each without the evaluation cache: so each pays for all it measures, with one core,
-on its own CPU clock.
+on the CPU clock of a process that makes one run after the other.
 
 A worker is a process at the other end of a pipe. It is sent runs and sends news; a pipe at its end means that the other side
 is dead, so neither outlives the other for long.
@@ -23,6 +23,7 @@ from kilotune.experiments.comparison.plan import Plan, RunKey
 from kilotune.experiments.problem import build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
+from kilotune.search.division import at_work
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.result import Progress, Result
 from kilotune.search.store import Store, StoreError
@@ -107,7 +108,7 @@ class _Worker:
 
     def __init__(self, url: str, name: str, plan: Plan) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy our threads' locks in whatever state
-        self._plan, self._stopped = plan, False
+        self._name, self._plan, self._stopped = name, plan, False
         self.run: RunKey | None = None
         self.connection, theirs = context.Pipe()
         self._process: BaseProcess = context.Process(target=_serve, args=(theirs, url, name, plan), daemon=True)
@@ -136,8 +137,8 @@ class _Worker:
         except (EOFError, OSError):
             self._process.join(1.0)
             raise RunError(
-                f"{which}: its process died (exit code {self._process.exitcode}). Finished trials are kept, and the same "
-                "command goes on."
+                f"{which}: its process died ({_cause(self._process.exitcode)}). Finished trials are kept, and "
+                f"`tune compare --name {self._name}` goes on."
             ) from None
         if isinstance(news, RunEnd):
             self.run = None
@@ -152,6 +153,14 @@ class _Worker:
             self._process.join(GRACE_S)
         self._process.kill()
         self._process.join()
+
+
+def _cause(exit_code: int | None) -> str:
+    """In words, since a shell shows a signal as another number."""
+    if exit_code is None or exit_code >= 0:
+        return f"exit code {exit_code}"
+    name = signal.Signals(-exit_code).name if -exit_code in set(signal.Signals) else f"signal {-exit_code}"
+    return f"{name}, as when memory runs out" if name == "SIGKILL" else name
 
 
 def _serve(connection: Connection, url: str, name: str, plan: Plan) -> None:
@@ -182,6 +191,8 @@ def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunK
     problem = build_problem(request)
     study_name, limits, metric = plan.study_name(name, run), plan.limits, problem.space.objectives[0].metric
     if store.studies(study_name):
+        if at_work(store, study_name):  # two would divide the trials, and each would spend a whole budget on its share
+            raise ValueError("another process is making this run; wait for it, then the same command goes on.")
         study = Study.resume(store, study_name, problem.space, clock=time.process_time)
     else:
         study = Study.create(

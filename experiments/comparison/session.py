@@ -12,16 +12,17 @@ from kilotune.experiments.comparison.paper import measure_procedures
 from kilotune.experiments.comparison.plan import Plan, case_title
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
 from kilotune.experiments.comparison.running import RunEnd, RunNews, run_all
-from kilotune.experiments.comparison.suite import fitting
+from kilotune.experiments.comparison.suite import fitting, require_use
 from kilotune.experiments.comparison.view import ComparisonView
 from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.store import Store
 
 
 def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None, quiet: bool = False) -> bool:
-    """Make what is missing; whether that was all of it (else it was interrupted). OSError: a worker died."""
-    save_comparison(store, name, plan.as_json())
+    """Make what is missing; whether that was all of it (else it was interrupted). StoreError: a name is taken. RunError: a run
+    cannot be made, or a worker died."""
     missing = missing_runs(store, name, plan)
+    save_comparison(store, name, plan.as_json())
     jobs = min(jobs or _processors(), max(1, len(missing)))
     with ComparisonView(plan, len(missing), jobs, quiet) as view:
         measure_procedures(store, name, plan, lambda title: view.say(f"the paper's procedure on {title}"))
@@ -38,7 +39,7 @@ def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None,
 
 
 def extended(plan: Plan, strategies: Sequence[str] | None, repeats: int | None, budget: str | None) -> Plan:
-    """A stored plan with more of it."""
+    """A stored plan with more of it. ValueError: a strategy fits none of the cases."""
     cases = plan.cases
     if strategies is not None:
         cases = tuple(
@@ -47,6 +48,7 @@ def extended(plan: Plan, strategies: Sequence[str] | None, repeats: int | None, 
             )
             for case in cases
         )
+        require_use(cases, strategies)
     return Plan(cases, repeats or plan.repeats, budget or plan.budget, plan.seed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -34,16 +35,23 @@ def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case
     or a case in it that cannot be run."""
     path = Path(name)
     if path.is_file():
-        text = path.read_text()
+        content = path.read_bytes()
     elif name in suite_names():
-        text = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_text()
+        content = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_bytes()
     else:
         raise InputError(name, expected=f"a TOML file, or one of {', '.join(suite_names())}", found="neither")
     try:
-        suite = tomllib.loads(text)
+        suite = tomllib.loads(content.decode())
     except tomllib.TOMLDecodeError as error:
         raise InputError(name, expected="a TOML file", found=str(error)) from None
+    except UnicodeDecodeError as error:
+        raise InputError(name, expected="a TOML file", found=f"no UTF-8 at byte {error.start}") from None
+    unknown = [key for key in suite if key not in ("strategies", "case")]
+    if unknown:
+        raise InputError(name, expected="`strategies` and [[case]]", found=f"`{unknown[0]}`")
     wanted = strategies or suite.get("strategies") or DEFAULT_STRATEGIES
+    if not _are_names(wanted):
+        raise InputError(name, place="strategies", expected="a list of names", found=repr(wanted))
     listed = suite.get("case")
     if not isinstance(listed, list) or not listed:
         raise InputError(name, expected="at least one [[case]]", found="none")
@@ -57,11 +65,25 @@ def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case
     for number, title in enumerate(titles, start=1):
         if title in titles[: number - 1]:
             raise InputError(name, expected="titles that differ", found=f"{title} twice: give case {number} a `title`")
+    if strategies:
+        require_use(cases, strategies)
     return tuple(cases)
 
 
+def require_use(cases: Sequence[Case], strategies: Sequence[str]) -> None:
+    """ValueError, a sentence, when a strategy that was asked for fits none of the cases."""
+    for name in strategies:
+        if not any(name in case.strategies for case in cases):
+            try:
+                require(cases[0].request(), name)
+            except ValueError as error:
+                raise ValueError(f"The strategy {name} fits none of the cases: {error}") from None
+
+
 def fitting(request: TuneRequest, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the strategies that the space can be searched with, each once. ValueError: there is no strategy of that name."""
+    """Those of the strategies that the space can be searched with, each once. ValueError: there is no strategy of that name, or
+    no such problem."""
+    build_problem(request)  # what is wrong with the input is wrong with no strategy
     chosen = []
     for name in dict.fromkeys(names):
         if name.partition(":")[0] not in (*strategy_names(), "optuna"):
@@ -89,6 +111,15 @@ def case_of(request: TuneRequest, strategies: Sequence[str], title: str | None =
 
 def _case(entry: Mapping[str, Any], wanted: Sequence[str]) -> Case:
     """ValueError for an entry that names something that there is not."""
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{entry!r}")
+    also, title = entry.get("also", ()), entry.get("title")
+    if not _are_names(also):
+        raise ValueError(f"`also` = {also!r}, which is no list of names")
+    if not _are_names(entry.get("limits", ())):
+        raise ValueError(f'`limits` = {entry["limits"]!r}, which is no list such as ["flash=400"]')
+    if title is not None and not (isinstance(title, str) and re.fullmatch(r"[\w-][\w.-]*", title)):
+        raise ValueError(f"`title` = {title!r}, which is not of letters, digits, '_', '-' and '.'")
     options = {key.replace("-", "_"): value for key, value in entry.items() if key not in ENTRY_KEYS}
     if "space" not in entry:
         raise ValueError("no `space`")
@@ -100,4 +131,11 @@ def _case(entry: Mapping[str, Any], wanted: Sequence[str]) -> Case:
         objective=entry.get("objective"),
         options=read_keywords(entry["space"], options),
     )
-    return case_of(request, fitting(request, (*wanted, *entry.get("also", ()))), entry.get("title"))
+    chosen = fitting(request, (*wanted, *also))
+    if not chosen:
+        raise ValueError(f"none of the strategies fits the space {request.space}")
+    return case_of(request, chosen, title)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)

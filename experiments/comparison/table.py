@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import amount
@@ -26,16 +27,17 @@ def console(to_stderr: bool) -> Console:
 
 def print_comparison(outcome: ComparisonOutcome, console: Console) -> None:
     """Every case; `console` without markup, since names may hold brackets."""
+    long = not console.is_terminal  # whoever reads a file wraps its lines, a terminal would break words
     for case in outcome.cases:
-        console.print(heading(case), soft_wrap=True)
-        console.print(standings_table(case))
-        console.print(case.verdict, soft_wrap=True)
+        console.print(heading(case), soft_wrap=long)
+        console.print(standings_table(case, console.width))
+        console.print(case.verdict, soft_wrap=long)
         if case.unfinished:
-            console.print(case.unfinished, soft_wrap=True)
+            console.print(case.unfinished, soft_wrap=long)
         console.print()
     if outcome.unfinished:
-        console.print(outcome.unfinished, soft_wrap=True)
-    console.print(legend(outcome), soft_wrap=True)
+        console.print(outcome.unfinished, soft_wrap=long)
+    console.print(legend(outcome), soft_wrap=long)
 
 
 def heading(case: CaseOutcome) -> str:
@@ -50,26 +52,38 @@ def heading(case: CaseOutcome) -> str:
     return f"{case.title}: {case.case.space} on {case.problem.name}, {objective.metric} ({', '.join(marks)})"
 
 
-def standings_table(case: CaseOutcome) -> Table:
-    """One row a strategy, best first."""
+def standings_table(case: CaseOutcome, width: int) -> Table | Group:
+    """One row a strategy, best first; where that is wider than `width` columns, a line or two for each instead."""
+    names, rows = _standings(case)
+    widths = [max(len(row[at]) for row in (names, *rows)) for at in range(len(names))]
+    if sum(widths) + 3 * (len(widths) - 1) > width:
+        lines = []
+        for strategy, *cells in rows:
+            told = ", ".join(f"{name} {cell}" for name, cell in zip(names[1:], cells, strict=True) if cell)
+            lines.append(Text(f"{strategy}: {told}"))
+        return Group(*lines)
+    table = Table(show_edge=False, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name == names[0] else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _standings(case: CaseOutcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Names of columns, and rows."""
     objective, compared = case.problem.space.objectives[0], case.comparison
     leader = compared.standings[0].strategy
     optimum = compared.reference.kind is ReferenceKind.OPTIMUM
-    table = Table(show_edge=False, pad_edge=False)
-    table.add_column("strategy")
-    columns = (
-        "best",
-        "median",
-        "gap %",
-        "proved",
-        "to the paper's",
+    names = (
+        *("strategy", "best", "median", "gap %", "proved", "to the paper's"),
         *(["to the optimum"] if optimum else []),
+        *("regret %", f"against {leader}"),
     )
-    for column in (*columns, "regret %", f"against {leader}"):
-        table.add_column(column, justify="right", no_wrap=column != "to the paper's")
+    rows = []
     for standing in compared.standings:
         low, high = standing.quartiles
-        table.add_row(
+        row = (
             standing.strategy,
             amount(objective, standing.best),
             amount(objective, standing.median)
@@ -81,7 +95,8 @@ def standings_table(case: CaseOutcome) -> Table:
             "" if standing.regret_area is None else f"{100 * standing.regret_area:.3g}",
             _duel(case, leader, standing.strategy),
         )
-    return table
+        rows.append(row)
+    return names, rows
 
 
 def reached(found: Reached | None, standing: Standing) -> str:
@@ -101,8 +116,8 @@ def legend(outcome: ComparisonOutcome) -> str:
     horizon = "the budget's CPU-s" if math.isfinite(plan.limits.seconds) else "the CPU-s of the longest run"
     return (
         f"{seeds}, {_budget(plan.limits)} a run, no measurements shared. median: with the quartiles where they differ. gap: of the "
-        "median to the optimum, the bound or the best known, in % of the median. to ...: medians of evaluations and CPU-s. regret: "
-        f"best so far above that, in % of it (of 1 where it is 0), averaged over {horizon}. against: wins-ties-losses of the leader "
+        "median to the optimum, the bound or the best known, in % of that (of 1 where it is 0). to ...: medians of evaluations and "
+        f"CPU-s. regret: best so far above that, in % of it, averaged over {horizon}. against: wins-ties-losses of the leader "
         "at the end, Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner')."
     )
 

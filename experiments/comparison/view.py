@@ -8,6 +8,7 @@ from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
@@ -57,15 +58,18 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
         else:
             self._running[news.run] = news
         now_s = time.monotonic() - self._started_s
-        lines = [self._describe(one) for one in self._running.values()]
         if self._live is not None:
-            bar = ProgressBar(total=self._all, completed=self._done, width=40)
-            texts = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines]
-            self._live.update(Group(Text(self._overall(now_s)), bar, *texts), refresh=True)
+            self._live.update(self.drawn(now_s), refresh=True)
         elif now_s >= self._next_line_s:
             self._next_line_s = now_s + PLAIN_LINE_EVERY_S
-            line = " | ".join([self._overall(now_s), *lines])
+            line = " | ".join([self._overall(now_s), *map(self._describe, self._running.values())])
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def drawn(self, now_s: float) -> Group:
+        """What a terminal shows: all runs, then a line for each running one, or several where it is narrow."""
+        bar = Padding(ProgressBar(total=self._all, completed=self._done, width=40), 0)  # by itself it ends no line
+        lines = [Text(self._describe(one)) for one in self._running.values()]
+        return Group(Text(self._overall(now_s)), bar, *lines)
 
     @property
     def _done(self) -> int:

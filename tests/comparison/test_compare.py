@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import os
@@ -15,11 +16,16 @@ from typing import Any
 
 import pytest
 
-from kilotune.experiments.comparison.records import load
+from kilotune.experiments.asking import request_from
+from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.records import load, missing_runs
 from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.problem import build_problem
 from kilotune.search.anytime import Curve
-from kilotune.search.comparison_store import comparisons
-from kilotune.search.store import Store
+from kilotune.search.comparison_store import comparisons, save_comparison
+from kilotune.search.division import Shared
+from kilotune.search.store import Store, StoreError
+from kilotune.search.study import Study
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 COMPARE = [*TUNE, "compare"]
@@ -220,6 +226,15 @@ def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
         (("--space", "seedot", "--strategies", "genius"), "There is no strategy 'genius'"),
         (("--space", "seedot", "--budget", "soon"), "Budget 'soon'"),
         (("--space", "seedot", "--capacity", "2KiB"), "--capacity does not go with the space seedot"),
+        (
+            ("--suite", "five-spaces", "--strategies", "anneal,count_tpe,optuna:Nonsense"),
+            "optuna:Nonsense fits none of the",
+        ),
+        (("--suite", "text.toml"), "strategies: expected a list of names, found 'greedy'"),
+        (("--suite", "also.toml"), "`also` = 'anneal', which is no list of names"),
+        (("--suite", "title.toml"), "`title` = '../up', which is not of letters"),
+        (("--suite", "none.toml"), "none of the strategies fits the space seedot"),
+        (("--suite", "key.toml"), "expected `strategies` and [[case]], found `repeats`"),
         (("--suite", "nowhere"), "nowhere: expected a TOML file, or one of five-spaces"),
         (("--suite", "five-spaces", "--space", "cm"), "--space does not go with --suite"),
         (("--suite", "broken.toml"), "case 2: expected a case, found There is no option 'colour' of the space memory"),
@@ -236,6 +251,11 @@ def test_bad_input_is_a_sentence_and_starts_nothing(
     memory = '[[case]]\nspace = "memory"\n'
     (place["cwd"] / "broken.toml").write_text(memory + memory + 'colour = "red"\n')
     (place["cwd"] / "twice.toml").write_text(memory + memory)
+    (place["cwd"] / "text.toml").write_text('strategies = "greedy"\n' + memory)
+    (place["cwd"] / "also.toml").write_text(memory + 'also = "anneal"\n')
+    (place["cwd"] / "title.toml").write_text(memory + 'title = "../up"\n')
+    (place["cwd"] / "none.toml").write_text('strategies = ["cp"]\n[[case]]\nspace = "seedot"\n')
+    (place["cwd"] / "key.toml").write_text("repeats = 3\n" + memory)
     done = compare(place, *arguments)
     assert done.returncode == ExitStatus.BAD_INPUT
     assert sentence in done.stderr
@@ -243,3 +263,78 @@ def test_bad_input_is_a_sentence_and_starts_nothing(
     assert not trials(place)
     store = Store(place["env"]["KILOTUNE_STORAGE"])
     assert not comparisons(store)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--seed", "9"), "--seed does not go with --name alone"),
+        (("--input", "lenet-digits"), "--input does not go with --name alone"),
+        (("--drop", "0"), "--drop does not go with --name alone"),
+        (("--strategies", "optuna:Nonsense"), "The strategy optuna:Nonsense fits none of the cases: "),
+        (("--strategies", "cp,anneal"), "The strategy anneal fits none of the cases: "),
+        (("--budget", "10trials"), "had more seeds, strategies or budget"),
+        (("--suite", "five-spaces"), "was of other cases"),
+    ],
+)
+def test_a_stored_comparison_is_not_turned_into_another_one(
+    place: dict[str, Any], arguments: tuple[str, ...], sentence: str
+) -> None:
+    request = request_from("shiftry", input="worked-example", options={"permitted_loss": 0.2})
+    plan = Plan((Case("one", "shiftry", request.input, ("random",), "greedy", request.options),), 1, "20trials")
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    save_comparison(store, "c", plan.as_json())
+    done = compare(place, "--name", "c", *arguments)
+    assert done.returncode == ExitStatus.BAD_INPUT
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert Plan.from_json(comparisons(store, "c")[0].plan) == plan
+    assert not trials(place)
+
+
+def test_a_run_that_another_process_makes_is_left_to_it(place: dict[str, Any]) -> None:
+    """Two that divide a run's trials would spend two budgets on it."""
+    asked = (
+        "--space",
+        "shiftry",
+        "--input",
+        "worked-example",
+        "--loss",
+        "0.2",
+        "--strategies",
+        "random",
+        "--repeats",
+        "1",
+    )
+    assert compare(place, *asked, "--budget", "10trials", "--name", "c", "--quiet").returncode == 0
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    (run,) = store.studies()
+    other = Shared(store, run.name)  # beats, as a process that works on the study does
+    try:
+        second = compare(place, "--name", "c", "--budget", "20trials", "--quiet")
+    finally:
+        other.leave()
+    assert second.returncode == ExitStatus.BAD_INPUT
+    assert "shiftry-worked-example, random, seed 0: another process is making this run" in second.stderr
+    assert [len(rows) for rows in trials(place).values()] == [10]
+    assert compare(place, "--name", "c", "--quiet").returncode == 0
+    assert [len(rows) for rows in trials(place).values()] == [20]
+
+
+def test_what_counts_as_begun_and_as_complete(tmp_path: Path) -> None:
+    """A run that spent its seconds on nothing, and was interrupted in its last moment, is not missing for ever."""
+    request = request_from("shiftry", input="worked-example", options={"permitted_loss": 0.2})
+    case = Case("one", "shiftry", request.input, ("random",), "greedy", request.options)
+    plan, store = Plan((case,), 1, "5s"), Store(str(tmp_path / "studies.db"))
+    space = build_problem(case.request("random")).space
+    save_comparison(store, "c", plan.as_json())
+    (run,) = missing_runs(store, "c", plan)
+    Study.create(store, plan.study_name("c", run), space, "random", request={"comparison": "c"})
+    assert missing_runs(store, "c", plan) == [run]
+    assert not load(store, "c").cases
+    store.append(plan.study_name("c", run), [], status="interrupted", elapsed_s=5.01)
+    assert missing_runs(store, "c", plan) == []
+    assert load(store, "c").complete
+    Study.create(store, "c.one.x.random.0", space, "random", request={"comparison": "c"})  # of its case one.x, say
+    with pytest.raises(StoreError, match=r"a study .c\.one\.x\.random\.0., which is no run of the comparison .c\.one."):
+        missing_runs(store, "c.one", Plan((dataclasses.replace(case, title="x"),), 1, "5s"))

@@ -81,3 +81,22 @@ def test_the_budget_in_words(budget: str, repeats: int, said: str) -> None:
     text = legend(dataclasses.replace(outcome, plan=dataclasses.replace(outcome.plan, budget=budget, repeats=repeats)))
     assert text.startswith(said)
     assert ("longest run" in text) == ("s" not in budget.replace("trials", ""))
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_terminal_cuts_no_name_no_number_and_no_word(columns: int) -> None:
+    outcome = comparison_outcome(strategies=("optuna:NSGAIISampler", "exhaustive"))
+    text = io.StringIO()
+    console = Console(
+        file=text, width=columns, force_terminal=True, color_system=None, legacy_windows=False, highlight=False
+    )
+    print_comparison(outcome, console)
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "\u2026" not in text.getvalue()
+    words = text.getvalue().split()
+    for word in ("optuna:NSGAIISampler:", "exhaustive:"):
+        assert word in words or columns == 120
+    joined = " ".join(words)
+    for told in ("5 ev,", "4/4", "(rank-biserial);", "4-0-0,"):
+        assert told in joined

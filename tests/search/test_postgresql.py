@@ -16,6 +16,8 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.comparison_store import comparisons, save_comparison, save_findings
+from kilotune.search.division import Shared, at_work
 from kilotune.search.store import Store, StoreError, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -96,6 +98,25 @@ def test_a_study_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> Non
         store.close()
     assert trials[0] == trials[1]
     assert len(trials[0]) == 90
+
+
+def test_a_comparison_is_extended_and_found(server: Server) -> None:
+    store = Store(server.url)
+    for repeats in (1, 2):  # the second one is the same comparison with another plan
+        save_comparison(store, "c", {"repeats": repeats, "title": "\u03b1 'quoted'"})
+        save_findings(store, "c", {"case": {"loss": None, "evaluations": 3}})
+    (row,) = comparisons(store, "c")
+    assert row.plan == {"repeats": 2, "title": "\u03b1 'quoted'"}
+    assert row.findings == {"case": {"loss": None, "evaluations": 3}}
+    Study.create(store, "c.run", SPACE, "local", 3)
+    assert not at_work(store, "c.run")
+    other = Shared(store, "c.run")
+    try:
+        assert at_work(store, "c.run")
+    finally:
+        other.leave()
+    assert not at_work(store, "c.run")
+    store.close()
 
 
 def test_two_tuners_share_a_study(server: Server, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.comparison_store import comparison, save_comparison
 from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -110,6 +112,19 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_all_its_trials(tmp_path
     whole = Study(space, "local", 3)
     whole.run(InProcessExecutor(space), Budget(trials=60))
     assert Study.resume(Store(str(path)), "old", space).trials() == whole.trials()
+
+
+def test_a_store_of_version_2_keeps_its_studies_and_takes_comparisons(tmp_path: Path) -> None:
+    path, space = tmp_path / "studies.db", FlatProblem(10, 4, 1)
+    store = Store(str(path))
+    Study.create(store, "old", space, "local", 3).run(InProcessExecutor(space), Budget(trials=40))
+    store.close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript("DROP TABLE comparisons; UPDATE kilotune_meta SET schema_version = 2;")
+    save_comparison(Store(str(path)), "new", {"repeats": 1})
+    again = Store(str(path))
+    assert comparison(again, "new").plan == {"repeats": 1}
+    assert len(Study.resume(again, "old", space).trials()) == 40
 
 
 def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
