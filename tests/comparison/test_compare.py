@@ -342,13 +342,12 @@ def test_what_counts_as_begun_and_as_complete(tmp_path: Path) -> None:
 
 
 def test_a_stored_plan_is_extended_by_what_it_was_made_of(tmp_path: Path) -> None:
-    """Also where an option is a list: limits."""
-    request = request_from("seedot", input="fastgrnn16-digits", limits=("flash=4000",))
-    plan = Plan((case_of(request, ("random",)),), 1, "20trials")
+    """Also where an option is a list, as the banks of a memory are."""
+    plan = Plan((case_of(request_from("memory"), ("random",)),), 1, "20trials")
     store = Store(str(tmp_path / "studies.db"))
     save_comparison(store, "c", plan.as_json())
     stored = Plan.from_json(comparisons(store, "c")[0].plan)
     assert plan.extends(stored)
     assert stored.extends(plan)
-    other = request_from("seedot", input="fastgrnn16-digits", limits=("flash=4001",))
+    other = request_from("memory", options={"capacity": "2KiB"})
     assert not Plan((case_of(other, ("random",)),), 1, "20trials").extends(stored)
