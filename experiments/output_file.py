@@ -21,9 +21,10 @@ def write_output(file: str, text: str) -> None:
     if file == "-":
         click.echo(text, nl=False)
         return
-    path = Path(file).resolve()
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+    path, given = Path(file).resolve(), Path(file).absolute()
+    if path.exists() and (not path.is_file() or given.is_relative_to("/dev") or given.is_relative_to("/proc")):
+        with given.open("a", encoding="utf-8") as opened:
+            opened.write(text)
         return
     partial = path.with_name(path.name + ".partial")
     try:

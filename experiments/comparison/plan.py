@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -74,9 +75,7 @@ class Plan:
     def extends(self, earlier: Plan) -> bool:
         """Whether the runs of an earlier plan are also runs of this one: more seeds, more budget, more strategies."""
         then, now = earlier.limits, self.limits
-        same_cases = [dataclasses.replace(case, strategies=()) for case in earlier.cases] == [
-            dataclasses.replace(case, strategies=()) for case in self.cases
-        ]
+        same_cases = _without_strategies(earlier) == _without_strategies(self)
         return (
             same_cases
             and self.seed == earlier.seed
@@ -97,6 +96,12 @@ class Plan:
         """The plan of a stored comparison."""
         cases = tuple(Case(**{**case, "strategies": tuple(case["strategies"])}) for case in stored["cases"])
         return cls(cases, stored["repeats"], stored["budget"], stored["seed"])
+
+
+def _without_strategies(plan: Plan) -> list[Any]:
+    """As they are stored, where tuples are lists."""
+    cases: list[Any] = json.loads(json.dumps(plan.as_json()["cases"]))
+    return [{**case, "strategies": []} for case in cases]
 
 
 def case_title(space: str, name: str) -> str:

@@ -19,6 +19,7 @@ import pytest
 from kilotune.experiments.asking import request_from
 from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.comparison.records import load, missing_runs
+from kilotune.experiments.comparison.suite import case_of
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.problem import build_problem
 from kilotune.search.anytime import Curve
@@ -338,3 +339,15 @@ def test_what_counts_as_begun_and_as_complete(tmp_path: Path) -> None:
     Study.create(store, "c.one.x.random.0", space, "random", request={"comparison": "c"})  # of its case one.x, say
     with pytest.raises(StoreError, match=r"a study .c\.one\.x\.random\.0., which is no run of the comparison .c\.one."):
         missing_runs(store, "c.one", Plan((dataclasses.replace(case, title="x"),), 1, "5s"))
+
+
+def test_a_stored_plan_is_extended_by_what_it_was_made_of(tmp_path: Path) -> None:
+    """Also where an option is a list, as the banks of a memory are."""
+    plan = Plan((case_of(request_from("memory"), ("random",)),), 1, "20trials")
+    store = Store(str(tmp_path / "studies.db"))
+    save_comparison(store, "c", plan.as_json())
+    stored = Plan.from_json(comparisons(store, "c")[0].plan)
+    assert plan.extends(stored)
+    assert stored.extends(plan)
+    other = request_from("memory", options={"capacity": "2KiB"})
+    assert not Plan((case_of(other, ("random",)),), 1, "20trials").extends(stored)

@@ -35,6 +35,16 @@ def test_a_link_stays_a_link_and_what_it_points_to_is_replaced(tmp_path: Path) -
     assert sorted(path.name for path in (tmp_path / "real").iterdir()) == ["result.csv"]
 
 
+def test_dev_stdout_goes_on_where_the_shell_has_redirected_it(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w", encoding="utf-8") as out:
+        out.write("before\n")
+        out.flush()
+        write_output(f"/dev/fd/{out.fileno()}", "result\n")
+        out.seek(0, os.SEEK_END)
+        out.write("after\n")
+    assert (tmp_path / "out").read_text() == "before\nresult\nafter\n"
+
+
 def test_a_link_into_no_folder_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "link.csv").symlink_to("gone/result.csv")
     with pytest.raises(ValueError, match="expected a file in a folder that exists"):
