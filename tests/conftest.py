@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+import signal
+
 from hypothesis import settings
 
 pytest_plugins = ("tests.browser",)
@@ -7,3 +9,7 @@ pytest_plugins = ("tests.browser",)
 # Examples are not timed: these machines are shared, and a slow moment is no mistake.
 settings.register_profile("kilotune", deadline=None)
 settings.load_profile("kilotune")
+
+# A shell starts what runs in its background with Ctrl-C ignored, and processes inherit that; some tests send it to theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import json
 import multiprocessing
 import signal
@@ -53,6 +54,9 @@ class RunEnd:
 
     run: RunKey
     problem: str | None = None
+
+
+_CACHED = type(functools.cache(str))
 
 
 class RunError(ValueError):
@@ -188,6 +192,7 @@ def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunK
     """Begin the run's study, or go on with it."""
     request = plan.cases[run.case].request(run.strategy, run.seed)
     _warm_up(json.dumps({**request.as_json(), "seed": 1_000_003}))
+    forget_intermediate_results()
     problem = build_problem(request)
     study_name, limits, metric = plan.study_name(name, run), plan.limits, problem.space.objectives[0].metric
     if store.studies(study_name):
@@ -218,6 +223,16 @@ def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunK
     left = Budget(limits.seconds - before.elapsed_s, limits.trials - before.evaluations)
     result = study.run(InProcessExecutor(problem.space), left, on_progress=report, handle_interrupts=False)
     connection.send(_last_news(run, metric, result))
+
+
+def forget_intermediate_results() -> None:
+    """Bounded caches hold what was computed for some candidate: a run must not find what an earlier one has paid for.
+    Unbounded ones hold what is loaded once in a process, and stay."""
+    gc.collect()
+    for thing in gc.get_objects():
+        ours = isinstance(thing, _CACHED) and str(thing.__module__).startswith("kilotune.")
+        if ours and thing.cache_parameters()["maxsize"] is not None:
+            thing.cache_clear()
 
 
 @functools.cache
