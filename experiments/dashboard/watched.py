@@ -3,15 +3,12 @@ processor that searches can spare."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from kilotune.experiments import tuning
+from kilotune.experiments.dashboard.drawing import Drawing, Drawn
 from kilotune.experiments.dashboard.live_sections import sections_of
 from kilotune.experiments.dashboard.reading import Reading, measured
 from kilotune.experiments.problem import Problem
@@ -20,40 +17,6 @@ from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, tr
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 
-REST = 8
-"""A drawing is followed by a rest of so many times its CPU time: a page costs the machine a ninth of a core at most."""
-
-
-class Rest:
-    """Says when to draw again. The first drawing counts little: imports and inputs are paid once."""
-
-    def __init__(self, clock: Callable[[], float], cost: Callable[[], float] = time.thread_time) -> None:
-        self._clock, self._cost = clock, cost
-        self._until_s = -math.inf
-        self._first = True
-
-    @property
-    def over(self) -> bool:
-        """Whether it is time."""
-        return self._clock() >= self._until_s
-
-    @contextlib.contextmanager
-    def after(self) -> Iterator[None]:
-        """Around a drawing."""
-        began_s = self._cost()
-        yield
-        spent_s = 0.1 if self._first else self._cost() - began_s
-        self._first = False
-        self._until_s = self._clock() + REST * spent_s
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The sections as HTML. `version` says what was known when they were drawn."""
-
-    version: str
-    html: str
-
 
 class WatchedStudy:
     """Built once: the input is read, the space made. A study whose space cannot be built shows its trials all the same."""
@@ -61,10 +24,8 @@ class WatchedStudy:
     def __init__(self, store: Store, row: StudyRow, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self.created, self.name = row.created, row.name
-        self._lock = threading.Lock()
         self._reading = Reading()
-        self._drawn: Drawn | None = None
-        self._rest = Rest(clock)
+        self._drawing = Drawing(clock)
         self._trials: list[Any] = []  # of a study without a space
         self.problem: Problem | None = None
         self.study: Study | None = None
@@ -72,20 +33,7 @@ class WatchedStudy:
 
     def drawn(self, row: StudyRow) -> tuple[Drawn, bool]:
         """The sections, and whether they are of `row` as it is. Whoever comes while they are drawn gets the ones before."""
-        version = version_of(row)
-        earlier = self._drawn
-        if earlier is not None and (earlier.version == version or not self._rest.over):
-            return earlier, earlier.version == version
-        if not self._lock.acquire(blocking=earlier is None):
-            assert earlier is not None
-            return earlier, False
-        try:
-            if self._drawn is None or self._drawn.version != version:
-                with self._rest.after():
-                    self._drawn = Drawn(version, self._draw(row))
-            return self._drawn, True
-        finally:
-            self._lock.release()
+        return self._drawing.of(version_of(row), lambda: self._draw(row))
 
     def catch_up(self, row: StudyRow) -> Study | None:
         """The study with all its trials, as the store has it; None where the space cannot be built. For one thread at a time."""
@@ -100,7 +48,7 @@ class WatchedStudy:
 
     def exclusively(self, row: StudyRow, use: Callable[[Study], Any]) -> Any:
         """What `use` makes of the study as it is. ValueError, a sentence, for one whose space cannot be built."""
-        with self._lock:
+        with self._drawing.lock:
             study = self.catch_up(row)
             if study is None:
                 raise ValueError(f"The space of study {row.name!r} cannot be built: {self.trouble}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 
 from kilotune.experiments import tuning
 from kilotune.experiments.comparison.outcome import CaseOutcome
 from kilotune.experiments.comparison.records import RecordReader
-from kilotune.experiments.dashboard.watched import Drawn, Rest
+from kilotune.experiments.dashboard.drawing import Drawing, Drawn
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_sections
@@ -26,26 +25,11 @@ class WatchedComparison:
         self._store = store
         self.created, self.name = row.created, row.name
         self._reader = RecordReader(store)
-        self._lock = threading.Lock()
-        self._drawn: Drawn | None = None
-        self._rest = Rest(clock)
+        self._drawing = Drawing(clock)
 
     def drawn(self, row: ComparisonRow, runs: Sequence[StudyRow]) -> tuple[Drawn, bool]:
         """The sections, and whether they are of the runs as they are."""
-        version = version_of(row, runs)
-        earlier = self._drawn
-        if earlier is not None and (earlier.version == version or not self._rest.over):
-            return earlier, earlier.version == version
-        if not self._lock.acquire(blocking=earlier is None):
-            assert earlier is not None
-            return earlier, False
-        try:
-            if self._drawn is None or self._drawn.version != version:
-                with self._rest.after():
-                    self._drawn = Drawn(version, render_sections(self._sections()))
-            return self._drawn, True
-        finally:
-            self._lock.release()
+        return self._drawing.of(version_of(row, runs), lambda: render_sections(self._sections()))
 
     def _sections(self) -> tuple[Section, ...]:
         try:
