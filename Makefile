@@ -37,7 +37,7 @@ $(VENV)/.test-installed: pyproject.toml
 # database server; and npm, which fetches a second AVR simulator and often comes with another node than Debian's
 DEVICES := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr
 SERVER := postgresql
-BROWSER := chromium
+BROWSER := chromium fonts-dejavu-core
 NODE := nodejs npm
 
 install = { dpkg --status $(1) >/dev/null 2>&1 || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get -qq update && \
