@@ -13,6 +13,7 @@ from kilotune.codegen.cm.lowering import Lowered
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.experiments.cm_picture import gantt_svg, mapping_svg
+from kilotune.experiments.output_file import write_whole
 from kilotune.search.space import Trial
 
 if TYPE_CHECKING:
@@ -134,7 +135,5 @@ def _methods(source: str) -> str:
 
 
 def _write(path: Path, text: str) -> str:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, text)
     return str(path)

@@ -12,6 +12,7 @@ from kilotune.experiments.families.family import Asked
 from kilotune.experiments.memory_options import PlacementOptions, memory_map
 from kilotune.experiments.memory_picture import placement_svg
 from kilotune.experiments.models.catalogue import model_names, model_path
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest, parse_size, whole_bytes
 from kilotune.search.space import Assignment, Trial
@@ -94,9 +95,7 @@ class PlacementProblem:
             written["migrations"] = str(moves)
         else:
             moves.unlink(missing_ok=True)  # of an earlier placement
-        partial = picture.with_name(picture.name + ".partial")
-        partial.write_text(placement_svg(self.space.instance, layout.residences), encoding="utf-8")
-        partial.replace(picture)
+        write_whole(picture, placement_svg(self.space.instance, layout.residences))
         return written
 
 

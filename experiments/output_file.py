@@ -1,4 +1,4 @@
-"""Files that a command is asked to write its result to; `-` is stdout."""
+"""Text files that are whole or not there; those that a command is asked to write its result to, `-` being stdout."""
 
 from __future__ import annotations
 
@@ -26,9 +26,16 @@ def write_output(file: str, text: str) -> None:
         with given.open("a", encoding="utf-8") as opened:
             opened.write(text)
         return
+    write_whole(path, text)
+
+
+def write_whole(path: Path, text: str) -> int:
+    """Write beside, then rename: a reader never sees half a file. Its folder is made; how many bytes it has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        size_bytes = partial.write_bytes(text.encode("utf-8", errors="replace"))
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+    return size_bytes

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.experiments.families.family import Family, Offer
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.candidates import count_candidates
@@ -69,14 +70,11 @@ class PlainProblem:
             "assignment": dict(trial.assignment),
             "metrics": {name: _plain(value) for name, value in trial.measurement.metrics.items()},
         }
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / "decisions.json"
-        partial = path.with_name(path.name + ".partial")
         text = json.dumps(
             written, indent=2, default=lambda option: option.item()
         )  # NumPy's, of a space that is not flat
-        partial.write_text(text + "\n", encoding="utf-8")
-        partial.replace(path)
+        write_whole(path, text + "\n")
         return {"decisions": str(path)}
 
 

@@ -32,7 +32,7 @@ def report_command(name: str, output: Path | None, storage: str | None) -> ExitS
 
     Of a study whose input is gone it shows the trials alone, and the exit status is 4.
     """
-    from kilotune.experiments.report.page import write_whole
+    from kilotune.experiments.output_file import write_whole
     from kilotune.experiments.tuning import default_storage
     from kilotune.search.store import Store
 

@@ -158,7 +158,8 @@ class TunedStudy:
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the page that `tune report` writes; its path. ValueError for a folder."""
-        from kilotune.experiments.report.page import render_page, write_whole
+        from kilotune.experiments.output_file import write_whole
+        from kilotune.experiments.report.page import render_page
         from kilotune.experiments.report.study_sections import study_title
 
         file = Path(path)

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kilotune.experiments.filters import FILTERS
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
-from kilotune.experiments.papers.bar_chart import write_figure
 from kilotune.experiments.papers.line_chart import Line, line_chart_svg
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import all_splits, largest_splits
@@ -134,7 +134,7 @@ def main() -> None:
         Line("the paper's optimum", [(1.0, 8.0), (float(given.states), 8.0)], dashed=True),
     ]
     title = f"Sobel 3x3: cost of the best plan, {given.runs} random orders (AUKE Figure 8)"
-    write_figure(given.figure, line_chart_svg(title, "states visited", "instructions", lines, logarithmic=True))
+    write_whole(given.figure, line_chart_svg(title, "states visited", "instructions", lines, logarithmic=True))
     print(f"figure: {given.figure}")
 
 

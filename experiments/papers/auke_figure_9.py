@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
-from kilotune.experiments.papers.bar_chart import write_figure
 from kilotune.experiments.papers.line_chart import Line, line_chart_svg
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
@@ -68,7 +68,7 @@ def main() -> None:
         Line("kilotune, scamp5 macros", ours["scamp5"]),
     ]
     document = line_chart_svg("Length of d x d box filters (AUKE Figure 9)", "d", "instructions", lines)
-    write_figure(given.figure, document)
+    write_whole(given.figure, document)
     print(f"figure: {given.figure}")
 
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from kilotune.evaluators.scamp5.images import photographs
 from kilotune.evaluators.scamp5.quality import measure
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import AVERAGING, EVALUATED, FIGURES, best_program
-from kilotune.experiments.papers.bar_chart import bar_chart_svg, write_figure
+from kilotune.experiments.papers.bar_chart import bar_chart_svg
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     titles = [title for title, _ in EVALUATED]
     for figure, unit, series_by_name in ((13, "RMSE, grey levels", rmse), (14, "SSIM", ssim)):
         document = bar_chart_svg(f"Noisy against noise-free (AUKE Figure {figure})", unit, titles, series_by_name)
-        write_figure(given.figures / f"auke_figure_{figure}.svg", document)
+        write_whole(given.figures / f"auke_figure_{figure}.svg", document)
         for series, values in series_by_name.items():
             known = {title: float(value) for title, value in zip(titles, values, strict=True) if value is not None}
             averaging = np.mean([known[title] for title in titles if title in AVERAGING])

@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import EVALUATED, FIGURES, best_program
-from kilotune.experiments.papers.bar_chart import bar_chart_svg, write_figure
+from kilotune.experiments.papers.bar_chart import bar_chart_svg
 
 DEVICES = ("i7-3720QM", "i7-4799", "i7-6700", "E5-1630", "Titan X")
 
@@ -59,7 +60,7 @@ def main() -> None:
         for values, value in zip(series.values(), (1e3 * scamp, *energies), strict=True):
             values.append(value)
     document = bar_chart_svg("Energy per filter application (AUKE Table 3)", "uJ", [row[0] for row in PAPER], series)
-    write_figure(given.figure, document)
+    write_whole(given.figure, document)
     print(f"figure: {given.figure}")
 
 

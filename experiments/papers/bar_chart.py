@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 960.0, 420.0, 70.0, 60.0, 60.0
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
@@ -43,11 +42,3 @@ def bar_chart_svg(title: str, unit: str, groups: Sequence[str], series: Mapping[
         x = LEFT + (place + 0.5) * across
         lines.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18:g}" text-anchor="middle">{escape(group)}</text>')
     return "\n".join([*lines, "</svg>\n"])
-
-
-def write_figure(path: Path, document: str) -> None:
-    """Write beside, then rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(document, encoding="utf-8")
-    partial.replace(path)

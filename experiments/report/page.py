@@ -61,18 +61,6 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
 
 
-def write_whole(path: Path, text: str) -> int:
-    """Write beside, then rename: a reader never sees half a file. How many bytes it has."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        size_bytes = partial.write_bytes(text.encode("utf-8", errors="replace"))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return size_bytes
-
-
 def cell_text(cell: Cell) -> str:
     """A cell as it is shown: four digits, whole numbers whole."""
     if cell is None or isinstance(cell, str):

@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import expect
 
 from kilotune.experiments.commands.report import report_page
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.report.comparison_sections import comparison_sections
-from kilotune.experiments.report.page import render_page, write_whole
+from kilotune.experiments.report.page import render_page
 from kilotune.experiments.report.palette import BLUE
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import plotly_text

@@ -12,7 +12,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from kilotune.experiments.report.page import MOST_CONTENTS, cell_text, render_page, write_whole
+from kilotune.experiments.output_file import write_whole
+from kilotune.experiments.report.page import MOST_CONTENTS, cell_text, render_page
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import plotly_text
 from tests.report.studies import SCRIPT
