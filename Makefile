@@ -2,15 +2,30 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BUDGET ?= 60s
+BUDGET ?= 15s
+DEMO := --space shiftry --input bonsai-digits --drop 0 --budget $(BUDGET)
 
-.PHONY: tune test check lint types clean
+.PHONY: tune test check lint types picture clean
 
 tune: $(VENV)/.installed
-	$(BIN)/tune --space shiftry --budget $(BUDGET)
+	$(BIN)/tune $(DEMO)
+
+# the picture in the README: the report of the same search
+picture: $(VENV)/.test-installed debian
+	mkdir -p build && rm -f build/picture.db
+	$(BIN)/tune $(DEMO) --quiet --no-output --storage build/picture.db --study picture
+	$(BIN)/tune report picture --storage build/picture.db --output build/picture.html
+	$(BIN)/python docs/report_picture.py build/picture.html docs/report.png
 
 test: $(VENV)/.test-installed debian
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# SECONDS of mutated inputs of every kind; the same SEED makes the same cases
+SECONDS ?= 60
+SEED ?= 1
+.PHONY: fuzz
+fuzz: $(VENV)/.test-installed
+	$(BIN)/python -m kilotune.experiments.fuzz --seconds $(SECONDS) --seed $(SEED)
 
 check: lint types
 

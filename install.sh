@@ -16,4 +16,5 @@ if [ ! -x "$venv/bin/python" ]; then
         "$python" -m venv "$venv"
     fi
 fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check --editable "$requirement"
+# without compiling everything to bytecode beforehand: most of it is never imported, the rest is compiled then
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --editable "$requirement"

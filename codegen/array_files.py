@@ -1,19 +1,38 @@
-"""Arrays of real numbers from `.npy`, `.npz`, `.csv` and `.txt` files, with errors that name file and element."""
+"""Arrays of real numbers from `.npy`, `.npz`, `.csv` and `.txt` files, with errors that name file and element.
+
+Nothing is read, and nothing reserved, before the header has said how much there is: an archive of kilobytes can inflate to
+gigabytes, and a header of a hundred bytes can promise 10^14 elements.
+"""
 
 from __future__ import annotations
 
+import math
 import zipfile
+from array import array as packed
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.text_files import read_text_file
 
 RealArray = NDArray[np.float64]
 
 SUFFIXES = (".npy", ".npz", ".csv", ".txt")
 """File types in the order of preference."""
+
+MOST_ELEMENTS = 1 << 26
+"""Of one array: 512 MiB as float64. MNIST's 60 000 samples are 47 million."""
+
+MOST_TEXT_BYTES = 1 << 30
+"""Of a text file of numbers: `MOST_ELEMENTS` of them, 16 bytes each."""
+
+MOST_TYPE_BYTES = 8
+"""Of one element: what float64 holds."""
 
 
 def find_array_file(folder: Path, stem: str) -> Path | None:
@@ -26,18 +45,22 @@ def read_array(path: Path, key: str | None = None) -> RealArray:
     """The array in a file; of an `.npz`, the array `key`, or the only one when `key` is None.
 
     Comma- or blank-separated text gives an array with two axes. Raises InputError for a file that cannot be read,
-    pickled objects, and elements that are not real numbers. NaN and infinity pass: see `check_finite`.
+    pickled objects, elements that are not real numbers, and more than MOST_ELEMENTS of them. NaN and infinity pass: see
+    `check_finite`.
     """
-    try:
-        array = _read_text(path) if path.suffix in (".csv", ".txt") else _read_numpy(path, key)
-    except InputError:
-        raise
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        found = "pickled objects" if "allow_pickle" in str(error) else f"one that cannot be read ({error})"
-        raise InputError(str(path), expected="an array file", found=found) from None
-    if array.dtype.kind not in "fiub":
-        raise InputError(str(path), subject="elements", expected="real numbers", found=f"type {array.dtype}")
-    return array.astype(np.float64)
+    if path.suffix in (".csv", ".txt"):
+        return _read_text(path)
+    with _read_errors(path, "an array file"), path.open("rb") as stream:
+        if stream.read(4) == b"PK\x03\x04":
+            return _read_member(path, key)
+        stream.seek(0)
+        return _read_npy(stream, path)
+
+
+def array_names(path: Path) -> frozenset[str]:
+    """The names of the arrays in an `.npz` file. InputError for a file that is none."""
+    with _read_errors(path, "arrays by name"), zipfile.ZipFile(path) as archive:
+        return frozenset(_members(archive))
 
 
 def check_finite(array: RealArray, path: Path) -> None:
@@ -49,31 +72,85 @@ def check_finite(array: RealArray, path: Path) -> None:
         raise InputError(str(path), place=place, expected="a finite number", found=str(array[index]))
 
 
-def _read_numpy(path: Path, key: str | None) -> NDArray[np.generic]:
-    loaded = np.load(path, allow_pickle=False)
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded:
-        if key is None and len(loaded.files) != 1:
-            names = ", ".join(loaded.files) or "none"
-            raise InputError(str(path), subject="arrays", expected="one", found=names)
-        array: NDArray[np.generic] = loaded[loaded.files[0] if key is None else key]
-        return array
+@contextmanager
+def _read_errors(path: Path, expected: str) -> Iterator[None]:
+    """InputError for whatever a damaged file makes zipfile, its decompressors and NumPy's reader of headers raise."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(str(path), expected=expected, found=f"one that cannot be read ({reason})") from None
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members by the names of their arrays."""
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+
+
+def _read_member(path: Path, key: str | None) -> RealArray:
+    with zipfile.ZipFile(path) as archive:
+        members = _members(archive)
+        if key is None and len(members) != 1:
+            raise InputError(str(path), subject="arrays", expected="one", found=", ".join(members) or "none")
+        name = next(iter(members)) if key is None else key
+        with archive.open(members[name]) as stream:
+            return _read_npy(stream, path, f"array {name}" if len(members) > 1 else "")
+
+
+def _read_npy(stream: IO[bytes], path: Path, subject: str = "") -> RealArray:
+    """The array of a stream in NumPy's format, read in one piece whose size its header has said."""
+    shape, order, dtype = _read_header(stream)
+    if dtype.hasobject:
+        raise InputError(str(path), subject=subject, expected="an array file", found="pickled objects")
+    if dtype.kind not in "fiub" or dtype.itemsize > MOST_TYPE_BYTES:
+        elements = f"{subject}: elements" if subject else "elements"
+        raise InputError(str(path), subject=elements, expected="real numbers", found=f"type {dtype}")
+    if any(extent < 0 for extent in shape):
+        raise InputError(str(path), subject=subject, expected="extents from 0", found=f"shape {shape}")
+    count = math.prod(shape)
+    if count > MOST_ELEMENTS:
+        found = f"{count} ({count * dtype.itemsize} bytes)"
+        raise InputError(str(path), subject=subject, expected=f"at most {MOST_ELEMENTS} elements", found=found)
+    size_bytes = count * dtype.itemsize
+    content = stream.read(size_bytes)
+    if len(content) < size_bytes:
+        expected = f"{size_bytes} bytes of elements, as the header says"
+        raise InputError(str(path), subject=subject, expected=expected, found=str(len(content)))
+    array = np.frombuffer(content, dtype).reshape(shape, order="F" if order else "C")
+    return array.astype(np.float64)
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether the first axis is the fastest, type). ValueError."""
+    version = np.lib.format.read_magic(stream)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise ValueError(f"format version {version[0]}.{version[1]} is not one of 1.0 and 2.0")
+    try:
+        return readers[version](stream)
+    except Exception:  # NumPy evaluates the header as Python, and what that raises can be anything
+        raise ValueError("its header is damaged") from None
 
 
 def _read_text(path: Path) -> RealArray:
-    rows: list[list[float]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    numbers, rows, width = packed("d"), 0, 0
+    text = read_text_file(path, "a text file of numbers", MOST_TEXT_BYTES)
+    for number, line in enumerate(text.splitlines(), start=1):
         fields = line.split(",") if "," in line else line.split()
         if not fields:
             continue
+        if rows and len(fields) != width:
+            expected, found = f"{width} numbers as in the lines before", str(len(fields))
+            raise InputError(str(path), place=f"line {number}", expected=expected, found=found)
         try:
-            row = [float(field) for field in fields]
+            numbers.extend(map(float, fields))
         except ValueError as error:
             found = str(error).rpartition(": ")[2]
             raise InputError(str(path), place=f"line {number}", expected="numbers", found=found) from None
-        if rows and len(row) != len(rows[0]):
-            expected, found = f"{len(rows[0])} numbers as in the lines before", str(len(row))
-            raise InputError(str(path), place=f"line {number}", expected=expected, found=found)
-        rows.append(row)
-    return np.array(rows, dtype=np.float64).reshape(len(rows), -1) if rows else np.zeros((0, 0))
+        rows, width = rows + 1, len(fields)
+        if len(numbers) > MOST_ELEMENTS:
+            expected = f"at most {MOST_ELEMENTS} elements"
+            raise InputError(str(path), place=f"line {number}", expected=expected, found="more")
+    return np.array(numbers, dtype=np.float64).reshape(rows, width) if rows else np.zeros((0, 0))

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from kilotune.codegen import ir
-from kilotune.codegen.array_files import RealArray, check_finite, find_array_file, read_array
+from kilotune.codegen.array_files import RealArray, array_names, check_finite, find_array_file, read_array
 from kilotune.codegen.dataset import Dataset, load_dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.language.elaborate import INPUT_NAME, elaborate
 from kilotune.codegen.language.parser import parse
 from kilotune.codegen.language.values import describe_shape
+from kilotune.codegen.text_files import read_text_file
 
 PROGRAM_FILE = "model.sd"
 PARAMETERS_FILE = "params.npz"
@@ -76,10 +75,7 @@ def _read_program(folder: Path) -> str:
     path = folder / PROGRAM_FILE
     if not path.is_file():
         raise InputError(str(path), expected="a program in the SeeDot language", found="no such file")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), expected="a text file in UTF-8", found=str(error)) from None
+    return read_text_file(path, "a text file")
 
 
 def _find_parameter(folder: Path, name: str) -> tuple[Path, str | None] | None:
@@ -88,17 +84,9 @@ def _find_parameter(folder: Path, name: str) -> tuple[Path, str | None] | None:
     if own is not None:
         return own, None
     shared = folder / PARAMETERS_FILE
-    if shared.is_file() and name in _array_names(shared):
+    if shared.is_file() and name in array_names(shared):
         return shared, name
     return None
-
-
-def _array_names(path: Path) -> frozenset[str]:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return frozenset(arrays.files)
-    except Exception as error:  # a broken archive fails in as many ways as zipfile and NumPy have
-        raise InputError(str(path), expected="arrays by name", found=f"a file that cannot be read ({error})") from None
 
 
 def _load_parameter(folder: Path, variable: ir.Variable) -> RealArray:

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kilotune.codegen.ir import Location
+if TYPE_CHECKING:
+    from kilotune.codegen.ir import Location
+
+MOST_FOUND, MOST_NAMED, MOST_LETTERS = 200, 120, 640
+"""Letters of what was found, of the names of what it was found in, of a whole message: all may quote the file, whatever is in
+it."""
+
+
+def sentence(message: str) -> str:
+    """A message as one line of bounded length, with everything that is no letter as its escape sequence: what a file holds can
+    neither end the line nor command the terminal."""
+    line = _short(message, MOST_LETTERS)
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def _short(text: str, most: int) -> str:
+    """The text, or its beginning and its end."""
+    return text if len(text) <= most else f"{text[: most - 40]} ... {text[-30:]}"
 
 
 class InputError(ValueError):
@@ -42,8 +61,9 @@ class InputError(ValueError):
 
     def _sentence(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}:{self.column}"
-        parts = [where, self.place, self.subject, f"expected {self.expected}, found {self.found}"]
-        return ": ".join(part for part in parts if part)
+        place, subject = _short(self.place or "", MOST_NAMED), _short(self.subject, MOST_NAMED)
+        parts = [where, place, subject, f"expected {self.expected}, found {_short(self.found, MOST_FOUND)}"]
+        return sentence(": ".join(part for part in parts if part))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders, and exceptions with keyword arguments do not survive pickling by default.

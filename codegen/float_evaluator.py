@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -74,31 +75,15 @@ def _compute(step: Step, read: list[FloatArray]) -> FloatArray:
     match step.operation:
         case ir.Fill(value=value):
             return np.full((step.out.size, 1), value)
-        case ir.Copy():
-            return a
-        case ir.Add():
-            return a + read[1]
-        case ir.Subtract():
-            return a - read[1]
-        case ir.Multiply():
-            return a * read[1]
+        case ir.Pointwise() | ir.TableFunction():
+            return step.operation.real(a)
+        case ir.Add() | ir.Subtract() | ir.Multiply():
+            return step.operation.real(a, read[1])
         case ir.MatMul() | ir.Conv2D():
             return _dot(np.where((step.sources[0].elements == NOWHERE)[..., None], 0.0, a), read[1])
         case ir.MaxPool():
             outside = (step.sources[0].elements == NOWHERE)[..., None]
             return np.asarray(np.where(outside, -np.inf, a).max(axis=1))
-        case ir.Negate():
-            return -a
-        case ir.Relu():
-            return np.maximum(a, 0.0)
-        case ir.Relu6():
-            return np.clip(a, 0.0, 6.0)
-        case ir.Exp():
-            return np.exp(a)
-        case ir.Sigmoid():
-            return 0.5 * (1.0 + np.tanh(0.5 * a))
-        case ir.Tanh():
-            return np.tanh(a)
         case ir.NormaliseL2():
             norm = np.sqrt((a * a).sum(axis=1, keepdims=True))
             return np.asarray(a / np.where(norm > 0, norm, 1.0))
@@ -108,7 +93,8 @@ def _compute(step: Step, read: list[FloatArray]) -> FloatArray:
             return np.asarray(a.argmax(axis=0)[None, :], dtype=np.float64)
         case ir.Sign():
             return np.asarray(a > 0, dtype=np.float64)
-    raise NotImplementedError(type(step.operation).__name__)
+        case _:
+            assert_never(step.operation)
 
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:

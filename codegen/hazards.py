@@ -8,13 +8,12 @@ operation may update its operand in place. The SeeDot front end never makes a pr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.straight_line import Step
-
-_READS_FIRST = (ir.ArgMax, ir.Fill)
 
 
 def find_hazard(steps: Sequence[Step]) -> Step | None:
@@ -23,8 +22,6 @@ def find_hazard(steps: Sequence[Step]) -> Step | None:
 
 
 def _is_ordered(step: Step) -> bool:
-    if isinstance(step.operation, _READS_FIRST):
-        return True
     sources = [source for source in step.sources if source.variable == step.operation.out.variable]
     return all(_in_order(step, source.elements) for source in sources)
 
@@ -33,11 +30,17 @@ def _in_order(step: Step, read: np.ndarray) -> bool:
     written = step.out.reshape(-1)
     if not np.intersect1d(written, read).size:
         return True
-    if isinstance(step.operation, ir.NormaliseL2):  # row by row, each read completely first
-        written, read = step.out, read.reshape(step.out.shape)
-        return all(not np.intersect1d(written[:row], read[row:]).size for row in range(1, written.shape[0]))
-    if isinstance(step.operation, ir.MatMul | ir.Conv2D | ir.MaxPool):
-        return False
-    flat = np.broadcast_to(read.reshape(-1), written.shape)
-    first = {int(element): place for place, element in reversed(list(enumerate(written)))}
-    return all(first.get(int(element), place) >= place for place, element in enumerate(flat))
+    match step.operation.order:
+        case ir.Order.READS_FIRST:
+            return True
+        case ir.Order.ROWS:  # row by row, each read completely first
+            written, read = step.out, read.reshape(step.out.shape)
+            return all(not np.intersect1d(written[:row], read[row:]).size for row in range(1, written.shape[0]))
+        case ir.Order.PRODUCTS | ir.Order.WINDOWS:
+            return False
+        case ir.Order.ELEMENTS:
+            flat = np.broadcast_to(read.reshape(-1), written.shape)
+            first = {int(element): place for place, element in reversed(list(enumerate(written)))}
+            return all(first.get(int(element), place) >= place for place, element in enumerate(flat))
+        case unknown:
+            assert_never(unknown)

@@ -7,13 +7,14 @@ forbidden, for any element widths: an elementwise operation of equal widths may 
 below it; a pooling over what it has left behind; a matrix product over little more than nothing.
 
 The order is that of `codegen/emit`, row-major over the result, operands read at the element they are needed for
-(NormaliseL2 reads rows twice, but the second reading is the last one). ArgMax reads everything first.
+(`ir.Order.ROWS` reads rows twice, but the second reading is the last one).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +82,8 @@ def _moves(operation: ir.Operation) -> bool:
 
 def _keeps_apart(program: ir.Program, operation: ir.Operation) -> bool:
     """Sparse products add up in the result itself, column by column; grouped convolutions are several steps."""
-    if isinstance(operation, ir.MatMul):
-        return program.variable(operation.a.variable).sparse
-    return isinstance(operation, ir.Conv2D) and operation.groups > 1
+    sparse = isinstance(operation, ir.MatMul) and program.variable(operation.a.variable).sparse
+    return sparse or operation.steps > 1
 
 
 def _visits(step: Step) -> Iterator[tuple[str, Numbers, Numbers, Numbers]]:
@@ -102,20 +102,22 @@ def _visits(step: Step) -> Iterator[tuple[str, Numbers, Numbers, Numbers]]:
 
 def _spans_read(step: Step, number: int, elements: Elements) -> tuple[Numbers, Numbers]:
     """First and last place of one operand that is read for each element of the result."""
-    match step.operation:
-        case ir.MatMul() | ir.Conv2D():
+    match step.operation.order:
+        case ir.Order.PRODUCTS:
             rows, columns = step.out.shape
             first, last = _span(elements if number == 0 else elements.T)
             if number == 0:
                 return np.repeat(first, columns), np.repeat(last, columns)
             return np.tile(first, rows), np.tile(last, rows)
-        case ir.MaxPool():
+        case ir.Order.WINDOWS:
             return _span(elements)
-        case ir.ArgMax():
+        case ir.Order.READS_FIRST:
             return _span(elements.reshape(1, -1))
-        case _:
+        case ir.Order.ELEMENTS | ir.Order.ROWS:
             places = np.broadcast_to(elements.reshape(-1), (step.out.size,)).astype(np.int64)
             return places, places
+        case unknown:
+            assert_never(unknown)
 
 
 def _span(windows: Elements) -> tuple[Numbers, Numbers]:

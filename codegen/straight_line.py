@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,9 @@ class Source:
 class Step:
     """One execution of an operation. `row` numbers the operation in program order, loops counted once.
 
-    Element numbers: elementwise operations read [n] and write [n]; dot products (MatMul, Conv2D) read [P, Q] and
-    [Q, R] and write [P, R], with NOWHERE where a padded zero is read; MaxPool and NormaliseL2 read [n, window];
-    Select reads the condition [1] first; ArgMax reads [n] and writes [1].
+    Element numbers by `ir.Order`: ELEMENTS reads [n] and writes [n]; PRODUCTS reads [P, Q] and [Q, R] and writes [P, R], with
+    NOWHERE where a padded zero is read; WINDOWS reads [n, window] and writes [n]; ROWS reads and writes [n, row];
+    READS_FIRST reads [n] and writes [1].
     """
 
     operation: ir.Operation
@@ -61,29 +62,27 @@ def _steps(body: tuple[ir.Statement, ...], rows: dict[int, int], indices: dict[s
 
 def _execute(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[Step]:
     out = elements_of(operation.out, indices)
+    if isinstance(operation, ir.Elementwise):
+        flat = tuple(_broadcast(operand, out.size, indices) for operand in operation.operands)
+        yield Step(operation, row, out.reshape(-1), flat)
+        return
     match operation:
         case ir.MatMul(a=a, b=b):
             yield Step(operation, row, out, (_read(a, indices), _read(b, indices)))
         case ir.Conv2D():
             yield from _convolution(operation, row, out, indices)
         case ir.MaxPool(a=a):
-            window = _windows(elements_of(a, indices), operation.kernel, operation.stride, operation.padding, (1, 1))
+            window = _windows(elements_of(a, indices), operation.kernel, operation)
             count, height, width, area, channels = window.shape
             places = np.moveaxis(window, 3, 4).reshape(count * height * width * channels, area)
             yield Step(operation, row, out.reshape(-1), (Source(a.variable, places),))
-        case ir.NormaliseL2(a=a):
-            elements = elements_of(a, indices)
-            last = elements.shape[-1] if elements.ndim else 1
-            yield Step(operation, row, out.reshape(-1, last), (Source(a.variable, elements.reshape(-1, last)),))
+        case ir.NormaliseL2(a=a, length=length):
+            rows = elements_of(a, indices).reshape(-1, length)
+            yield Step(operation, row, out.reshape(-1, length), (Source(a.variable, rows),))
         case ir.ArgMax(a=a):
             yield Step(operation, row, out.reshape(-1), (Source(a.variable, elements_of(a, indices).reshape(-1)),))
-        case ir.Select(condition=condition, a=a, b=b):
-            scalar = Source(condition.variable, elements_of(condition, indices).reshape(-1))
-            flat = tuple(_broadcast(operand, out.size, indices) for operand in (a, b))
-            yield Step(operation, row, out.reshape(-1), (scalar, *flat))
         case _:
-            flat = tuple(_broadcast(operand, out.size, indices) for operand in operation.operands)
-            yield Step(operation, row, out.reshape(-1), flat)
+            assert_never(operation)
 
 
 def elements_of(view: ir.View, indices: dict[str, int]) -> Elements:
@@ -113,7 +112,7 @@ def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[st
     image = elements_of(operation.a, indices)
     weights = elements_of(operation.b, indices)
     groups, kernel_height, kernel_width, group_in, group_out = weights.shape
-    window = _windows(image, (kernel_height, kernel_width), operation.stride, operation.padding, operation.dilation)
+    window = _windows(image, (kernel_height, kernel_width), operation)
     pixels = window.shape[0] * window.shape[1] * window.shape[2]
     by_group = window.reshape(pixels, window.shape[3], groups, group_in)
     results = out.reshape(pixels, groups, group_out)
@@ -128,15 +127,10 @@ def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[st
         )
 
 
-def _windows(
-    image: Elements,
-    kernel: tuple[int, int],
-    stride: tuple[int, int],
-    padding: tuple[int, int, int, int],
-    dilation: tuple[int, int],
-) -> Elements:
+def _windows(image: Elements, kernel: tuple[int, int], operation: ir.Windowed) -> Elements:
     """Element numbers [N, H', W', kernel area, C] under every position of a sliding window over an NHWC image."""
-    top, bottom, left, right = padding
+    top, bottom, left, right = operation.padding
+    stride, dilation = operation.stride, operation.dilation
     padded = np.pad(image, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=NOWHERE)
     span = tuple((extent - 1) * step + 1 for extent, step in zip(kernel, dilation, strict=True))
     view = np.lib.stride_tricks.sliding_window_view(padded, span, axis=(1, 2))

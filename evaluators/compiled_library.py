@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from platformdirs.unix import Unix
+
 FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
 
 
 @dataclass(frozen=True)
 class CompiledLibrary:
-    """The loaded library and the compiler that made it."""
+    """The loaded library and the command of the compiler that made it."""
 
     library: ctypes.CDLL
     compiler: str
@@ -29,7 +32,8 @@ class CompiledLibrary:
 def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequence[str] = ()) -> CompiledLibrary | None:
     """The library of one C file, which may include others and use system `libraries` (simavr for libsimavr.so).
 
-    None when there is no working C compiler, or when a library or its headers are missing.
+    None when there is no working C compiler, or when a library or its headers are missing. ValueError, a sentence, when $CC
+    is no command.
 
     It is compiled again only when a file, the compiler, the flags or the processor change.
     """
@@ -37,9 +41,8 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
     if compiler is None:
         return None
     try:
-        return CompiledLibrary(
-            ctypes.CDLL(str(_built(compiler, source, includes, libraries, cache_folder()))), compiler
-        )
+        built = _built(compiler, source, includes, libraries, cache_folder())
+        return CompiledLibrary(ctypes.CDLL(str(built)), shlex.join(compiler))
     except subprocess.SubprocessError:
         return None
     except (
@@ -47,7 +50,7 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
     ):  # a cache folder that may not be written, or does not let libraries run: for this process only, then
         with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as scratch:
             built = _built(compiler, source, includes, libraries, Path(scratch))
-            return CompiledLibrary(ctypes.CDLL(str(built)), compiler)
+            return CompiledLibrary(ctypes.CDLL(str(built)), shlex.join(compiler))
         return None
 
 
@@ -60,34 +63,44 @@ def build_library(source: Path) -> Path | None:
         return None
 
 
-def _compiler() -> str | None:
-    return next((c for c in (os.environ.get("CC"), "cc", "gcc", "clang") if c and shutil.which(c)), None)
+def _compiler() -> tuple[str, ...] | None:
+    """$CC, which may have options (`ccache gcc`, `gcc -m32`), as a shell would take it apart; else what is usual."""
+    chosen = os.environ.get("CC", "")
+    try:
+        words = shlex.split(chosen)
+    except ValueError as error:
+        message = f"CC={chosen}: expected a command, found one that no shell reads ({error})."
+        raise ValueError(message) from None
+    commands = (words, ["cc"], ["gcc"], ["clang"])
+    return next((tuple(command) for command in commands if command and shutil.which(command[0])), None)
 
 
 def cache_folder() -> Path:
     """Where compiled libraries are kept between runs: $KILOTUNE_CACHE, else the user's cache folder."""
     chosen = os.environ.get("KILOTUNE_CACHE")
-    return Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "kilotune"
+    return Path(chosen) if chosen else Unix("kilotune").user_cache_path
 
 
-def _built(compiler: str, source: Path, includes: Sequence[Path], libraries: Sequence[str], folder: Path) -> Path:
+def _built(
+    compiler: tuple[str, ...], source: Path, includes: Sequence[Path], libraries: Sequence[str], folder: Path
+) -> Path:
     texts = [path.read_bytes() for path in (source, *includes)]
     linked = [f"-l{name}" for name in (*libraries, "m")]
-    parts = (*texts, _version(compiler), " ".join([*FLAGS, *linked]).encode(), _processor().encode())
+    parts = (*texts, _version(compiler), " ".join([*compiler[1:], *FLAGS, *linked]).encode(), _processor().encode())
     target = folder / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             built = Path(scratch) / "built.so"
-            command = [compiler, *FLAGS, "-o", str(built), str(source), *linked]
+            command = [*compiler, *FLAGS, "-o", str(built), str(source), *linked]
             subprocess.run(command, capture_output=True, check=True, timeout=300)
             built.replace(target)
     return target
 
 
 @cache
-def _version(compiler: str) -> bytes:
-    return subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
+def _version(compiler: tuple[str, ...]) -> bytes:
+    return subprocess.run([*compiler, "--version"], capture_output=True, check=True, timeout=60).stdout
 
 
 def _processor() -> str:

@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import assert_never
 
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.preshift import preshifted_rows
+from kilotune.codegen.emit.schedule import (
+    Convolution,
+    Cursor,
+    DenseProduct,
+    Nest,
+    SparseProduct,
+    in_order,
+    norm_bits,
+    scales_terms,
+    schedule_elements,
+    schedule_product,
+    window_axes,
+)
 from kilotune.codegen.emit.storage import make_storage
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_collector import Access, Collector, Mask, Operand
-from kilotune.evaluators.cost_features import Ints, Terms, kind_position, length_position, number, width_position
+from kilotune.evaluators.cost_features import (
+    Ints,
+    Terms,
+    kind_position,
+    length_position,
+    loop_kind,
+    number,
+    width_position,
+)
 from kilotune.evaluators.cost_narrow import NarrowSums
+from kilotune.evaluators.pointwise_costs import CountedNumbers
 
 
 class CostFeatures:
@@ -57,13 +79,12 @@ class CostFeatures:
 
     def _operation(self, c: Collector, row: int, operation: ir.Operation, times: float) -> None:
         kind = type(operation).__name__
+        if isinstance(operation, ir.Elementwise):
+            self._elementwise(c, row, operation, times)
+            return
         match operation:
-            case ir.MatMul() if operation.a.variable in self._storage.sparse:
-                self._sparse(c, row, operation, times)
-            case ir.MatMul():
-                self._dense(c, row, operation, times)
-            case ir.Conv2D():
-                self._convolution(c, row, operation, times)
+            case ir.MatMul() | ir.Conv2D():
+                self._product(c, row, operation, times)
             case ir.ArgMax(a=a):
                 c.add(times, number("start", kind_position(kind)))
                 c.scan(times * a.size, kind, self._operand(a))
@@ -72,12 +93,12 @@ class CostFeatures:
                 taps = elements * kernel[0] * kernel[1]
                 c.frame(kind, times, elements, elements * kernel[0], operation.out.shape[-1])
                 c.scan(taps, kind, self._operand(a))
-                c.add(taps * _checks(operation), number("check"))
+                c.add(taps * sum(axis.checks for axis in window_axes(operation)), number("check"))
                 self._finish(c, row, operation, c.bits(self._operand(a), row, 0), Access(elements, False))
             case ir.NormaliseL2():
                 self._normalise(c, row, operation, times)
             case _:
-                self._elementwise(c, row, operation, times)
+                assert_never(operation)
 
     def _finish(self, c: Collector, row: int, operation: ir.Operation, width: Ints, access: Access) -> None:
         """The last division of an element, to the width of the result, and its storing."""
@@ -85,12 +106,10 @@ class CostFeatures:
         c.store(self._columns[operation.out.variable], access)
 
     def _normalise(self, c: Collector, row: int, operation: ir.NormaliseL2, times: float) -> None:
-        a, operand = operation.a, self._operand(operation.a)
-        length = a.shape[-1] if a.shape else 1
+        operand, length = self._operand(operation.a), operation.length
         elements = times * operation.out.size
-        magnitude = 1 << np.maximum(c.bits(operand, row, 0) - 1 - c.column(row, Column.SHIFT_A), 0)
-        quotient = magnitude << np.clip(c.column(row, Column.SHIFT_B), 0, 31)
-        wide = np.where((length * magnitude**2 < 1 << 32) & (quotient < 1 << 31), 0, 1)
+        shifts = c.column(row, Column.SHIFT_A), c.column(row, Column.SHIFT_B)
+        wide = np.where(norm_bits(length, c.bits(operand, row, 0), *shifts) == 64, 1, 0)
         c.frame("NormaliseL2", times, elements, 0.0, length)
         for what, count in enumerate((elements / length, elements, elements)):
             c.add(count, number("norm", what, wide))
@@ -99,59 +118,70 @@ class CostFeatures:
         width = np.where(c.column(row, Column.SHIFT_B) < 15, 16, 32)
         self._finish(c, row, operation, width, Access(elements, False))
 
-    def _elementwise(self, c: Collector, row: int, operation: ir.Operation, times: float) -> None:
-        kind = type(operation).__name__
-        views = [item for item in operation.operands if isinstance(item, ir.View)]
-        loops = iterate([operation.out, *views])
+    def _elementwise(self, c: Collector, row: int, operation: ir.Elementwise, times: float) -> None:
+        kind = loop_kind(operation)
+        nest = schedule_elements(operation)
         elements = times * operation.out.size
-        outer = float(ir.count_elements(loops.extents[:-1])) if len(loops.extents) > 1 else 0.0
-        c.frame(kind, times, elements, times * outer, loops.extents[-1] if loops.extents else 1)
-        strides = iter(loops.strides[1:])
-        operands = []
-        for item in operation.operands:
-            operands.append(self._operand(item))
-            if isinstance(item, ir.View):
-                c.load(operands[-1], _access(times, loops.extents, next(strides)))
-        write = _access(times, loops.extents, loops.strides[0])
-        if write.times < elements:  # an element that is written again and again
-            write = Access(elements, False)
+        extents = [count for _, count in nest.loops]
+        outer = float(ir.count_elements(tuple(extents[:-1]))) if len(extents) > 1 else 0.0
+        c.frame(kind, times, elements, times * outer, extents[-1] if extents else 1)
+        operands = [self._operand(item) for item in operation.operands]
+        read = [self._operand(cursor.view) for cursor in nest.reads]
+        for operand, cursor in zip(read, nest.reads, strict=True):
+            c.load(operand, _access(times, nest, cursor))
+        write = _written(times, nest)
         accumulator, width = c.column(row, Column.ACC_BITS), c.column(row, Column.BITS)
-        if isinstance(operation, ir.Exp | ir.Sigmoid | ir.Tanh):
-            wide = np.maximum(c.bits(operands[0], row, 0), 16)
-            c.shifted(elements, operands[0], c.column(row, Column.SHIFT_A), wide)
-            c.function(elements, row, kind)
-            self._finish(c, row, operation, c.function_bits(row), write)
-            return
-        if isinstance(operation, ir.Fill | ir.Sign):
-            c.add(elements, number("apply", kind_position(kind), width_position(width)))
-            c.store(self._columns[operation.out.variable], write)
-            return
-        if isinstance(operation, ir.Add | ir.Subtract | ir.Multiply | ir.Select):
-            pair = operands[1:] if isinstance(operation, ir.Select) else operands
-            wide = width if isinstance(operation, ir.Select) else accumulator
-            for operand, shift in zip(pair, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
-                if operand.column >= 0:
-                    c.shifted(elements, operand, c.column(row, shift), wide)
-            if isinstance(operation, ir.Multiply):
-                c.add(
-                    elements, number("product", *c.factors(row, operands[0], operands[1]), width_position(accumulator))
-                )
-            else:
-                c.add(elements, number("apply", kind_position(kind), width_position(wide)))
-            self._finish(c, row, operation, wide, write)
-            return
-        wide = accumulator if isinstance(operation, ir.Negate) else c.bits(operands[0], row, 0)
-        c.add(elements, number("apply", kind_position(kind), width_position(wide)))
-        self._finish(c, row, operation, wide, write)
+        match operation:
+            case ir.TableFunction():
+                wide = np.maximum(c.bits(operands[0], row, 0), 16)
+                c.shifted(elements, operands[0], c.column(row, Column.SHIFT_A), wide)
+                c.function(elements, row, kind)
+                self._finish(c, row, operation, c.function_bits(row), write)
+            case ir.Fill() | ir.Sign():
+                c.add(elements, number("apply", kind_position(kind), width_position(width)))
+                c.store(self._columns[operation.out.variable], write)
+            case ir.Add() | ir.Subtract() | ir.Multiply() | ir.Select():
+                pair = operands[1:] if isinstance(operation, ir.Select) else operands
+                wide = width if isinstance(operation, ir.Select) else accumulator
+                for operand, shift in zip(pair, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
+                    if operand.column >= 0:
+                        c.shifted(elements, operand, c.column(row, shift), wide)
+                if isinstance(operation, ir.Multiply):
+                    factors = c.factors(row, operands[0], operands[1])
+                    c.add(elements, number("product", *factors, width_position(accumulator)))
+                else:
+                    c.add(elements, number("apply", kind_position(kind), width_position(wide)))
+                self._finish(c, row, operation, wide, write)
+            case ir.Pointwise():
+                numbers = CountedNumbers(c, elements, accumulator)
+                columns = (Column.CONSTANT_A, Column.CONSTANT_B, Column.SHIFT_B)
+                constants = ir.Constants(*(c.column(row, column) for column in columns))
+                wide = operation.integer(numbers, c.bits(operands[0], row, 0), constants)
+                if not numbers.counted:
+                    numbers.apply(kind, wide)
+                self._finish(c, row, operation, wide, write)
+            case _:
+                assert_never(operation)
 
-    def _dense(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> None:
-        a, b, out = operation.a, operation.b, operation.out
-        (height, length), width = a.shape, b.shape[1]
+    def _product(self, c: Collector, row: int, operation: ir.Product, times: float) -> None:
+        schedule = schedule_product(operation, self._storage)
+        match operation, schedule:
+            case ir.MatMul(), SparseProduct():
+                self._sparse(c, row, operation, times)
+            case ir.MatMul(), DenseProduct():
+                self._dense(c, row, operation, schedule, times)
+            case ir.Conv2D(), Convolution():
+                self._convolution(c, row, operation, schedule, times)
+            case _:
+                raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
+
+    def _dense(self, c: Collector, row: int, operation: ir.MatMul, schedule: DenseProduct, times: float) -> None:
+        nest, out = schedule.nest, operation.out
+        (_, height), (_, width), (_, length) = nest.loops
         elements = times * out.size
-        (a0, a1), (b0, b1) = self._storage.strides(a), self._storage.strides(b)
-        factors = (self._operand(a), self._operand(b))
+        factors = (self._operand(operation.a), self._operand(operation.b))
         c.frame("MatMul", times, elements, times * height if width > 1 else 0.0, max(height, width))
-        runs = (c.column(row, Column.HALVINGS) <= 0) & (length > 1 and (a1, b0) == (1, 1))
+        runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         with c.only(runs):
             c.add(elements, number("run", kind_position("MatMul")))
             self._run(c, row, "MatMul", elements * length, factors, length)
@@ -159,11 +189,10 @@ class CostFeatures:
         with c.only(~runs):
             c.add(elements * length, number("tap", kind_position("MatMul"), length_position(length)))
             c.add(elements, number("nest", kind_position("MatMul")))
-            extents = (height, width, length)
-            for factor, strides in zip(factors, ((a0, 0, a1), (0, b1, b0)), strict=True):
-                c.load(factor, _access(times, extents, strides))
+            for factor, cursor in zip(factors, nest.reads, strict=True):
+                c.load(factor, _access(times, nest, cursor))
             self._sum(c, row, (elements * length, elements), factors, length)
-            c.store(self._columns[out.variable], _access(times, (height, width), out.strides))
+            c.store(self._columns[out.variable], _written(times, nest))
         c.down(elements, c.column(row, Column.ACC_BITS), c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
 
     def _run(
@@ -193,13 +222,13 @@ class CostFeatures:
         self._sum(c, row, (products, elements), (a, b), operation.a.shape[1])
         self._finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
 
-    def _convolution(self, c: Collector, row: int, operation: ir.Conv2D, times: float) -> None:
+    def _convolution(self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, times: float) -> None:
         factors = (self._operand(operation.a), self._operand(operation.b))
-        length = ir.count_elements(operation.b.shape[1:4])
+        length = operation.taps
         elements = times * operation.out.size
-        share_of_rows, share_of_columns = _inside(operation)
+        share_of_rows, share_of_columns = (axis.share_inside for axis in schedule.axes)
         inside = elements * length * share_of_rows * share_of_columns
-        runs = (c.column(row, Column.HALVINGS) <= 0) & _has_runs(operation, self._storage.strides(operation.b))
+        runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         with c.only(runs):
             c.frame("Conv2D", times, elements, elements / operation.b.shape[4], operation.b.shape[4])
             c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))
@@ -209,7 +238,7 @@ class CostFeatures:
             kind = kind_position("GroupedConv2D")
             c.frame("GroupedConv2D", times, elements, elements * operation.b.shape[1], operation.b.shape[4])
             c.add(elements * length, number("tap", kind, 0))
-            c.add(elements * length * _checks(operation), number("check"))
+            c.add(elements * length * sum(axis.checks for axis in schedule.axes), number("check"))
             for factor in factors:
                 c.load(factor, Access(inside, False))
             self._sum(c, row, (inside, elements), factors, length)
@@ -237,20 +266,13 @@ class CostFeatures:
                 c.add(elements * (length >> (level + 1)), number("tree", 1, width))
 
 
-def _access(times: float, extents: tuple[int, ...], strides: tuple[int, ...]) -> Access:
-    """As `codegen.emit.walk` emits it: a pointer where elements lie beside each other, read as far outside as it can be."""
-    moving = [d for d, (s, e) in enumerate(zip(strides, extents, strict=True)) if s and e != 1]
-    if not moving:
-        return Access(times, False)
-    last = moving[-1]
-    reads = times * ir.count_elements(extents[: last + 1])
-    if strides[last] != 1:
-        return Access(reads, False)
-    start, reach = last, extents[last]
-    while start > 0 and (extents[start - 1] == 1 or strides[start - 1] == reach):
-        start -= 1
-        reach *= extents[start]
-    return Access(reads, True, times * ir.count_elements(extents[:start]))
+def _access(times: float, nest: Nest, cursor: Cursor) -> Access:
+    return Access(times * nest.visits(cursor), cursor.start is not None, times * nest.pointers(cursor))
+
+
+def _written(times: float, nest: Nest) -> Access:
+    assert nest.write is not None
+    return _access(times, nest, nest.write)
 
 
 def _executed(body: tuple[ir.Statement, ...], times: int) -> Iterator[tuple[ir.Operation, int]]:
@@ -269,39 +291,6 @@ def _rounds(body: tuple[ir.Statement, ...], times: int) -> Iterator[int]:
             yield from _rounds(statement.body, times * statement.count)
 
 
-def _checks(operation: ir.Conv2D | ir.MaxPool) -> int:
-    """Comparisons that guard one tap: those for sides on which the window leaves the image."""
-    count = 0
-    for axis in (0, 1):
-        kernel = operation.kernel[axis] if isinstance(operation, ir.MaxPool) else operation.b.shape[1 + axis]
-        dilation = 1 if isinstance(operation, ir.MaxPool) else operation.dilation[axis]
-        before, stride = operation.padding[2 * axis], operation.stride[axis]
-        greatest = (operation.out.shape[1 + axis] - 1) * stride + (kernel - 1) * dilation - before
-        count += (before > 0) + (greatest >= operation.a.shape[1 + axis])
-    return count
-
-
-def _inside(operation: ir.Conv2D) -> tuple[float, float]:
-    """The shares of kernel rows and of kernel columns that lie in the image."""
-    shares = []
-    for axis in (0, 1):
-        kernel, extent = operation.b.shape[1 + axis], operation.out.shape[1 + axis]
-        starts = np.arange(extent)[:, None] * operation.stride[axis] - operation.padding[2 * axis]
-        places = starts + np.arange(kernel)[None, :] * operation.dilation[axis]
-        shares.append(float(((places >= 0) & (places < operation.a.shape[1 + axis])).mean()))
-    return shares[0], shares[1]
-
-
-def _has_runs(operation: ir.Conv2D, weights: tuple[int, ...]) -> bool:
-    """As `codegen.emit.dot` decides it: pixels under a row of the kernel lie beside each other, and so do its weights."""
-    a, channels = operation.a, operation.a.shape[3]
-    if weights[2] != channels or (channels != 1 and weights[3] != 1) or min(a.strides[1], weights[1]) < 1:
-        return False
-    beside = a.strides[2] == channels and (channels == 1 or a.strides[3] == 1)
-    return operation.groups == 1 and operation.dilation == (1, 1) and beside
-
-
 def _is_scaled(c: Collector, row: int) -> Mask:
     """Where factors or products are shifted before they are summed."""
-    shifts = [c.column(row, column) for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
-    return np.asarray((shifts[0] != 0) | (shifts[1] != 0) | (shifts[2] != 0))
+    return scales_terms(*(c.column(row, column) for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)))

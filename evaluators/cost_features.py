@@ -25,11 +25,15 @@ _BITS = tuple(str(w) for w in WIDTHS)
 _SHIFTS = tuple(str(n) for n in range(32))
 _PLACES = ("flash", "ram")
 ROUNDINGS = tuple(r.value for r in Rounding)
-_OPERATIONS: tuple[type[ir.Operation], ...] = (
-    *(ir.Fill, ir.Copy, ir.Add, ir.Subtract, ir.Multiply, ir.MatMul, ir.Conv2D, ir.MaxPool, ir.Negate, ir.Relu),
-    *(ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.NormaliseL2, ir.Select, ir.ArgMax, ir.Sign),
+_KINDS = (
+    *("Fill", "Copy", "Add", "Subtract", "Multiply", "MatMul", "Conv2D", "MaxPool", "Negate", "Relu"),
+    *("Relu6", "Exp", "Sigmoid", "Tanh", "NormaliseL2", "Select", "ArgMax", "Sign", "SparseMatMul", "GroupedConv2D"),
 )
-_KINDS = (*(kind.__name__ for kind in _OPERATIONS), "SparseMatMul", "GroupedConv2D")
+"""What tables are fitted to, by the names of operations."""
+
+UNFITTED_POINTWISE = "Relu"
+"""The pointwise operator whose loop stands for those of operators that no table has been fitted to."""
+
 FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
@@ -121,8 +125,14 @@ FREE = NUMBERS["down.floor.8.0.8"]
 
 
 def kind_position(name: str) -> int:
-    """Position of a kind of operation on its axis."""
+    """Position of a kind of operation on its axis. ValueError for one that tables do not know."""
     return _KINDS.index(name)
+
+
+def loop_kind(operation: ir.Operation) -> str:
+    """The kind under which the loop of an operation is counted."""
+    name = type(operation).__name__
+    return UNFITTED_POINTWISE if isinstance(operation, ir.Pointwise) and name not in _KINDS else name
 
 
 def length_position(count: int) -> int:

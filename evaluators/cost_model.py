@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -18,17 +17,19 @@ from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, NUMBERS
+from kilotune.search.fingerprint import NOT_CONTENT
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class CostTable:
-    """Cycles by feature; those that are not named cost nothing. `made`: how, from what, with which compiler."""
+    """Cycles by feature; those that are not named cost nothing. `made`: how, from what, with which compiler. Tables of the
+    same cycles predict the same, whatever they were made for."""
 
-    target: str
+    target: str = field(metadata=NOT_CONTENT)
     cycles: Mapping[str, float]
-    made: Mapping[str, Any]
+    made: Mapping[str, Any] = field(metadata=NOT_CONTENT)
 
     def vector(self) -> npt.NDArray[np.float64]:
         """Cycles [features]."""
@@ -101,11 +102,6 @@ class Timing:
 
     table: CostTable
     clock_hz: int
-
-    def __repr__(self) -> str:
-        """Short, and different for different tables: studies are told apart by it."""
-        digest = hashlib.sha256(self.table.as_json().encode()).hexdigest()[:12]
-        return f"Timing({self.table.target}, {digest}, {self.clock_hz})"
 
     def milliseconds(self, cycles: float) -> float:
         """Time of that many cycles."""

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.ranges import NARROW_BITS
+from kilotune.codegen.emit.ranges import NARROW_BITS, known_weights
+from kilotune.codegen.emit.schedule import in_order, scales_terms
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
 from kilotune.codegen.straight_line import elements_of
@@ -33,35 +34,32 @@ class NarrowSums:
         for operation in operations:
             writers.setdefault(operation.out.variable, []).append(operation)
         self._fractions = {
-            name for name, found in writers.items() if len(found) == 1 and isinstance(found[0], ir.Sigmoid | ir.Tanh)
+            name
+            for name, found in writers.items()
+            if len(found) == 1 and isinstance(found[0], ir.TableFunction) and found[0].limits(0) is not None
         }
-        self._sums = [(row, o) for row, o in enumerate(operations) if isinstance(o, ir.MatMul | ir.Conv2D)]
-        self._weights = {row: self._largest_sum(o) for row, o in self._sums}
+        self._sums = [(row, o) for row, o in enumerate(operations) if isinstance(o, ir.Product)]
+        self._known = {row: self._largest_sum(o) for row, o in self._sums}
 
     def apply(self, batch: FixedBatch, rows: Int32Array) -> None:
         """Narrow the accumulators in `rows` [candidates, operations, columns], as they are emitted (`emit.preshift`)."""
         for row, operation in self._sums:
             wide = rows[:, row, Column.ACC_BITS] == _WIDE_BITS
-            plain = rows[:, row, Column.HALVINGS] <= 0
-            for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM):
-                plain &= rows[:, row, column] == 0
+            shifts = [rows[:, row, column] for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
+            plain = in_order(rows[:, row, Column.HALVINGS]) & ~scales_terms(*shifts)
             some = wide & plain
             if some.any():
                 some &= self._largest(batch, rows, row, operation) < 1 << (NARROW_BITS - 1)
                 rows[some, row, Column.ACC_BITS] = NARROW_BITS
 
-    def _largest(
-        self, batch: FixedBatch, rows: Int32Array, row: int, operation: ir.MatMul | ir.Conv2D
-    ) -> npt.NDArray[np.float64]:
+    def _largest(self, batch: FixedBatch, rows: Int32Array, row: int, operation: ir.Product) -> npt.NDArray[np.float64]:
         """What a sum may grow to [candidates]."""
         a, b = operation.a, operation.b
-        weights = self._weights[row]
-        if weights is None:
-            length = a.shape[-1] if isinstance(operation, ir.MatMul) else ir.count_elements(b.shape[1:4])
-            return np.asarray(length * self._magnitude(batch, a.variable) * self._magnitude(batch, b.variable))
-        total, of_a = weights
-        constant, met = (a, b) if of_a else (b, a)
-        column = Column.SHIFT_A if of_a else Column.SHIFT_B
+        known = self._known[row]
+        if known is None:
+            return np.asarray(operation.taps * self._magnitude(batch, a.variable) * self._magnitude(batch, b.variable))
+        total, column = known
+        constant, met = (a, b) if column is Column.SHIFT_A else (b, a)
         stored = batch.rows[:, row, column] - rows[:, row, column]
         scale = batch.scales[:, self._columns[constant.variable]] - stored
         return np.asarray(total * np.exp2(scale.astype(np.float64)) * self._magnitude(batch, met.variable))
@@ -73,15 +71,10 @@ class NarrowSums:
             return np.asarray(np.minimum(most, np.exp2(batch.scales[:, number].astype(np.float64))))
         return np.asarray(most)
 
-    def _largest_sum(self, operation: ir.MatMul | ir.Conv2D) -> tuple[float, bool] | None:
-        """The largest sum of magnitudes of weights that meet in one sum, and whether they are operand a; None without weights."""
-        a, b = operation.a, operation.b
-        if isinstance(operation, ir.MatMul) and self._is_constant(a):
-            return float(np.abs(self._values(a)).sum(axis=1).max()), True
-        if self._is_constant(b):
-            axes = (0,) if isinstance(operation, ir.MatMul) else (1, 2, 3)
-            return float(np.abs(self._values(b)).sum(axis=axes).max()), False
-        return None
+    def _largest_sum(self, operation: ir.Product) -> tuple[float, Column] | None:
+        """The largest sum of magnitudes of weights that meet in one sum, and the column of their shift; None without weights."""
+        known = known_weights(operation, self._is_constant, self._values)
+        return None if known is None else (float(np.abs(known[0]).sum(axis=1).max()), known[1])
 
     def _is_constant(self, view: ir.View) -> bool:
         return view.variable in self._constants and not view.offset.terms

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.text_files import read_text_file
 from kilotune.evaluators.cost_model import CostTable, parse_cost_table, parse_json_object, shipped_cost_table
+from kilotune.search.suggestion import did_you_mean
 
 CORTEX = ("cortex-m0plus", "cortex-m4")
 
@@ -38,7 +40,7 @@ class Device:
     def costs(self) -> CostTable | None:
         """Cycles of what emitted code does; None where there is no table. InputError for a file that cannot be used."""
         if self.cost_table.endswith(".json"):
-            return parse_cost_table(_read(Path(self.cost_table)), self.cost_table)
+            return parse_cost_table(read_text_file(Path(self.cost_table), "a text file"), self.cost_table)
         return shipped_cost_table(self.cost_table or (self.processor if self.processor in CORTEX else "avr"))
 
     def as_json(self) -> dict[str, Any]:
@@ -64,8 +66,9 @@ def find_device(text: str) -> Device:
             return device
     if text.endswith(".json") or Path(text).is_file():
         return load_device(Path(text))
-    names = ", ".join(device.name for device in DEVICES)
-    raise ValueError(f"There is no device {text!r}; there are {names}, or a JSON file of your own.")
+    names = [device.name for device in DEVICES]
+    hint = did_you_mean(text, names)
+    raise ValueError(f"There is no device {text!r}{hint}; there are {', '.join(names)}, or a JSON file of your own.")
 
 
 def load_device(path: Path) -> Device:
@@ -76,7 +79,7 @@ def load_device(path: Path) -> Device:
     with `description` and `cost_table` (a shipped table, or a JSON file beside this one) if wanted. InputError that names
     the key, what is expected, and what was found.
     """
-    device = device_from_json(parse_json_object(_read(path), str(path)), str(path))
+    device = device_from_json(parse_json_object(read_text_file(path, "a text file"), str(path)), str(path))
     if device.cost_table.endswith(".json"):
         device = Device(**{**device.as_json(), "cost_table": str((path.parent / device.cost_table).resolve())})
     elif device.cost_table and shipped_cost_table(device.cost_table) is None:
@@ -109,11 +112,3 @@ def device_from_json(content: Mapping[str, Any], path: str) -> Device:
         expected = f"{', '.join(CORTEX)}, or an AVR such as atmega328p"
         raise InputError(path, place="processor", expected=expected, found=repr(values["processor"]))
     return Device(**values)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        found = error.strerror if isinstance(error, OSError) and error.strerror else "something else"
-        raise InputError(str(path), expected="a text file", found=found) from error

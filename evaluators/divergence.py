@@ -95,11 +95,9 @@ def find_divergence(
 
 
 def _by_execution(steps: Iterator[tuple[Step, IntArray]]) -> Iterator[list[tuple[Step, IntArray]]]:
-    """Steps of one execution together: a convolution has one a group."""
+    """Steps of one execution together."""
     for step in steps:
-        operation = step[0].operation
-        groups = operation.groups if isinstance(operation, ir.Conv2D) else 1
-        yield [step, *islice(steps, groups - 1)]
+        yield [step, *islice(steps, step[0].operation.steps - 1)]
 
 
 def describe(where: str, sample: int, divergence: Divergence | None) -> str:

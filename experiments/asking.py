@@ -11,6 +11,7 @@ import click
 from kilotune.experiments.families.family import Asked, Family
 from kilotune.experiments.families.registry import FAMILIES, families_of, find_offer
 from kilotune.experiments.request import TuneRequest, parse_limit
+from kilotune.search.suggestion import did_you_mean
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -68,7 +69,7 @@ def read_keywords(space: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
     for keyword, value in keywords.items():
         if keyword not in known:
             others = [o.space for other in FAMILIES for o in other.offers if keyword in map(keyword_of, other.options)]
-            hint = f" (it is an option of {', '.join(others)})" if others else ""
+            hint = f" (it is an option of {', '.join(others)})" if others else did_you_mean(keyword, known)
             raise ValueError(
                 f"There is no option {keyword!r} of the space {space}{hint}; there {'are' if known else 'is'} "
                 f"{', '.join(sorted(known)) or 'none'}."

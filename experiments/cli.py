@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kilotune.codegen.diagnostics import sentence
+from kilotune.experiments import completion
 from kilotune.experiments.asking import given_options, request_from
 from kilotune.experiments.command_line import (
     TuneGroup,
@@ -28,7 +30,9 @@ from kilotune.experiments.families.registry import space_names
 from kilotune.experiments.output_file import check_output_file, write_output
 
 if TYPE_CHECKING:
+    from kilotune.experiments.command_time import CommandTime
     from kilotune.experiments.tuning import TuneOutcome
+    from kilotune.search.stopping import StopRule
     from kilotune.search.store import Store
 
 EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
@@ -55,10 +59,21 @@ LISTED = (
     "3 internal error, 4 bad usage or bad input.",
 )
 @with_problem_options
-@click.option("--strategy", metavar="NAME", help="How to search (`tune list strategies`) [default: the space's best].")
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    shell_complete=completion.strategies,
+    help="How to search (`tune list strategies`) [default: the space's best].",
+)
 @budget_option
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
-@click.option("--study", "study_name", metavar="NAME", help="Name of the study; resumes it when it exists.")
+@click.option(
+    "--study",
+    "study_name",
+    metavar="NAME",
+    shell_complete=completion.studies,
+    help="Name of the study; resumes it when it exists.",
+)
 @storage_option
 @with_run_options
 @click.version_option(package_name="kilotune")
@@ -76,9 +91,15 @@ def cli(context: click.Context, /, **options: Any) -> None:
         return
     if options["space"] is None:
         raise click.UsageError(f"Missing option --space: expected one of {', '.join(space_names())} (or a subcommand).")
-    from kilotune.experiments import tuning
-    from kilotune.search.budget import Budget
+    import dataclasses
 
+    from kilotune.experiments import tuning
+    from kilotune.experiments.command_time import CommandTime
+    from kilotune.search.budget import Budget
+    from kilotune.search.stopping import SETTLED, StopRule
+
+    budget, stop = Budget.parse(options["budget"]), StopRule.parse(options["stop"] or str(SETTLED))
+    _reach_workers(options)
     request = request_from(
         options["space"],
         input=options["input_"],
@@ -89,13 +110,15 @@ def cli(context: click.Context, /, **options: Any) -> None:
         objective=options["objective"],
         options=given_options(options),
     )
-    store = _open(options["storage"])
-    problem, study = tuning.start_or_resume(store, options["study_name"], request, Budget.parse(options["budget"]))
-    context.exit(_run(problem, study, options))
+    store, time = _open(options["storage"]), CommandTime(budget)
+    request = dataclasses.replace(request, procedure_first=True, stop=str(stop))
+    problem, study = tuning.start_or_resume(store, options["study_name"], request, time)
+    context.exit(_run(problem, study, time, stop, options))
 
 
 @cli.command("resume")
-@click.argument("study")
+@click.argument("study", shell_complete=completion.studies)
+@click.option("--input", "input_", metavar="PATH", help="Where the input is now, if it was moved: the same content.")
 @budget_option
 @storage_option
 @with_run_options
@@ -103,21 +126,32 @@ def cli(context: click.Context, /, **options: Any) -> None:
 def resume_command(context: click.Context, /, study: str, **options: Any) -> None:
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
     from kilotune.experiments import tuning
+    from kilotune.experiments.command_time import CommandTime
+    from kilotune.experiments.request import TuneRequest
+    from kilotune.search.budget import Budget
+    from kilotune.search.stopping import SETTLED, StopRule
 
-    problem, resumed, row = tuning.resume(_open(options["storage"]), study)
+    _reach_workers(options)
+    given = None if options["stop"] is None else StopRule.parse(options["stop"])
+    store, time = _open(options["storage"]), CommandTime(Budget.parse(options["budget"]))
+    problem, resumed, row = tuning.resume(store, study, options["input_"], time)
     if "comparison" in row.request:
         of = row.request["comparison"]
         raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
-    context.exit(_run(problem, resumed, options))
+    stop = given or StopRule.parse(TuneRequest.from_json(row.request).stop or str(SETTLED))
+    context.exit(_run(problem, resumed, time, stop, options))
 
 
 @cli.command("export")
-@click.argument("study")
+@click.argument("study", shell_complete=completion.studies)
 @click.option("--target", type=click.Choice(EXPORT_TARGETS), help="What the program is for  [default: c].")
 @click.option("--level", type=click.Choice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--to", type=click.Choice(["optuna"]), help="All trials instead, as an Optuna journal file.")
 @click.option(
-    "--output", type=click.Path(path_type=Path), required=True, help="A new or empty folder; --to: a new file."
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A folder, for a program an empty one or its own; --to: a new file.",
 )
 @storage_option
 def export_command(
@@ -156,8 +190,19 @@ def export_command(
 
 @cli.command("list")
 @click.argument("what", type=click.Choice(LISTED))
-@click.option("--input", "input_", metavar="PATH|NAME", help="buffers: the model folder, or a bundled model.")
-@click.option("--study", metavar="NAME", help="buffers: those of the study's best candidate.")
+@click.option(
+    "--input",
+    "input_",
+    metavar="PATH|NAME",
+    shell_complete=completion.inputs,
+    help="buffers: the model folder, or a bundled model.",
+)
+@click.option(
+    "--study",
+    metavar="NAME",
+    shell_complete=completion.studies,
+    help="buffers: those of the study's best candidate.",
+)
 @click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")
 @storage_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
@@ -221,27 +266,53 @@ cli.add_command(dashboard_command)
 
 
 def _open(storage: str | None) -> Store:
-    from kilotune.experiments.tuning import default_storage
+    from kilotune.experiments.storage import default_storage
     from kilotune.search.store import Store
 
     return Store(storage or default_storage())
 
 
-def _run(problem: Any, study: Any, options: dict[str, Any]) -> int:
+def _reach_workers(options: dict[str, Any]) -> None:
+    """Before there is a study: a cluster that cannot be used leaves none behind. ValueError, a sentence, for such a one."""
+    if options["ray"] is None:
+        return
+    from kilotune.evaluators.executors.ray_connection import LOCAL, connect
+    from kilotune.evaluators.executors.ray_nodes import check_nodes
+
+    local = options["ray"] == LOCAL
+    if not options["quiet"]:
+        click.echo(
+            f"{'starting' if local else 'connecting to'} Ray{'' if local else ' at ' + options['ray']}", err=True
+        )
+    ray = connect(options["ray"], options["jobs"])
+    for line in () if local else check_nodes(ray):
+        if not options["quiet"]:
+            click.echo(line, err=True)
+
+
+def _run(problem: Any, study: Any, time: CommandTime, stop: StopRule, options: dict[str, Any]) -> int:
     from kilotune.experiments import tuning
     from kilotune.experiments.progress import ProgressDisplay
-    from kilotune.search.budget import Budget, parse_seconds
+    from kilotune.search.budget import parse_seconds
 
-    budget = Budget.parse(options["budget"])
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
     if folder is not None:
         problem.check_output(folder)
-    check_output_file("--json", options["json_file"])
+    if options["json_file"]:
+        check_output_file("--json", options["json_file"], _files_read(problem, options))
     limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
     workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
     with ProgressDisplay(problem, study, options["quiet"]) as display:
-        outcome = tuning.run(problem, study, budget, workplace, display)
+        outcome = tuning.run(problem, study, time, workplace, display, stop)
     return _deliver(outcome, folder, options)
+
+
+def _files_read(problem: Any, options: dict[str, Any]) -> tuple[Path, ...]:
+    """What the search reads besides what is bundled: no result may replace it."""
+    from kilotune.experiments.artefacts.inputs import files_of_store, files_read
+
+    described = [Path(options["device"])] if options.get("device") else []
+    return (*files_read(problem.request), *described, *files_of_store(_open(options["storage"])))
 
 
 def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any]) -> int:
@@ -257,7 +328,7 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
     if not options["quiet"]:
         print_summary(outcome, Console(stderr=to_stdout, highlight=False, markup=False))
     artifacts: dict[str, str] = {}
-    if result.best is not None and folder is not None:
+    if result.best is not None and result.best.measurement.failure is None and folder is not None:
         artifacts = _export(outcome, folder)
         if not options["quiet"]:
             check = shlex.join(["make", "-C", str(folder), "check"])
@@ -274,11 +345,13 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
 
 def _export(outcome: TuneOutcome, folder: Path) -> dict[str, str]:
     assert outcome.result.best is not None
+    from kilotune.experiments.artefacts.folder import RefusedOutputError
+
     try:
         return outcome.problem.export(outcome.result.best, folder)
-    except OSError as error:
-        study = outcome.result.study
-        raise OSError(f"{error}; the search is kept: `tune export {study} --output DIR` writes its program") from error
+    except (OSError, RefusedOutputError) as error:
+        kept = f"The search is kept: `tune export {outcome.result.study} --output DIR` writes what it found."
+        raise OSError(f"{str(error).rstrip('.')}. {kept}") from error
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -291,7 +364,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("interrupted; finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
         sys.exit(ExitStatus.INTERRUPTED)
     except click.ClickException as error:
-        click.echo(f"tune: {error.format_message()}", err=True)
+        click.echo(f"tune: {sentence(error.format_message())}", err=True)
         sys.exit(ExitStatus.BAD_INPUT)
     except Exception as error:
         if "--debug" in given:
@@ -307,7 +380,7 @@ def _explain(error: Exception) -> int:
         click.echo(f"tune: {error} Finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
         return ExitStatus.INTERRUPTED
     if isinstance(error, ValueError | OSError | StoreError):
-        click.echo(f"tune: {error}", err=True)
+        click.echo(f"tune: {sentence(str(error))}", err=True)
         return ExitStatus.BAD_INPUT
     click.echo(f"tune: internal error: {type(error).__name__}: {error} (--debug shows where)", err=True)
     return ExitStatus.INTERNAL_ERROR

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
@@ -13,7 +12,6 @@ from kilotune.codegen.cm.lowering import Lowered
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.experiments.cm_picture import gantt_svg, mapping_svg
-from kilotune.experiments.output_file import write_whole
 from kilotune.search.space import Trial
 
 if TYPE_CHECKING:
@@ -21,35 +19,35 @@ if TYPE_CHECKING:
 
 DRAWN_IMAGES = 3
 
+NAMES = MappingProxyType({"mapping": "mapping.json", "picture": "mapping.svg", "gantt": "gantt.svg", "lcu": "lcu.py"})
+"""Of the files, by what they are."""
 
-def write_artifacts(problem: MappingProblem, trial: Trial, folder: Path) -> dict[str, str]:
-    """Write what there is; the paths by what they are. ValueError when execution contradicts the mapping."""
+
+def artefacts(problem: MappingProblem, trial: Trial) -> dict[str, str]:
+    """The texts that there are, by what they are. ValueError when execution contradicts the mapping."""
     verification = problem.verify(trial.assignment)
     if verification is not None and verification.different:
         raise ValueError(f"{verification.different} of {verification.elements} output elements are wrong: not exported")
     description = describe(problem, trial)
     description["executed"] = None if verification is None else dataclasses.asdict(verification)
-    folder.mkdir(parents=True, exist_ok=True)
-    written = {"mapping": _write(folder / "mapping.json", json.dumps(description, indent=1) + "\n")}
-    written |= _pictures(problem, trial, folder)
+    texts = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
     lowered = problem.lowered(trial.assignment)
     if lowered is not None:
-        with contextlib.suppress(ImportError):  # the mapping is as good without
-            written["lcu"] = _write(folder / "lcu.py", lcu_source(lowered))
-    return written
+        texts["lcu"] = lcu_source(lowered)
+    return texts
 
 
-def _pictures(problem: MappingProblem, trial: Trial, folder: Path) -> dict[str, str]:
-    """mapping.svg and gantt.svg."""
+def _pictures(problem: MappingProblem, trial: Trial) -> dict[str, str]:
+    """The mapping, and when which core works."""
     space = problem.space
     lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
     ticks = trial.measurement.metrics["ticks_per_image"]
-    drawn = {"picture": _write(folder / "mapping.svg", mapping_svg(lowered, space.hardware, mapping, ticks))}
+    drawn = {"picture": mapping_svg(lowered, space.hardware, mapping, ticks)}
     starts = space.simulate(lowered, mapping, DRAWN_IMAGES + 1, record_starts=True).starts
     if starts is not None:  # one more image than is drawn: all iterations of those drawn have taken place
         shown = [s[: DRAWN_IMAGES * stage.iterations] for s, stage in zip(starts, lowered.pipeline.stages, strict=True)]
         title = f"{space.network.name} on {space.hardware.name}: the first {DRAWN_IMAGES} images"
-        drawn["gantt"] = _write(folder / "gantt.svg", gantt_svg(lowered, shown, DRAWN_IMAGES, title))
+        drawn["gantt"] = gantt_svg(lowered, shown, DRAWN_IMAGES, title)
     return drawn
 
 
@@ -93,10 +91,7 @@ def describe(problem: MappingProblem, trial: Trial) -> dict[str, Any]:
 
 
 def lcu_source(lowered: Lowered) -> str:
-    """A Python module: a class for every different state machine, and which stage watches which array with which.
-
-    ImportError without islpy.
-    """
+    """A Python module: a class for every different state machine, and which stage watches which array with which."""
     pipeline = lowered.pipeline
     machines: dict[str, str] = {}
     loops: dict[str, str] = {}
@@ -132,8 +127,3 @@ def _methods(source: str) -> str:
             lines.append("    @staticmethod")
         lines.append("    " + line if line else "")
     return "\n".join(lines) + "\n"
-
-
-def _write(path: Path, text: str) -> str:
-    write_whole(path, text)
-    return str(path)

@@ -137,7 +137,7 @@ def _hex(hue: float, lightness: float, saturation: float) -> str:
 
 def _head(width: float, height: float, title: str) -> list[str]:
     return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:g} {height:g}" font-family="sans-serif" '
         f'font-size="{FONT:g}">',
         f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',

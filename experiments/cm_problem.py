@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,16 +14,19 @@ from kilotune.codegen.cm.lowering import Lowered
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import Conv, Graph
-from kilotune.codegen.onnx.importing import EXTRA, import_file, import_model
+from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
 from kilotune.evaluators.cm.timing import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.benchmarks.cm_networks import resnet18, resnet20, vgg16
 from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.problem import Metrics
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Trial
+from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.cm.layers import ConvNetwork
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.space import CmSpace
@@ -38,6 +40,15 @@ DEFAULT_NETWORK = "resnet20"
 VERIFIED_IMAGES = 2
 MOST_VERIFIED_ITERATIONS = 150_000
 """Some ten seconds of integer execution."""
+
+
+@dataclass(frozen=True)
+class MappingOptions:
+    """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width."""
+
+    hardware: str | None = None
+    image_shape: Sequence[int] | None = None
+    strict: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +93,10 @@ class MappingProblem:
         return {"ticks_per_image": ticks, "sentence": sentence}
 
     def check_output(self, folder: Path) -> None:
-        """Any folder will do: files are written under names of their own. ValueError for a file."""
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file: choose another directory")
+        """Any folder will do in which their names are free, or of an earlier export."""
+        from kilotune.experiments.cm_artifacts import NAMES
+
+        self._folder(folder).check(NAMES.values())
 
     def lowered(self, assignment: Assignment) -> Lowered | None:
         """The candidate's stages with their programs; None for a network of shapes."""
@@ -106,9 +118,9 @@ class MappingProblem:
         )
 
     def verify(self, assignment: Assignment) -> Verification | None:
-        """Execute the candidate on seeded images; None without weights, without islpy, or with too many iterations."""
+        """Execute the candidate on seeded images; None without weights, or with too many iterations."""
         lowered = self.lowered(assignment)
-        if lowered is None or self.quantised is None or importlib.util.find_spec("islpy") is None:
+        if lowered is None or self.quantised is None:
             return None
         iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
         if iterations > MOST_VERIFIED_ITERATIONS:
@@ -121,9 +133,14 @@ class MappingProblem:
         """mapping.json, the pictures, and lcu.py for an ONNX network. ValueError when the trial has no mapping."""
         if trial.measurement.failure is not None:
             raise ValueError(f"Trial {trial.number} has no mapping: {trial.measurement.failure}")
-        from kilotune.experiments.cm_artifacts import write_artifacts
+        from kilotune.experiments.cm_artifacts import NAMES, artefacts
 
-        return write_artifacts(self, trial, folder)
+        texts = artefacts(self, trial)
+        self._folder(folder).write({NAMES[what]: text for what, text in texts.items()})
+        return {what: str(folder / NAMES[what]) for what in texts}
+
+    def _folder(self, folder: Path) -> ArtefactFolder:
+        return ArtefactFolder(folder, files_read(self.request))
 
 
 def resolve_input(text: str | None) -> Path:
@@ -134,8 +151,13 @@ def resolve_input(text: str | None) -> Path:
         return path.resolve()
     if name in SHAPES or name in MADE:
         return path
-    names = ", ".join((*SHAPES, *MADE))
-    raise InputError(name, expected=f"an ONNX file, or one of {names}", found="neither")
+    found = f"neither{did_you_mean(name, input_names())}"
+    raise InputError(name, expected=f"an ONNX file, or one of {', '.join(input_names())}", found=found)
+
+
+def input_names() -> tuple[str, ...]:
+    """The networks that need no file."""
+    return (*SHAPES, *MADE)
 
 
 def read_options(space: str, asked: Asked) -> dict[str, Any]:
@@ -158,9 +180,8 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
 
 def build_problem(request: TuneRequest) -> MappingProblem:
     """Import, quantise and partition. InputError for files that cannot be used, ValueError when it does not fit."""
-    hardware = load_hardware(request.options.get("hardware"))
-    strict = bool(request.options.get("strict", False))
-    image = request.options.get("image_shape")
+    options = stored_fields(MappingOptions, request.options, "request")
+    hardware, strict, image = load_hardware(options.hardware), options.strict, options.image_shape
     name = request.input
     if name in SHAPES and not Path(name).is_absolute():
         if image is not None:
@@ -180,10 +201,7 @@ def build_problem(request: TuneRequest) -> MappingProblem:
 def _imported(name: str, image: Any) -> Graph:
     if name not in MADE or Path(name).is_absolute():
         return import_file(Path(name), image)
-    try:
-        return import_model(MADE[name](), name, image)
-    except ImportError:
-        raise InputError(name, expected=f"the package onnx ({EXTRA})", found="none installed") from None
+    return import_model(MADE[name](), name, image)
 
 
 def _quantised(graph: Graph, name: str) -> QuantisedGraph:

@@ -8,27 +8,38 @@ from typing import Any
 
 import click
 
+from kilotune.experiments import completion
 from kilotune.experiments.families.family import Family
 from kilotune.experiments.families.registry import FAMILIES, families_of, objective_help, offers
 
 storage_option = click.option(
-    "--storage", metavar="URL", help="Database of the studies: a file or a URL [default: the user's data folder]."
+    "--storage",
+    metavar="URL",
+    is_eager=True,  # which studies there are depends on it
+    shell_complete=completion.storages,
+    help="Database of the studies: a file or a URL [default: the user's data folder].",
 )
 budget_option = click.option(
     "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
 )
 problem_options = (
-    click.option("--space", help=f"What to decide: {', '.join(o.space for o in offers())} (see `tune list spaces`)."),
+    click.option(
+        "--space",
+        shell_complete=completion.spaces,
+        help=f"What to decide: {', '.join(o.space for o in offers())} (see `tune list spaces`).",
+    ),
     click.option(
         "--input",
         "input_",
         metavar="PATH|NAME",
+        shell_complete=completion.inputs,
         help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
         "cm: ONNX, or a network.",
     ),
     click.option(
         "--device",
         metavar="NAME|FILE",
+        shell_complete=completion.devices,
         help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
     ),
     click.option(
@@ -54,12 +65,18 @@ run_options = (
     click.option(
         "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
     ),
+    click.option(
+        "--stop",
+        metavar="RULE",
+        help="When to end before the budget does. settled: the first objective is proved, and nothing better was found for a "
+        "quarter of the budget; proved: at once when it is; stalled[=30s|=500trials]: nothing better for so long (or a quarter "
+        "of the budget), proved or not; never  [default: settled].",
+    ),
     click.option("--no-cache", is_flag=True, help="Use no measurements of earlier studies (see `tune cache`)."),
     click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
     click.option("--no-output", is_flag=True, help="Write no artefacts."),
     click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
     click.option("--quiet", is_flag=True, help="No progress, no summary."),
-    click.option("--debug", is_flag=True, help="Show tracebacks."),
 )
 
 
@@ -87,7 +104,7 @@ class WithFamilies(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         space = _space_in(args)
-        families = families_of(space)
+        families = _families_to_complete(space) if ctx.resilient_parsing else families_of(space)
         ctx.meta[FAMILIES_KEY] = FAMILIES
         for family in families[len(FAMILIES) :]:
             _refuse_taken(family, str(space), self.get_params(ctx))
@@ -110,11 +127,31 @@ class WithFamilies(click.Command):
 
 
 class TuneGroup(WithFamilies, click.Group):
-    """The command itself, with its subcommands."""
+    """The command itself, with its subcommands. All of them take --debug, which `cli.main` looks for."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.params.append(_debug_option())
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        cmd.params.append(_debug_option())
+        super().add_command(cmd, name)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def _families_to_complete(space: str | None) -> tuple[Family, ...]:
+    """For a shell, which has no use for what is wrong with a plug-in."""
+    try:
+        return families_of(space)
+    except ValueError:
+        return FAMILIES
+
+
+def _debug_option() -> click.Option:
+    return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show tracebacks.")
 
 
 def _families(ctx: click.Context) -> tuple[Family, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 from collections.abc import Iterator
@@ -28,9 +27,6 @@ def findings() -> Iterator[str]:
     else:
         yield f"simulator  C kernel built by {kernel.compiler}, {kernel.vector_unit}"
     yield from _device_tools()
-    missing = [name for name in ("onnx", "islpy", "z3") if importlib.util.find_spec(name) is None]
-    lacking = f"missing {', '.join(missing)}: networks are mapped by name only (pip install 'kilotune[cm]')"
-    yield f"cm         {lacking if missing else 'onnx, islpy and z3 are here'}"
     for plug_in in plug_ins():
         wrong = mistake(plug_in)
         yield f"plug-in    {f'{plug_in.name}: the space of {plug_in.source}' if wrong is None else wrong}"

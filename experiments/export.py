@@ -9,11 +9,13 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.project import write_project
+from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.model_problem import ModelProblem
 from kilotune.search.space import Trial
 
@@ -26,7 +28,7 @@ def export_program(
 ) -> dict[str, str]:
     """Write the trial's program into `folder`, for one of `project.TARGETS`; the paths written, by what they are.
 
-    `level`: of the device's compiler, the request's unless given. ValueError when the folder holds something else already.
+    `level`: of the device's compiler, the request's unless given. RefusedOutputError as `ArtefactFolder.write`.
     """
     batch = problem.lower(trial.assignment)
     data = problem.bundle.test or problem.bundle.train
@@ -39,8 +41,20 @@ def export_program(
         inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
     recording = Recording(inputs, outputs)
     optimisation = level or problem.options.level
-    write_project(folder, emit_program(problem, batch), recording, decisions(problem, trial), target, optimisation)
-    return {what: str(folder / name) for what, name in _paths(target, folder.absolute().name).items()}
+    name = folder.absolute().name
+    decided = decisions(problem, trial)
+    files = project_files(name, emit_program(problem, batch), recording, decided, target, optimisation)
+    _folder(problem, folder).write(files)
+    return {what: str(folder / path) for what, path in _paths(target, name).items()}
+
+
+def check_export(problem: ModelProblem, folder: Path, target: str = "c") -> None:
+    """RefusedOutputError, a sentence, when `export_program` could not write into the folder."""
+    _folder(problem, folder).check(project_names(target, folder.absolute().name))
+
+
+def _folder(problem: ModelProblem, folder: Path) -> ArtefactFolder:
+    return ArtefactFolder(folder, files_read(problem.request), alone=True)
 
 
 def _paths(target: str, name: str) -> dict[str, str]:
@@ -48,7 +62,7 @@ def _paths(target: str, name: str) -> dict[str, str]:
     library = "lib/model/" if target == "platformio" else ""
     check = {"arduino": f"{name}.ino", "platformio": "src/main.cpp"}.get(target, "main.c")
     parts = {"source": f"{library}model.c", "header": f"{library}model.h", "check": check}
-    return {**parts, "decisions": "decisions.json"}
+    return {**parts, "decisions": DECISIONS}
 
 
 def next_step(target: str, folder: Path) -> str:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import click
 from rich.console import Console
 from rich.table import Table
 
 from kilotune.search.store import Store
+
+if TYPE_CHECKING:
+    from kilotune.experiments.dashboard.overview import Entry
 
 STRATEGIES = {
     "greedy": "the paper's own procedure",
@@ -46,13 +50,20 @@ def table(listed: list[dict[str, Any]]) -> str:
         return "none"
     drawn = Table(show_edge=False, pad_edge=False, box=None)
     for column in listed[0]:
-        numeric = isinstance(listed[0][column], int | float)
-        drawn.add_column(column.replace("_", " "), justify="right" if numeric else "left", overflow="fold")
+        numeric = any(isinstance(row[column], int | float) for row in listed)
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        drawn.add_column(column.replace("_", " "), justify=justify, overflow="fold", no_wrap=column == "name")
     for row in listed:
-        drawn.add_row(*("" if value is None else str(value) for value in row.values()))
+        drawn.add_row(*(_cell(value) for value in row.values()))
     text = io.StringIO()
-    Console(file=text, width=140, markup=False).print(drawn)
+    Console(file=text, width=140, markup=False, force_jupyter=False).print(drawn)
     return text.getvalue().rstrip("\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _spaces() -> list[dict[str, Any]]:
@@ -162,30 +173,55 @@ def _hardware() -> list[dict[str, Any]]:
 
 
 def _studies(store: Store) -> list[dict[str, Any]]:
-    """Without the runs of comparisons, which are hundreds."""
+    """Oldest first, without the runs of comparisons, which are hundreds. `best` is in the unit of `metric`, the first
+    objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
+    from kilotune.experiments.dashboard.overview import Overview
+    from kilotune.experiments.dashboard.pulse import Pulse
+    from kilotune.search.division import working
+    from kilotune.search.result import status_words
+
+    processes = working(store)
+    overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)
+    with Console(stderr=True).status("reading studies"):  # every different input is loaded for it
+        entries, whole = overview.entries()
+        while not whole:
+            entries, whole = overview.entries()
+    for entry in reversed(entries):
+        if entry.trouble:
+            click.echo(f"{entry.row.name}: its best is not known. {entry.trouble}", err=True)
     return [
         {
-            "name": row.name,
-            "space": row.space,
-            "strategy": row.strategy,
-            "seed": row.seed,
-            "trials": row.trials,
-            "status": row.status,
-            "elapsed_s": round(row.elapsed_s, 1),
+            "name": entry.row.name,
+            "space": entry.row.space,
+            "strategy": entry.row.strategy,
+            "seed": entry.row.seed,
+            "trials": entry.row.trials,
+            "status": status_words(entry.row.status, processes[entry.row.name]),
+            "elapsed_s": round(entry.row.elapsed_s, 1),
+            "metric": entry.leading,
+            "best": entry.best,
+            "gap_percent": None if entry.gap is None else round(100 * entry.gap, 2),
+            "proof": _proof(entry),
         }
-        for row in store.studies()
-        if "comparison" not in row.request
+        for entry in reversed(entries)
     ]
 
 
+def _proof(entry: Entry) -> str | None:
+    """What is known about the best candidate; None where that is nothing."""
+    if entry.best is not None and not entry.feasible:
+        settled = entry.row.outcome in ("proved", "exhausted")
+        return "no candidate keeps the limits" if settled else "breaks a limit"
+    return "proved" if entry.gap == 0 else None
+
+
 def _comparisons(store: Store) -> list[dict[str, Any]]:
-    from kilotune.experiments.comparison.plan import Plan
-    from kilotune.experiments.comparison.records import missing_runs
+    from kilotune.experiments.comparison.records import missing_runs, stored_plan
     from kilotune.search.comparison_store import comparisons
 
     listed = []
     for row in comparisons(store):
-        plan = Plan.from_json(row.plan)
+        plan = stored_plan(row)
         runs = sum(1 for _ in plan.runs())
         listed.append(
             {

@@ -13,9 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
-from kilotune.experiments.report.text import metric_label
+from kilotune.experiments.metric_names import SHOWN, metric_label
 from kilotune.experiments.sparkline import ASCII_BLOCKS, BLOCKS, best_so_far_at, sparkline
-from kilotune.experiments.summary import SHOWN, number, rate_text
+from kilotune.experiments.summary import number, rate_text
+from kilotune.experiments.usage import extreme, going_on_for
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Constraint
 from kilotune.search.study import Study
@@ -124,6 +125,10 @@ class LiveView:
         items = [Text(number(progress.bound) if known and progress.bound is not None else "none known")]
         if progress.gap is not None and math.isfinite(progress.gap):
             items.append(Text(f"gap {100 * progress.gap:.1f} %", style="green" if progress.gap == 0 else ""))
+        objectives = self._study.space.objectives
+        if progress.proved_s is not None and len(objectives) > 1:
+            proved = f"proved {extreme(objectives[0])} after {progress.proved_s:.1f} s"
+            items.append(Text(f"{proved}; going on for {going_on_for(objectives)}", style="green"))
         return [*items, Text(f"{progress.trials} trials"), Text(rate_text(progress.trials_per_s))]
 
     def _since_s(self) -> float:

@@ -23,7 +23,7 @@ def placement_svg(instance: Instance, residences: Sequence[Residence]) -> str:
     peak = max((base[r.bank] + r.offset + size[r.id] for r in residences), default=0)
     across, up = (WIDTH - 2 * MARGIN) / span, (HEIGHT - 2 * MARGIN) / max(peak, 1)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
         f'font-size="{LABEL_HEIGHT:g}">',
         f"<title>{escape(instance.name)}: {len(instance.buffers)} buffers, peak {peak} bytes</title>",
         '<rect width="100%" height="100%" fill="white"/>',

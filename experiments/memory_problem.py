@@ -5,25 +5,29 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
+from kilotune.experiments.capacity_answer import CapacityAnswer, capacity_answer
 from kilotune.experiments.families.family import Asked
 from kilotune.experiments.memory_options import PlacementOptions, memory_map
 from kilotune.experiments.memory_picture import placement_svg
 from kilotune.experiments.models.catalogue import model_names, model_path
-from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.problem import Metrics
-from kilotune.experiments.request import TuneRequest, parse_size, whole_bytes
+from kilotune.experiments.request import TuneRequest, parse_size, stored_fields, whole_bytes
+from kilotune.search.result import Result
 from kilotune.search.space import Assignment, Trial
-from kilotune.spaces.memory.csv_files import read_instance, write_migrations, write_residences
+from kilotune.search.suggestion import did_you_mean
+from kilotune.spaces.memory.csv_files import migrations_csv, read_instance, residences_csv
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.native import load_kernel
-from kilotune.spaces.memory.priced_space import PlanSpace, PricedSpace
-from kilotune.spaces.memory.space import MemorySpace, SortKeySpace
+from kilotune.spaces.memory.priced_space import PricedSpace
+from kilotune.spaces.memory.space import MemorySpace
 
-FLAT_STRATEGIES = ("tpe", "count_tpe", "optuna")
-"""These search the weights of a sort key: over offsets they are hopeless."""
+ARTEFACTS = MappingProxyType({"placement": "placement.csv", "picture": "placement.svg", "migrations": "migrations.csv"})
 
 _EXAMPLES = Path(__file__).parent / "models" / "placements"
 DEFAULT_INSTANCE = "fastgrnn-digits"
@@ -75,28 +79,32 @@ class PlacementProblem:
             "sentence": found.sentence(),
         }
 
+    def capacity_answer(self, result: Result) -> CapacityAnswer | None:
+        """Whether everything fits, with the proof; None without a capacity, or where bytes may move."""
+        if not isinstance(self.space, MemorySpace) or self.space.capacity_bytes is None:
+            return None
+        return capacity_answer(self.space.capacity_bytes, self.space.certificate, result)
+
     def check_output(self, folder: Path) -> None:
-        """Any folder will do: a few files are written, under names of their own. ValueError for a file."""
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file: choose another directory")
+        """Any folder will do in which their names are free, or of an earlier export."""
+        self._folder(folder).check(ARTEFACTS.values())
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """placement.csv and placement.svg, and migrations.csv when buffers move. ValueError when the trial has no placement."""
         if trial.measurement.failure is not None:
             raise ValueError(f"Trial {trial.number} has no placement: {trial.measurement.failure}")
         layout = self.space.layout(trial.assignment)
-        folder.mkdir(parents=True, exist_ok=True)
-        table, picture = folder / "placement.csv", folder / "placement.svg"
-        write_residences(table, self.space.instance, layout.residences)
-        written = {"placement": str(table), "picture": str(picture)}
-        moves = folder / "migrations.csv"
-        if layout.migrations:
-            write_migrations(moves, layout.migrations)
-            written["migrations"] = str(moves)
-        else:
-            moves.unlink(missing_ok=True)  # of an earlier placement
-        write_whole(picture, placement_svg(self.space.instance, layout.residences))
-        return written
+        instance = self.space.instance
+        texts = {
+            "placement": residences_csv(instance, layout.residences),
+            "picture": placement_svg(instance, layout.residences),
+            **({"migrations": migrations_csv(layout.migrations)} if layout.migrations else {}),
+        }
+        self._folder(folder).write({ARTEFACTS[what]: text for what, text in texts.items()})
+        return {what: str(folder / ARTEFACTS[what]) for what in texts}
+
+    def _folder(self, folder: Path) -> ArtefactFolder:
+        return ArtefactFolder(folder, files_read(self.request))
 
 
 def resolve_input(text: str | None) -> Path:
@@ -111,8 +119,13 @@ def resolve_input(text: str | None) -> Path:
         return bundled
     if text in model_names():
         return model_path(text)
-    names = ", ".join([*sorted(p.stem for p in _EXAMPLES.glob("*.csv")), *model_names()])
-    raise InputError(text, expected=f"a CSV file id,lower,upper,size[,alignment], a model, or {names}", found="neither")
+    expected = f"a CSV file id,lower,upper,size[,alignment], a model, or {', '.join(input_names())}"
+    raise InputError(text, expected=expected, found=f"neither{did_you_mean(text, input_names())}")
+
+
+def input_names() -> tuple[str, ...]:
+    """The bundled instances and models."""
+    return (*sorted(path.stem for path in _EXAMPLES.glob("*.csv")), *model_names())
 
 
 def load_instance(path: Path) -> Instance:
@@ -128,6 +141,8 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """`PlacementOptions` as JSON: the capacity is --capacity, else the RAM limit. ValueError for one that is no size."""
     if {"latency", "cycles"} & set(asked.limits):
         raise ValueError("Buffers take no time: limits on latency or cycles do not go with the space memory.")
+    if "flash" in asked.limits and asked.device is None:
+        raise ValueError("Buffers live in RAM: expected --limit ram=SIZE or --capacity SIZE, found --limit flash.")
     given = dict(asked.given)
     text = given.pop("capacity", None)
     capacity_bytes = whole_bytes(asked.limits.get("ram")) if text is None else parse_size(text)
@@ -135,16 +150,15 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
 
 
 def build_problem(request: TuneRequest) -> PlacementProblem:
-    """InputError for a file that cannot be used, ValueError for a capacity below the live sum and for options that
-    contradict each other or the file."""
-    options = PlacementOptions(**request.options)
+    """InputError for a file that cannot be used, ValueError for options that contradict each other or the file, and
+    for banks that are too small for what is live together."""
+    options = stored_fields(PlacementOptions, request.options, "request")
     memory = memory_map(options)
     instance = load_instance(Path(request.input))
-    flat = request.strategy.partition(":")[0] in FLAT_STRATEGIES
     if memory is not None:
-        return PlacementProblem(request, (PlanSpace if flat else PricedSpace)(instance, memory))
+        return PlacementProblem(request, PricedSpace(instance, memory))
     for b in instance.buffers:
         if b.banks:
             found = f"banks {' '.join(b.banks)} and no --bank"
             raise InputError(request.input, subject=f"buffer {b.id!r}", expected="--bank for its banks", found=found)
-    return PlacementProblem(request, (SortKeySpace if flat else MemorySpace)(instance, options.capacity_bytes))
+    return PlacementProblem(request, MemorySpace(instance, options.capacity_bytes))

@@ -15,16 +15,16 @@ import numpy as np
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.emit.project import refuse_foreign
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import Timing
-from kilotune.evaluators.devices import Device
+from kilotune.evaluators.devices import Device, device_from_json
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics, Task
 from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.catalogue import DEFAULT_MODEL, model_names, model_path
-from kilotune.experiments.request import TuneRequest, whole_bytes
+from kilotune.experiments.request import TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Trial
+from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
 
@@ -52,7 +52,7 @@ class ModelOptions:
     @property
     def board(self) -> Device | None:
         """The device that the program is for."""
-        return None if self.device is None else Device(**self.device)
+        return None if self.device is None else device_from_json(self.device, "the stored device")
 
     @property
     def timing(self) -> Timing | None:
@@ -89,13 +89,15 @@ class ModelProblem:
         """None: bounds of programs come from a search."""
 
     def check_output(self, folder: Path) -> None:
-        """A folder that holds something else than an exported program is left alone."""
-        refuse_foreign(folder)
+        """The folder must be new, empty, or of an earlier export."""
+        from kilotune.experiments.export import check_export
+
+        check_export(self, folder)
 
     @property
     def options(self) -> ModelOptions:
         """What was asked."""
-        return ModelOptions(**self.request.options)
+        return stored_fields(ModelOptions, self.request.options, "request")
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host; see `experiments.export`."""
@@ -142,8 +144,13 @@ def resolve_input(text: str | None) -> Path:
     raise InputError(
         text,
         expected=f"a folder with model.sd, or one of the bundled models {', '.join(model_names())}",
-        found="neither",
+        found=f"neither{did_you_mean(text, input_names())}",
     )
+
+
+def input_names() -> tuple[str, ...]:
+    """The bundled models."""
+    return model_names()
 
 
 def read_options(space: str, asked: Asked) -> dict[str, Any]:
@@ -167,7 +174,7 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
 
 def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
-    options = ModelOptions(**request.options)
+    options = stored_fields(ModelOptions, request.options, "request")
     bundle = load_bundle(Path(request.input))
     task = _task(bundle, bundle.train)
     decided: dict[str, Any] = {

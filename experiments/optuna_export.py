@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from kilotune.experiments.artefacts.whole_file import mode_of, put_new
+from kilotune.experiments.output_file import check_output_file
 from kilotune.search.front import Front
 from kilotune.search.space import FlatSpace, Option, Space, Trial
 from kilotune.search.study import Study
@@ -22,13 +25,18 @@ TRIALS_AT_ONCE = 1000
 
 def export_optuna(study: Study, path: Path) -> int:
     """Write all trials into the journal file `path`, which must not exist; how many there were. ValueError when it does."""
-    if path.exists():
+    if mode_of(path) is not None:
         raise ValueError(f"{path} exists already: choose a new file.")
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
+    check_output_file("--output", path)
     trials = study.trials()
-    copy_study(study, trials, JournalStorage(JournalFileBackend(str(partial))))
-    partial.replace(path)
+    # Optuna writes a journal line by line, with a lock beside it: in a folder that nobody else writes into
+    with tempfile.TemporaryDirectory(prefix=".kilotune-", dir=path.parent) as scratch:
+        journal = Path(scratch) / "journal.log"
+        copy_study(study, trials, JournalStorage(JournalFileBackend(str(journal))))
+        try:
+            put_new(journal, path)
+        except FileExistsError:
+            raise ValueError(f"{path} exists already: choose a new file.") from None
     return len(trials)
 
 
@@ -84,11 +92,13 @@ def _frozen(space: Space, trial: Trial, choices: Mapping[str, BaseDistribution])
     values = [metrics.get(objective.metric, math.nan) for objective in space.objectives]
     complete = trial.measurement.failure is None and not any(math.isnan(value) for value in values)
     notes = dict(metrics) | ({} if trial.measurement.failure is None else {"failure": trial.measurement.failure})
+    # an outsider of a flat space answers what Optuna was not told of
+    answers = {name: option for name, option in trial.assignment.items() if name in choices}
     return optuna.trial.create_trial(
         state=TrialState.COMPLETE if complete else TrialState.FAIL,
         values=values if complete else None,
-        params=dict(trial.assignment),
-        distributions={name: choices[name] for name in trial.assignment},
+        params=answers,
+        distributions={name: choices[name] for name in answers},
         user_attrs={"number": trial.number, **{name: _finite(value) for name, value in notes.items()}},
         system_attrs={"constraints": [_finite(c.violation(metrics)) for c in space.constraints]},
     )

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.families.family import Family, Offer
-from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.problem import Metrics
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.candidates import count_candidates
 from kilotune.search.space import Assignment, FlatSpace, Space, Trial
 
+DECISIONS = "decisions.json"
 SPACE_MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "evaluate")
 
 
@@ -55,27 +57,27 @@ class PlainProblem:
         return None
 
     def check_output(self, folder: Path) -> None:
-        """Any folder will do: one file is written. ValueError for a file."""
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file: choose another directory")
+        """Any folder will do in which the name is free, or of an earlier export."""
+        self._folder(folder).check((DECISIONS,))
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """decisions.json. ValueError when the trial could not be measured."""
         if trial.measurement.failure is not None:
             raise ValueError(f"Trial {trial.number} has no result: {trial.measurement.failure}")
-        self.check_output(folder)
         written = {
             "space": self.request.space,
             "input": self.request.input,
             "assignment": dict(trial.assignment),
             "metrics": {name: _plain(value) for name, value in trial.measurement.metrics.items()},
         }
-        path = folder / "decisions.json"
         text = json.dumps(
             written, indent=2, default=lambda option: option.item()
         )  # NumPy's, of a space that is not flat
-        write_whole(path, text + "\n")
-        return {"decisions": str(path)}
+        self._folder(folder).write({DECISIONS: text + "\n"})
+        return {"decisions": str(folder / DECISIONS)}
+
+    def _folder(self, folder: Path) -> ArtefactFolder:
+        return ArtefactFolder(folder, files_read(self.request))
 
 
 def _plain(metric: float) -> float | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from kilotune.experiments.capacity_answer import CapacityAnswer
 from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.request import TuneRequest
+from kilotune.search.result import Result
 from kilotune.search.space import Assignment, Space, Trial
 
 Metrics = dict[str, float]
@@ -72,6 +74,14 @@ class Explains(Protocol):
 
     def lines(self, trial: Trial) -> list[str]:
         """For the terminal."""
+
+
+@runtime_checkable
+class AnswersCapacity(Protocol):
+    """Ability: whether everything fits a capacity may be what was asked."""
+
+    def capacity_answer(self, result: Result) -> CapacityAnswer | None:
+        """By what a study has found; None where no capacity was given."""
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from rich.live import Live
 from kilotune.experiments.live_view import Asked, LiveView
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.summary import rate_text
+from kilotune.experiments.usage import going_on_for
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
 from kilotune.search.study import Study
@@ -82,6 +83,8 @@ def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
     if progress.bound is not None and math.isfinite(progress.bound):
         gap = "" if progress.gap is None else f", gap {100 * progress.gap:.1f} %"
         parts.append(f"bound {progress.bound:.6g}{gap}")
+    if progress.proved_s is not None and len(objectives) > 1:
+        parts.append(f"proved after {progress.proved_s:.1f} s, going on for {going_on_for(objectives)}")
     if math.isfinite(progress.seconds_left):
         parts.append(f"{progress.seconds_left:.0f} s left")
     elif math.isfinite(progress.trials_left):

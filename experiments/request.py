@@ -5,23 +5,36 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
 TIME_UNITS = {"US": 1e-3, "MS": 1.0, "S": 1e3, "": 1.0}
 
 
+Stored = TypeVar("Stored", bound="DataclassInstance")
+
+
 @dataclass(frozen=True)
 class TuneRequest:
-    """One search. `input` is an absolute path; `options` are a JSON object that the family of the space understands."""
+    """One search. `input` is an absolute path; `options` are a JSON object that the family of the space understands.
+
+    `procedure_first`: the study begins with the paper's procedure (`search.opening`); not in comparisons, nor in studies that
+    are older than this. `stop`: a rule of `search.stopping`, for runs that name none.
+    """
 
     space: str
     input: str
     strategy: str
     seed: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    procedure_first: bool = False
+    stop: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads."""
@@ -29,9 +42,51 @@ class TuneRequest:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> TuneRequest:
-        """The request of a stored study; unknown keys of other versions are left out."""
-        names = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in stored.items() if name in names})
+        """The request of a stored study; unknown keys of other versions are left out. ValueError, a sentence, for one that is
+        damaged."""
+        request = stored_fields(cls, stored, "request")
+        if request.seed < 0:
+            raise ValueError(f"the stored request is damaged: expected a seed from 0, found {request.seed}")
+        return request
+
+
+def stored_fields(cls: type[Stored], stored: Mapping[str, Any], what: str) -> Stored:
+    """An object of a data class from a stored JSON object; unknown keys of other versions are left out. ValueError, which says
+    which key of `what` is damaged: it is missing, or its value is of another type than the field."""
+    types, values = get_type_hints(cls), {}
+    for field_ in dataclasses.fields(cls):
+        if field_.name not in stored:
+            if field_.default is dataclasses.MISSING and field_.default_factory is dataclasses.MISSING:
+                raise ValueError(f"the stored {what} is damaged: expected {field_.name!r} in it, found none")
+            continue
+        value = stored[field_.name]
+        if not _is_of(value, types[field_.name]):
+            raise ValueError(
+                f"the stored {what} is damaged: expected {_words(types[field_.name])} as {field_.name!r}, "
+                f"found {repr(value)[:60]}"
+            )
+        values[field_.name] = value
+    return cls(**values)
+
+
+def _is_of(value: Any, wanted: Any) -> bool:
+    """Whether a JSON value is of a type: of a union one of its types, a list where a sequence or tuple is wanted."""
+    origin = get_origin(wanted)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, one) for one in get_args(wanted))
+    if origin in (Sequence, tuple):
+        return isinstance(value, (list, tuple)) and all(_is_of(one, get_args(wanted)[0]) for one in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping)
+    if wanted is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
+    if wanted is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return wanted is Any or isinstance(value, wanted)
+
+
+def _words(wanted: Any) -> str:
+    return str(getattr(wanted, "__name__", wanted)).replace("collections.abc.", "").replace("typing.", "")
 
 
 def parse_size(text: str) -> int:

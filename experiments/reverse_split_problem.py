@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.scamp.instructions import REGISTERS
+from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
@@ -18,13 +19,15 @@ from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.families.family import Asked
 from kilotune.experiments.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.problem import Metrics
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, HasSize, Trial
+from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
-from kilotune.spaces.reverse_split.order_space import space_for
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -32,6 +35,18 @@ DEFAULT_DEPTH = 4
 """For weights that are no sums of halves. The error is always said."""
 
 PHOTOGRAPHS = 8
+
+ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp"})
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """What the command line says; None where it says nothing."""
+
+    depth: int | None = None
+    registers: int | None = None
+    target: str | None = None
+    objective: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,26 +94,22 @@ class KernelProblem:
         }
 
     def check_output(self, folder: Path) -> None:
-        """Any folder will do: two files are written, under names of their own. ValueError for a file."""
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{folder} is a file: choose another directory")
+        """Any folder will do in which their names are free, or of an earlier export."""
+        self._folder(folder).check(ARTEFACTS.values())
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """program.txt and program.cpp. ValueError when the trial has no program."""
         if trial.measurement.failure is not None:
             raise ValueError(f"Trial {trial.number} has no program: {trial.measurement.failure}")
         text = self._text(trial.assignment)
-        sources = {"program": ("program.txt", text)}
+        texts = {"program": text}
         with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
-            sources["macros"] = ("program.cpp", format_macros(self._proved(text)))
-        folder.mkdir(parents=True, exist_ok=True)
-        written = {}
-        for what, (file_name, source) in sources.items():
-            partial = folder / f"{file_name}.partial"
-            partial.write_text(source, encoding="utf-8")
-            partial.replace(folder / file_name)
-            written[what] = str(folder / file_name)
-        return written
+            texts["macros"] = format_macros(self._proved(text))
+        self._folder(folder).write({ARTEFACTS[what]: text for what, text in texts.items()})
+        return {what: str(folder / ARTEFACTS[what]) for what in texts}
+
+    def _folder(self, folder: Path) -> ArtefactFolder:
+        return ArtefactFolder(folder, files_read(self.request))
 
     def details(self, trial: Trial) -> dict[str, Any]:
         """For the result file: the program's text, its cost on the chip, and what approximating the kernels cost."""
@@ -174,7 +185,13 @@ def resolve_input(text: str | None) -> Path:
     path = Path(text)
     if path.is_file():
         return path.resolve()
-    raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found="neither")
+    found = f"neither{did_you_mean(text, input_names())}"
+    raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found=found)
+
+
+def input_names() -> tuple[str, ...]:
+    """The well-known filters."""
+    return tuple(FILTERS)
 
 
 def read_options(space: str, asked: Asked) -> dict[str, Any]:
@@ -186,15 +203,17 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
 
 def build_problem(request: TuneRequest) -> KernelProblem:
     """InputError for a file that cannot be used, ValueError for kernels that the asked depth or registers cannot hold."""
-    named, options = FILTERS.get(request.input), request.options
+    named, options = FILTERS.get(request.input), stored_fields(KernelOptions, request.options, "request")
     asked = KernelFile(named.kernels) if named else read_kernel_file(Path(request.input))
-    depth, registers = options.get("depth"), options.get("registers")
+    depth, registers = options.depth, options.registers
     wanted = approximated(asked.kernels, asked.depth if depth is None else depth, request.input)
     registers = registers or asked.registers or len(REGISTERS)
     require_registers(wanted, registers, request.input)
-    target = options.get("target") or asked.target or DEFAULT_TARGET
-    objective = options.get("objective") or "instructions"
-    space = space_for(SplitProblem(wanted, target, registers, Goal(objective)), request.strategy)
+    target = options.target or asked.target or DEFAULT_TARGET
+    if target not in INSTRUCTION_SETS:
+        raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
+    objective = options.objective or "instructions"
+    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
     return KernelProblem(request, asked.kernels, wanted, space)
 
 
@@ -215,7 +234,10 @@ def approximated(kernels: KernelSet, depth: int | None, name: str) -> Approximat
 
 
 def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> None:
-    """ValueError when it is plain that no program fits: more results than registers, or a sum in a single register."""
+    """ValueError when it is plain that no program fits: more results than registers, or a sum in a single register; and for
+    registers that the chip does not have."""
+    if not 1 <= registers <= len(REGISTERS):
+        raise ValueError(f"{name}: expected 1 to {len(REGISTERS)} registers, found {registers}.")
     distinct = len(set(wanted.sums))
     if distinct > registers:
         raise ValueError(f"{name}: {distinct} different kernels need at least {distinct} registers, {registers} given.")

@@ -9,46 +9,12 @@ from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.finalists import Finalist
+from kilotune.experiments.metric_names import SHOWN
 from kilotune.experiments.plain_problem import PlainProblem
 from kilotune.experiments.problem import Explains
-from kilotune.experiments.tuning import TuneOutcome
+from kilotune.experiments.tuning import TuneOutcome, answer_of
+from kilotune.experiments.usage import usage_sentence
 from kilotune.search.strategy import Outcome
-
-SHOWN = (
-    ("accuracy_percent", "train accuracy %"),
-    ("test_accuracy_percent", "test accuracy %"),
-    ("disagreements", "disagreements"),
-    ("precision_loss", "precision loss"),
-    ("mean_absolute_error", "mean absolute error"),
-    ("flash_bytes", "flash bytes"),
-    ("ram_bytes", "RAM bytes"),
-    ("demoted", "8-bit variables"),
-    ("cycles", "cycles, predicted"),
-    ("latency_ms", "ms an inference, predicted"),
-    ("device_cycles", "cycles, measured"),
-    ("device_approximate_cycles", "cycles, approximate"),
-    ("device_latency_ms", "ms an inference, measured"),
-    ("device_approximate_latency_ms", "ms an inference, approximate"),
-    ("device_flash_bytes", "flash bytes of the whole program"),
-    ("device_ram_bytes", "RAM bytes with sample and stack"),
-    ("peak_bytes", "peak bytes"),
-    ("gap_percent", "% above the largest live sum"),
-    ("cost", "cost in bytes of peak"),
-    ("bytes_migrated", "bytes migrated"),
-    ("ticks_per_image", "ticks per image"),
-    ("latency_ticks", "latency, ticks"),
-    ("cores", "cores"),
-    ("sram_bytes", "SRAM bytes"),
-    ("core_sram_bytes", "SRAM bytes of the fullest core"),
-    ("compute_ticks", "ticks of the busiest core"),
-    ("promised_ticks", "ticks of the busiest core or link"),
-    ("longest_route_links", "links of the longest route"),
-    ("instructions", "instructions"),
-    ("bus_transfers", "bus transfers"),
-    ("registers", "registers"),
-    ("rmse_grey_levels", "RMSE on photographs, grey levels"),
-    ("ssim", "SSIM on photographs"),
-)
 
 WHOLE_FROM = 10_000
 """Larger numbers are shown without decimals."""
@@ -79,6 +45,16 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
         console.print(on_device(outcome.finalist), soft_wrap=True)
         if outcome.finalist.measured is not None and outcome.float_on_device is not None:
             console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
+    answer = answer_of(outcome)
+    if answer is not None:
+        console.print(answer.sentence(), soft_wrap=True)
+    if not outcome.procedure_ended:
+        console.print(
+            "The paper's procedure did not end within the budget: the best is the best of what it and the search measured.",
+            soft_wrap=True,
+        )
+    if outcome.asked is not None:
+        console.print(usage_sentence(result, problem.space.objectives, outcome.asked, outcome.used_s), soft_wrap=True)
     console.print(conclusion(outcome), soft_wrap=True)
 
 
@@ -92,7 +68,7 @@ def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[floa
         (
             "paper's procedure",
             outcome.procedure.measurement.metrics if outcome.procedure else {},
-            problem.test_metrics(outcome.procedure.assignment) if outcome.procedure else None,
+            outcome.procedure_test,
             _found(outcome.procedure_finalist),
         ),
         ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),

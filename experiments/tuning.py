@@ -5,27 +5,30 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-import os
 import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.on_device import LEVELS, DeviceMeasurement
+from kilotune.experiments.capacity_answer import CapacityAnswer
+from kilotune.experiments.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.finalists import Finalist, measure_finalist, measure_float
 from kilotune.experiments.model_problem import ModelProblem
-from kilotune.experiments.problem import Explains, Metrics, Problem, build_problem
+from kilotune.experiments.moved_input import stored_problem, with_moved_input
+from kilotune.experiments.problem import AnswersCapacity, Explains, Metrics, Problem
 from kilotune.experiments.procedure_measurements import remembered
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
+from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
-from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
+from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError, StudyRow
 from kilotune.search.study import Study
 
@@ -43,17 +46,14 @@ class TuneOutcome:
     procedure: Trial | None  # what the paper's own heuristic reaches on the same input
     test: Metrics | None  # the best candidate on data that the search did not see
     float_metrics: dict[str, Metrics]
+    procedure_test: Metrics | None = None  # the procedure's
+    procedure_ended: bool = True  # no: there was no time for it
     finalist: Finalist | None = None  # the best candidate on the device
     procedure_finalist: Finalist | None = None
     front_finalists: tuple[Finalist | None, ...] = ()
     float_on_device: DeviceMeasurement | None = None
-
-
-def default_storage() -> str:
-    """Where studies are kept without --storage: $KILOTUNE_STORAGE, else the user's data folder."""
-    chosen = os.environ.get("KILOTUNE_STORAGE")
-    folder = Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share"))
-    return chosen or str(folder / "kilotune" / "studies.db")
+    asked: Budget | None = None  # the command's budget; None without a run
+    used_s: float = 0.0  # of it, until the search ended
 
 
 def free_study_name(store: Store, space: str) -> str:
@@ -70,10 +70,10 @@ def check_study_name(name: str) -> str:
     return name
 
 
-def start_or_resume(store: Store, name: str | None, request: TuneRequest, budget: Budget) -> tuple[Problem, Study]:
+def start_or_resume(store: Store, name: str | None, request: TuneRequest, time: CommandTime) -> tuple[Problem, Study]:
     """A new study, or the stored one of that name when the same was asked of it. StoreError when something else was."""
-    problem = build_problem(request)
-    return problem, join(store, name, problem, budget)
+    problem = time.build(request)
+    return problem, join(store, name, problem, time.budget)
 
 
 def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> Study:
@@ -83,21 +83,39 @@ def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> St
     if existing is None:
         study_name = name or free_study_name(store, request.space)
         return Study.create(
-            store, study_name, problem.space, request.strategy, request.seed, budget=budget, request=request.as_json()
+            store,
+            study_name,
+            problem.space,
+            request.strategy,
+            request.seed,
+            budget=budget,
+            request=request.as_json(),
+            procedure_first=request.procedure_first,
         )
     if (existing.strategy, existing.seed) != (request.strategy, request.seed):
         raise StoreError(
             f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
             f"ask for these, or choose another name."
         )
-    return Study.resume(store, existing.name, problem.space)
+    return _resumed(store, existing, problem)
 
 
-def resume(store: Store, name: str) -> tuple[Problem, Study, StudyRow]:
-    """A stored study as it was asked for."""
+def _resumed(store: Store, row: StudyRow, problem: Problem) -> Study:
+    """As it began, whatever a new one would begin with today."""
+    first = TuneRequest.from_json(row.request).procedure_first
+    return Study.resume(store, row.name, problem.space, procedure_first=first)
+
+
+def resume(
+    store: Store, name: str, moved_to: str | None = None, time: CommandTime | None = None
+) -> tuple[Problem, Study, StudyRow]:
+    """A stored study as it was asked for, within a command's time or in whatever it takes. `moved_to`: where its input is now,
+    which the study keeps. StoreError when there is something else than the study searched."""
     row = store.study(name)
-    problem = build_problem(TuneRequest.from_json(row.request))
-    return problem, Study.resume(store, name, problem.space), row
+    if moved_to is not None:
+        row = with_moved_input(store, row, moved_to)
+    problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
+    return problem, _resumed(store, row, problem), row
 
 
 @dataclass(frozen=True)
@@ -153,35 +171,69 @@ def require_picklable(space: Space) -> None:
 def run(
     problem: Problem,
     study: Study,
-    budget: Budget,
+    time: CommandTime,
     workplace: Workplace,
     on_progress: Callable[[Progress], None] | None,
+    stop: StopRule = SETTLED,
 ) -> TuneOutcome:
-    """Search until the budget is spent, the strategy ends, or Ctrl-C."""
-    executor = workplace.executor(problem.space)
-    try:
-        result = study.run(executor, budget, on_progress=on_progress)
-    finally:
-        executor.close()
-    return conclude(problem, study, result)
+    """Search until the budget is spent, the strategy ends, `stop` says so, or Ctrl-C; then what the time still allows of the rest."""
+    measures_device = isinstance(problem, ModelProblem) and problem.options.board is not None
+    with stops_on_interrupt(study):
+        executor = workplace.executor(problem.space)
+        try:
+            budget = time.for_search(DEVICE_SHARE if measures_device else 0.0)
+            result = study.run(executor, budget, stop=stop, on_progress=on_progress, handle_interrupts=False)
+        finally:
+            executor.close()
+        used_s = time.spent_s()
+        outcome = conclude(problem, study, result, is_over=time.concluded(study))
+        return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
 
 
-def conclude(problem: Problem, study: Study, result: Result, finalists: int = MOST_FINALISTS) -> TuneOutcome:
+def conclude(
+    problem: Problem,
+    study: Study,
+    result: Result,
+    finalists: int = MOST_FINALISTS,
+    is_over: Callable[[], bool] = never,
+) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
-    front no more than `finalists`."""
-    test = None if result.best is None else problem.test_metrics(result.best.assignment)
-    procedure = procedure_of(problem, study)
+    front no more than `finalists`. What is not there when `is_over` says so is left out."""
+
+    def on_data(trial: Trial | None) -> Metrics | None:
+        return None if trial is None else made_in_time(is_over, lambda: problem.test_metrics(trial.assignment))
+
+    def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> Finalist | None:
+        return None if trial is None else made_in_time(is_over, lambda: measure_finalist(problem, trial, levels))
+
+    test = on_data(result.best)
+    float_metrics = made_in_time(is_over, problem.float_metrics) or {}
+    procedure = _procedure_in_time(problem, study, is_over)
+    procedure_test = on_data(procedure)
+    finalist = on_device(result.best, LEVELS) or on_device(result.best)
     return TuneOutcome(
         problem,
         result,
         procedure,
         test,
-        problem.float_metrics(),
-        None if result.best is None else measure_finalist(problem, result.best, LEVELS),
-        None if procedure is None else measure_finalist(problem, procedure),
-        tuple(measure_finalist(problem, trial) for trial in result.front[:finalists]),
-        measure_float(problem) if isinstance(problem, ModelProblem) else None,
+        float_metrics,
+        procedure_test,
+        procedure is not None or not isinstance(problem.space, HasProcedure),
+        finalist,
+        on_device(procedure),
+        tuple(on_device(trial) for trial in result.front[:finalists]),
+        made_in_time(is_over, lambda: measure_float(problem)) if isinstance(problem, ModelProblem) else None,
     )
+
+
+def _procedure_in_time(problem: Problem, study: Study, is_over: Callable[[], bool]) -> Trial | None:
+    """The procedure's answer. A study that begins with it, and whose run did not see its end, has had no time for it: to go on
+    beyond the budget would show an answer that the search was not allowed to use."""
+    if study.procedure is not None:
+        return study.procedure
+    if is_over is not never and study.procedure_first:
+        return None
+    return made_in_time(is_over, lambda: procedure_of(problem, study))
 
 
 def procedure_of(problem: Problem, study: Study) -> Trial | None:
@@ -235,7 +287,7 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         else {
             "assignment": dict(outcome.procedure.assignment),
             "metrics": _finite(outcome.procedure.measurement.metrics),
-            "test_metrics": _finite(problem.test_metrics(outcome.procedure.assignment)),
+            "test_metrics": _finite(outcome.procedure_test),
             **_on_device(outcome.procedure_finalist),
         },
         "float": {
@@ -247,12 +299,34 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "proved": result.proved,
         "size": problem.size,
         "certificate": problem.certificate(),
+        **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
         "evaluations": result.evaluations,
         "elapsed_s": round(result.elapsed_s, 3),
         "simulator": problem.measured_by,
+        "usage": _usage(result),
         "status": result.status.value,
         "outcome": result.outcome.value if result.outcome else None,
         "study": result.study,
+    }
+
+
+def answer_of(outcome: TuneOutcome) -> CapacityAnswer | None:
+    """Whether everything fits the capacity that was asked about; None where none was."""
+    problem = outcome.problem
+    return problem.capacity_answer(outcome.result) if isinstance(problem, AnswersCapacity) else None
+
+
+def _usage(result: Result) -> dict[str, Any] | None:
+    """How the run went: what it used of what it might have, and the seconds of its proof and of its last improvement."""
+    course = result.course
+    if course is None:
+        return None
+    return {
+        "budget": str(course.budget),
+        "seconds": round(course.seconds, 3),
+        "trials": course.trials,
+        "proved_after_s": None if course.proved_s is None else round(course.proved_s, 3),
+        "best_after_s": round(course.improvements[-1][0], 3) if course.improvements else None,
     }
 
 

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from kilotune.search.front import Ranking
 from kilotune.search.space import Measurement
 
+RESOLUTION_S = 0.001
+"""CPU times that are closer than this are no different. The same run made again ten times, on a busy machine, reached its tenth
+trial after times that spread by 1.6 ms for the quickest of six studies (median 3.5 ms), and by 13 to 630 ms for the others
+(`experiments/benchmarks/time_resolution.py`)."""
+
 
 @dataclass(frozen=True)
 class Step:
-    """A new best feasible `loss` of the first objective, with the run's `evaluations`-th measurement, after `seconds`."""
+    """A new best feasible `loss` of one objective, the first unless another was asked for, with the run's `evaluations`-th
+    measurement, after `seconds`."""
 
     evaluations: int
     seconds: float
@@ -36,6 +42,16 @@ class Curve:
         """When the run was as good as `loss`; None: never."""
         return next((step for step in self.steps if step.loss <= loss), None)
 
+    def later_than(self, other: Curve) -> float:
+        """By how many seconds this run was later to whatever `other` reached, at worst: 0 or less, never; +inf where it did not
+        get as far."""
+        mine = ((self.first(step.loss), step.seconds) for step in other.steps)
+        return max((math.inf if own is None else own.seconds - theirs_s for own, theirs_s in mine), default=0.0)
+
+    def alike(self, other: Curve) -> bool:
+        """Whether both reached the same losses at times that cannot be told apart."""
+        return self.later_than(other) < RESOLUTION_S and other.later_than(self) < RESOLUTION_S
+
     def loss_after(self, seconds: float) -> float:
         """Best-so-far at that time; +inf before anything feasible was found."""
         return next((step.loss for step in reversed(self.steps) if step.seconds <= seconds), math.inf)
@@ -50,13 +66,19 @@ class Curve:
         return (area + level * (seconds - since_s)) / seconds
 
 
-def best_so_far(measured: Iterable[tuple[float, Measurement]], ranking: Ranking, seconds: float) -> Curve:
-    """The curve of a run that took `seconds`; measurements by number, each with when it was made on the same clock."""
-    steps, count, now_s, best = list[Step](), 0, 0.0, math.inf
+def best_so_far(
+    measured: Iterable[tuple[float, Measurement]], ranking: Ranking, seconds: float, objective: int = 0
+) -> Curve:
+    """The curve of a run that took `seconds`; measurements by number, each with when it was made on the same clock.
+
+    objective: whose losses the curve is of. Those of a later one than the first are of the best candidate so far in all
+    objectives up to it, and may rise where an earlier objective improves."""
+    steps, count, now_s, best = list[Step](), 0, 0.0, (math.inf,) * (objective + 1)
     for count, (elapsed_s, measurement) in enumerate(measured, start=1):
         now_s = max(now_s, elapsed_s)
-        loss = ranking.losses(measurement)[0]
-        if loss < best and ranking.rank(measurement)[0] == 0.0:
-            best = loss
-            steps.append(Step(count, now_s, loss))
+        losses = ranking.losses(measurement)[: objective + 1]
+        if losses < best and ranking.rank(measurement)[0] == 0.0:
+            if losses[-1] != best[-1]:
+                steps.append(Step(count, now_s, losses[-1]))
+            best = losses
     return Curve(tuple(steps), count, seconds)

@@ -8,8 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from kilotune.search.anytime import Curve, Step
-from kilotune.search.statistics import SIGNIFICANCE, PairedTest, holm, median, paired_test, quantile
+from kilotune.search.anytime import RESOLUTION_S, Curve, Step
+from kilotune.search.statistics import (
+    SIGNIFICANCE,
+    PairedTest,
+    holm,
+    least_p,
+    median,
+    paired_test,
+    pairs_needed,
+    quantile,
+)
 
 FEWEST_PAIRS = 6
 """With fewer, no p of Wilcoxon's two-sided test is below `SIGNIFICANCE`; so few that are all alike say no more."""
@@ -73,8 +82,10 @@ class Standing:
 
 @dataclass(frozen=True)
 class Duel:
-    """Two strategies, seed by seed. `final`: the losses at the end; `area`: the regret areas, so how soon. `adjusted` are
-    their p values after Holm's correction over all duels of the comparison."""
+    """Two strategies, seed by seed. `final`: the losses at the end; `area`: the regret areas, so how soon, ties where the two
+    curves are alike. `adjusted` are their p values after Holm's correction over all duels of the comparison. `needs`: how many
+    seeds it takes to call the difference significant, as often as these pairs differ; None where those there are suffice, or
+    where no pair differs."""
 
     first: str
     second: str
@@ -82,6 +93,8 @@ class Duel:
     area: PairedTest
     adjusted_final: float | None
     adjusted_area: float | None
+    needs_final: int | None
+    needs_area: int | None
 
 
 @dataclass(frozen=True)
@@ -93,11 +106,13 @@ class Comparison:
     paper_loss: float | None
     duels: tuple[Duel, ...]
     horizon_s: float  # over which regret areas are taken
+    area_resolution: float | None  # by how much a regret area differs, at most, when all its times do by `RESOLUTION_S`
 
 
 def compare(runs: Sequence[RunRecord], paper_loss: float | None, horizon_s: float | None = None) -> Comparison:
-    """Of at least one run. `horizon_s`: the budget's seconds; None: those of the longest run. Standings are ordered by
-    median loss, then by regret area. ValueError, a sentence, when two proofs contradict each other: a defect."""
+    """What at least one run says. `horizon_s`: the budget's seconds; None: those of the longest run. Standings are ordered by
+    median loss, then by regret area, where no time differs as the runs name their strategies. ValueError, a sentence, when two
+    proofs contradict each other: a defect."""
     reference = find_reference(runs, paper_loss)
     horizon_s = horizon_s or max(run.curve.seconds for run in runs) or 1.0
     worst = _worst(runs, paper_loss)
@@ -108,9 +123,12 @@ def compare(runs: Sequence[RunRecord], paper_loss: float | None, horizon_s: floa
     names = dict.fromkeys(run.strategy for run in runs)
     by_name = {name: tuple(sorted(_of(runs, name), key=lambda run: run.seed)) for name in names}
     standings = [_standing(name, own, reference, paper_loss, area) for name, own in by_name.items()]
-    standings.sort(key=lambda s: (s.median, s.regret_area if s.regret_area is not None else math.inf))
-    duels = _duels([s.strategy for s in standings], by_name, area)
-    return Comparison(tuple(standings), reference, paper_loss, duels, horizon_s)
+    ordered = _ordered(standings)
+    duels = _duels([s.strategy for s in ordered], by_name, area)
+    resolution = _regret(worst, reference.loss) * RESOLUTION_S / horizon_s
+    return Comparison(
+        tuple(ordered), reference, paper_loss, duels, horizon_s, resolution if math.isfinite(resolution) else None
+    )
 
 
 def find_reference(runs: Sequence[RunRecord], paper_loss: float | None) -> Reference:
@@ -160,13 +178,46 @@ def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
 
 def _certain(duel: Duel) -> bool:
     if duel.adjusted_final is None:
-        return duel.final.wins + duel.final.ties + duel.final.losses >= FEWEST_PAIRS
+        return duel.final.pairs >= FEWEST_PAIRS
     return duel.adjusted_final < SIGNIFICANCE
 
 
 def duel_of(comparison: Comparison, first: str, second: str) -> Duel | None:
     """The duel of two strategies, in the order of the standings. None: they have no seed in common yet."""
     return next((duel for duel in comparison.duels if (duel.first, duel.second) == (first, second)), None)
+
+
+def seeds_needed(strategies: int) -> int:
+    """How many seeds it takes for a verdict between so many strategies, at least: all pairs of them are tested, and each seed may
+    make a pair of runs that differ. 1 where there is nothing to compare."""
+    return max(FEWEST_PAIRS, pairs_needed(math.comb(strategies, 2))) if strategies > 1 else 1
+
+
+def undecided(comparison: Comparison) -> dict[str, int]:
+    """The strategies of which no verdict against the leader can be reached, whatever the runs that are there had ended with; and
+    how many seeds that takes."""
+    leader = comparison.standings[0].strategy
+    duels = ((s.strategy, duel_of(comparison, leader, s.strategy)) for s in comparison.standings[1:])
+    return {name: duel.needs_final for name, duel in duels if duel is not None and duel.needs_final is not None}
+
+
+def _ordered(standings: Sequence[Standing]) -> list[Standing]:
+    """Best first. Of those that are alike the one that was named first comes first: which is sooner by less than the
+    resolution, is luck."""
+    left = sorted(standings, key=lambda s: (s.median, s.regret_area if s.regret_area is not None else math.inf))
+    ordered: list[Standing] = []
+    while left:
+        level = [standing for standing in standings if standing in left and _alike(left[0], standing)]
+        ordered += level
+        left = [standing for standing in left if standing not in level]
+    return ordered
+
+
+def _alike(one: Standing, other: Standing) -> bool:
+    """Whether no seed that both have tells them apart."""
+    theirs = {run.seed: run.curve for run in other.runs}
+    pairs = [(run.curve, theirs[run.seed]) for run in one.runs if run.seed in theirs]
+    return one is other or (one.median == other.median and bool(pairs) and all(a.alike(b) for a, b in pairs))
 
 
 def _standing(
@@ -216,15 +267,40 @@ def _duels(
         pairs = [(run, theirs[run.seed]) for run in by_name[first] if run.seed in theirs]
         if pairs:
             final = paired_test([a.curve.loss for a, _ in pairs], [b.curve.loss for _, b in pairs])
-            tests.append((first, second, final, paired_test([area(a) for a, _ in pairs], [area(b) for _, b in pairs])))
+            alike = [a.curve.alike(b.curve) for a, b in pairs]
+            soon = paired_test([area(a) for a, _ in pairs], [area(b) for _, b in pairs], alike)
+            tests.append((first, second, final, soon))
     finals, areas = holm([test[2].p for test in tests]), holm([test[3].p for test in tests])
-    return tuple(Duel(*test, final, soon) for test, final, soon in zip(tests, finals, areas, strict=True))
+    return tuple(
+        Duel(*test, final, soon, _needed(test[2], _tested(finals)), _needed(test[3], _tested(areas)))
+        for test, final, soon in zip(tests, finals, areas, strict=True)
+    )
+
+
+def _tested(adjusted: Sequence[float | None]) -> int:
+    return sum(p is not None for p in adjusted)
+
+
+def _needed(test: PairedTest, tests: int) -> int | None:
+    """How many seeds it takes, one p of so many, where even the least p that so many differing pairs can give is not significant."""
+    differing = test.wins + test.losses
+    if not differing:
+        return None
+    if test.p is None:
+        return None if test.pairs >= FEWEST_PAIRS else FEWEST_PAIRS
+    if tests * least_p(differing) < SIGNIFICANCE:
+        return None
+    return -(-pairs_needed(tests) * test.pairs // differing)
 
 
 def _regret_area(curve: Curve, reference: float, worst: float, horizon_s: float) -> float:
     if not math.isfinite(reference) or not math.isfinite(worst):
         return math.inf
-    return (curve.mean_loss(horizon_s, worst) - reference) / (abs(reference) or 1.0)
+    return _regret(curve.mean_loss(horizon_s, worst), reference)
+
+
+def _regret(loss: float, reference: float) -> float:
+    return (loss - reference) / (abs(reference) or 1.0)
 
 
 def _worst(runs: Sequence[RunRecord], paper_loss: float | None) -> float:

@@ -10,9 +10,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from kilotune.search import cells
 from kilotune.search.anytime import Curve, Step
 from kilotune.search.schema import COMPARISONS, CURVES, STUDIES
 from kilotune.search.store import Store, StoreError, find_study
+from kilotune.search.suggestion import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -32,15 +34,22 @@ def comparisons(store: Store, name: str | None = None) -> list[ComparisonRow]:
         query = query.where(COMPARISONS.c.name == name)
     with store.transaction() as connection:
         rows = connection.execute(query).all()
-    return [ComparisonRow(row.name, json.loads(row.plan), json.loads(row.findings), row.created) for row in rows]
+    found = []
+    for row in rows:
+        with store.damage(f"comparison {row.name!r}"):
+            found.append(_comparison_row(row))
+    return found
 
 
 def comparison(store: Store, name: str) -> ComparisonRow:
     """StoreError when there is none of that name; the message lists those that there are."""
     for row in comparisons(store, name):
         return row
-    known = ", ".join(row.name for row in comparisons(store)) or "none yet"
-    raise StoreError(f"{store.place} holds no comparison {name!r}. Its comparisons: {known}.")
+    known = [row.name for row in comparisons(store)]
+    hint = did_you_mean(name, known)
+    raise StoreError(
+        f"{store.place} holds no comparison {name!r}{hint}. Its comparisons: {', '.join(known) or 'none yet'}."
+    )
 
 
 def save_comparison(store: Store, name: str, plan: Mapping[str, Any]) -> None:
@@ -73,8 +82,25 @@ def saved_curves(store: Store) -> dict[str, Curve]:
     query = sa.select(STUDIES.c.name, CURVES.c.curve).join(CURVES, CURVES.c.study_id == STUDIES.c.id)
     with store.transaction() as connection:
         rows = connection.execute(query).all()
-    return {row.name: _curve(json.loads(row.curve)) for row in rows}
+    curves = {row.name: _curve(row.curve) for row in rows}
+    return {name: curve for name, curve in curves.items() if curve is not None}
 
 
-def _curve(stored: Mapping[str, Any]) -> Curve:
-    return Curve(tuple(Step(*step) for step in stored["steps"]), stored["evaluations"], stored["seconds"])
+def _comparison_row(row: Any) -> ComparisonRow:
+    """CellError."""
+    return ComparisonRow(
+        cells.text_of(row.name, "name"),
+        cells.object_of(row.plan, "plan"),
+        cells.object_of(row.findings, "findings"),
+        cells.number_of(row.created, "created"),
+    )
+
+
+def _curve(cell: Any) -> Curve | None:
+    """None for one that is damaged: it is made again from the trials."""
+    try:
+        stored = cells.object_of(cell, "curve")
+        steps = tuple(Step(int(count), float(seconds), float(loss)) for count, seconds, loss in stored["steps"])
+        return Curve(steps, int(stored["evaluations"]), float(stored["seconds"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None

@@ -15,6 +15,7 @@ import os
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -154,16 +155,31 @@ class Shared:
         connection.execute(self._store.insert_new(TUNERS).values(mine))
 
 
-def at_work(store: Store, study: str, watch_s: float = 2.5 * BEAT_S) -> bool:
+WATCH_S = 2.5 * BEAT_S
+"""In that time a process that lives has beaten."""
+
+
+def at_work(store: Store, study: str, watch_s: float = WATCH_S) -> bool:
     """Whether another process works on the study: watched for that long where the store names one that may be dead."""
-    deadline, first = time.monotonic() + watch_s, dict[str, int]()
-    query = sa.select(TUNERS.c.owner, TUNERS.c.beat).join(STUDIES).where(STUDIES.c.name == study)
+    return study in working(store, [study], watch_s)
+
+
+def working(store: Store, studies: Sequence[str] | None = None, watch_s: float = WATCH_S) -> Counter[str]:
+    """How many living processes work on each of the studies (None: on every study of the store), those on which none does left
+    out. A process is known by its beat: one that ended on this machine is dead at once, others are watched for up to `watch_s`
+    seconds, and less where all turn out to live. StoreError."""
+    deadline, first, alive = time.monotonic() + watch_s, dict[tuple[str, str], int](), set[tuple[str, str]]()
+    query = sa.select(STUDIES.c.name, TUNERS.c.owner, TUNERS.c.beat).join(STUDIES, TUNERS.c.study_id == STUDIES.c.id)
+    if studies is not None:
+        query = query.where(STUDIES.c.name.in_(studies))
     while True:
         with store.transaction() as connection:
-            beats = {row.owner: row.beat for row in connection.execute(query) if not is_gone(row.owner)}
+            rows = connection.execute(query).all()
+        beats = {(row.name, row.owner): row.beat for row in rows if not is_gone(row.owner)}
         first = {**beats, **first}
-        if not beats or time.monotonic() >= deadline:
-            return any(beat != first[owner] for owner, beat in beats.items())
+        alive = {key for key, beat in beats.items() if key in alive or beat != first[key]}
+        if len(alive) == len(beats) or time.monotonic() >= deadline:
+            return Counter(name for name, _ in alive)
         time.sleep(POLL_S)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kilotune.search.candidates import follow
 from kilotune.search.space import Assignment, Decision, FlatSpace, Option, OrdersAnswers, Space
@@ -30,7 +30,7 @@ class Encoding(Protocol):
         """JSON, for the store."""
 
     def key_of_text(self, text: str) -> Key:
-        """The inverse of `text`."""
+        """The inverse of `text`. ValueError for a text that encodes no candidate of the space."""
 
 
 class FlatEncoding:
@@ -58,12 +58,14 @@ class FlatEncoding:
         return str(self._indices(key))
 
     def key_of_text(self, text: str) -> Key:
-        indices = json.loads(text)
-        valid = len(indices) == len(self.decisions) and all(
-            0 <= i < len(d.options) for i, d in zip(indices, self.decisions, strict=True)
+        indices = _loaded(text)
+        valid = (
+            isinstance(indices, list)
+            and len(indices) == len(self.decisions)
+            and all(type(i) is int and 0 <= i < len(d.options) for i, d in zip(indices, self.decisions, strict=True))
         )
         if not valid:
-            raise ValueError(f"A stored candidate {text} does not fit the decisions of the space.")
+            raise ValueError(f"A stored candidate {_shown(text)} does not fit the decisions of the space.")
         return array(self._typecode, indices).tobytes()
 
     def _indices(self, key: Key) -> list[int]:
@@ -99,6 +101,9 @@ class TreeEncoding:
         return key if isinstance(key, str) else key.decode()
 
     def key_of_text(self, text: str) -> Key:
+        answers = _loaded(text)
+        if not isinstance(answers, dict) or not all(isinstance(a, (str, int, float)) for a in answers.values()):
+            raise ValueError(f"A stored candidate {_shown(text)} is not an object of answers.")
         return text
 
 
@@ -110,6 +115,18 @@ def encoding_of(space: Space) -> Encoding:
     if len(set(names)) < len(names):
         raise ValueError(f"Space {space.name!r} asks two decisions of the same name.")
     return FlatEncoding(space.decisions)
+
+
+def _loaded(text: str) -> Any:
+    """The value of a JSON text; None for a text that is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _index(decision: Decision) -> Mapping[Option, int]:

@@ -1,11 +1,11 @@
-"""The state of a flat space: the first answers to decisions that do not depend on one another."""
+"""Flat decisions, which do not depend on one another: the state of their first answers, and a view of a tree through them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kilotune.search.space import Assignment, Decision, Option
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Space
 
 
 @dataclass(frozen=True)
@@ -36,3 +36,43 @@ class FlatState:
     def bound(self) -> float:
         """The same for every state, unless it is a function."""
         return self.least_loss(self.assignment) if callable(self.least_loss) else self.least_loss
+
+
+@dataclass(frozen=True)
+class FlatView:
+    """Some candidates of `space`, by independent decisions: what `HasFlatView.flat_view` returns.
+
+    `space.evaluate` measures them. `least_loss`: a loss of the first objective that none of them can beat.
+    """
+
+    space: Space
+    decisions: tuple[Decision, ...]
+    least_loss: float
+
+    @property
+    def name(self) -> str:
+        """The name of the space viewed."""
+        return self.space.name
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The objectives of the space viewed."""
+        return self.space.objectives
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints of the space viewed."""
+        return self.space.constraints
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the space viewed: it is the same problem."""
+        return self.space.fingerprint
+
+    def start(self) -> FlatState:
+        """Nothing decided."""
+        return FlatState(self.decisions, self.least_loss)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Measure candidates of the view, in order, in the space viewed."""
+        return self.space.evaluate(batch)

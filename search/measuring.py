@@ -6,13 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from kilotune.search.executor import Executor
+from kilotune.search.abandoning import Watch
+from kilotune.search.executor import Executor, Finished
 from kilotune.search.space import Assignment, Measurement
 
 CHUNK_S = 0.2  # what a chunk should last
 GROWTH = 8  # a chunk has at most this many times the candidates of the one before
 WAIT_S = 0.1
-DRAIN_S = 1.0  # how long chunks in flight may still take when the run has to stop
+DRAIN_S = 0.3  # how long chunks in flight may still take when the run has to stop
 
 
 Take = Callable[[int], Sequence[tuple[int, Assignment]]]
@@ -22,8 +23,9 @@ Take = Callable[[int], Sequence[tuple[int, Assignment]]]
 class ChunkedMeasuring:
     """Cuts batches up by how long the candidates before took. That affects no measurement and no trial's number."""
 
-    def __init__(self, executor: Executor, must_stop: Callable[[], bool]) -> None:
-        self._executor, self._must_stop = executor, must_stop
+    def __init__(self, executor: Executor, must_stop: Callable[[], bool], watch: Watch) -> None:
+        """What `watch` abandons in the middle has not been measured."""
+        self._executor, self._must_stop, self._watch = executor, must_stop, watch
         self._chunk_size = 1
         self._ticket = 0
 
@@ -45,14 +47,24 @@ class ChunkedMeasuring:
                 if not taken:
                     break
                 self._ticket += 1
-                self._executor.submit(self._ticket, [candidate for _, candidate in taken])
+                with self._watch.stretch() as submitting:  # a worker may have to be started first
+                    self._executor.submit(self._ticket, [candidate for _, candidate in taken])
+                if submitting.abandoned:
+                    self._executor.cancel()
+                    return
                 in_flight[self._ticket] = [number for number, _ in taken]
             if not in_flight:
                 return
             if time.monotonic() > stop_at:
                 self._executor.cancel()
                 return
-            for finished in self._executor.results(WAIT_S):
+            results: list[Finished] = []
+            with self._watch.stretch() as evaluating:
+                results = self._executor.results(WAIT_S)
+            if evaluating.abandoned:
+                self._executor.cancel()
+                return
+            for finished in results:
                 self._adapt(len(finished.measurements), finished.work_s)
                 yield in_flight.pop(finished.ticket), finished.measurements
 

@@ -6,6 +6,7 @@ import enum
 import math
 from dataclasses import dataclass
 
+from kilotune.search.budget import Budget
 from kilotune.search.space import Direction, Objective, Trial
 from kilotune.search.strategy import Outcome
 
@@ -13,10 +14,19 @@ from kilotune.search.strategy import Outcome
 class Status(enum.Enum):
     """Where a study stands. All but FINISHED can be resumed."""
 
-    RUNNING = "running"  # or killed while it was
+    RUNNING = "running"  # or killed while it was: `status_words` tells the two apart
     FINISHED = "finished"  # the strategy came to its end, or the best trial is proved
     BUDGET_SPENT = "budget spent"
+    SETTLED = "settled"  # nothing better was to be expected: see search.stopping
     INTERRUPTED = "interrupted"
+
+
+def status_words(stored: str, processes: int) -> str:
+    """Where a stored study stands, by its status and how many living processes work on it (`search.division.working`). One that
+    was killed could not write that it stopped."""
+    if processes:
+        return "running" if processes == 1 else f"running in {processes} processes"
+    return "stopped" if stored == Status.RUNNING.value else stored
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,19 @@ class Progress:
     elapsed_s: float  # of this run
     seconds_left: float  # +inf without a limit
     trials_left: float  # +inf without a limit
+    proved_s: float | None = None  # of this run, until the best was proved in the first objective
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a run went: what it might have used and did use (`seconds` after the replay, `trials` that it measured itself), when its
+    best was proved in the first objective, and the seconds at which each better candidate came, in order."""
+
+    budget: Budget
+    seconds: float
+    trials: int
+    proved_s: float | None
+    improvements: tuple[tuple[float, Trial], ...]
 
 
 @dataclass(frozen=True)
@@ -52,6 +75,7 @@ class Result:
     evaluations: int
     new_evaluations: int
     elapsed_s: float
+    course: Course | None = None  # of the last run; None for a study that was only read
 
 
 def as_metric(loss: float, objective: Objective) -> float | None:

@@ -7,14 +7,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kilotune.search.abandoning import Watch
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.encoding import Key
 from kilotune.search.executor import Executor, Recalls
 from kilotune.search.measuring import ChunkedMeasuring
-from kilotune.search.result import Progress, Status, as_metric, relative_gap
+from kilotune.search.opening import OpenedStrategy
+from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
-from kilotune.search.strategy import Outcome, TimeAware
+from kilotune.search.stopping import Standing, StopRule
+from kilotune.search.strategy import Outcome, Strategy, TimeAware
 
 if TYPE_CHECKING:
     from kilotune.search.study import Study
@@ -23,6 +26,8 @@ PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smal
 WRITE_EVERY_S = 0.8
 POLL_OTHERS_S = 0.1
 CHUNKS_CLAIMED_ALONE = 8  # at once: a claim is a transaction; a process that joins waits for these at most
+ABANDON_AFTER_S = 0.4
+"""How long a step may still go on once the budget is spent, or the run has been asked to stop; then it is abandoned."""
 DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repeats whole neighbourhoods
 
 
@@ -30,25 +35,38 @@ class Run:
     """One run of a study: its strategy, its clock, its budget."""
 
     def __init__(
-        self, study: Study, executor: Executor, budget: Budget, on_progress: Callable[[Progress], None] | None
+        self,
+        study: Study,
+        executor: Executor,
+        budget: Budget,
+        stop: StopRule,
+        on_progress: Callable[[Progress], None] | None,
     ) -> None:
-        self._study, self._budget, self._on_progress = study, budget, on_progress
-        self._strategy = study.make_strategy()
-        self._allow = self._strategy.allow if isinstance(self._strategy, TimeAware) else None
+        self._study, self._budget, self._stop, self._on_progress = study, budget, stop, on_progress
+        self._watch = Watch(self._is_over)
         self._executor = executor
-        self._measuring = ChunkedMeasuring(executor, self._must_stop)
+        self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
         self._division = study.division()
         self._unreplayed = study.book.keys()  # trials of earlier runs that this one has not proposed yet
         self.new_trials = 0
         self._proposed = 0  # distinct candidates
         self._duplicates = 0  # in a row
-        self._size = count_candidates(study.space)
+        self._size: int | None = None
         self._started_s: float | None = None if self._unreplayed else study.clock()
         self._written_s = time.monotonic()
+        self._best_rank = study.front.best_rank
+        self._improvements: list[tuple[float, Trial]] = []
+        self._improved = (0.0, 0)  # seconds and new trials; at the last improvement
+        self._proved: tuple[float, int] | None = None  # the same, of the first objective
 
     def elapsed_s(self) -> float:
         """Since the end of the replay."""
         return 0.0 if self._started_s is None else self._study.clock() - self._started_s
+
+    def course(self) -> Course:
+        """How it has gone."""
+        proved_s = None if self._proved is None else self._proved[0]
+        return Course(self._budget, self.elapsed_s(), self.new_trials, proved_s, tuple(self._improvements))
 
     def leave(self) -> None:
         """Other processes of the study may take over what this run has not finished."""
@@ -56,20 +74,44 @@ class Run:
 
     def rounds(self) -> None:
         """The loop of every search."""
-        study, strategy = self._study, self._strategy
+        with self._watch:
+            with self._watch.stretch() as beginning:
+                self._size = count_candidates(self._study.space)
+                strategy = self._study.make_strategy()
+            if beginning.abandoned:
+                self._give_up()
+            else:
+                self._rounds_of(strategy)
+        self._report()
+
+    def _rounds_of(self, strategy: Strategy) -> None:
+        study, watch = self._study, self._watch
+        allow = strategy.allow if isinstance(strategy, TimeAware) else None
         while study.status is Status.RUNNING:
-            if self._allow is not None:
-                self._allow(self._budget.seconds - self.elapsed_s())
-            proposals = strategy.propose(PROPOSALS_PER_ROUND)
+            with watch.stretch() as thinking:
+                if allow is not None:
+                    allow(self._budget.seconds - self.elapsed_s())
+                proposals = strategy.propose(PROPOSALS_PER_ROUND)
+            if thinking.abandoned:
+                return self._give_up()
             study.bound = max(study.bound, strategy.bound)
+            if isinstance(strategy, OpenedStrategy):
+                study.procedure = strategy.procedure
             if proposals:
                 trials = self._answer(proposals)
                 if trials is not None:
-                    strategy.learn(trials)
+                    with watch.stretch() as learning:
+                        strategy.learn(trials)
+                    if learning.abandoned:
+                        return self._give_up()
             self._look_around()
             if not proposals and strategy.outcome is not None:
                 self._finish(strategy.outcome)
-        self._report()
+        return None
+
+    def _give_up(self) -> None:
+        """The strategy was abandoned in the middle of a step, so it can't be asked again."""
+        self._study.status = Status.INTERRUPTED if self._study.stopped else Status.BUDGET_SPENT
 
     def _answer(self, proposals: Sequence[Assignment]) -> list[Trial] | None:
         """The trials of all proposals; None when the run has to stop before all are measured."""
@@ -136,8 +178,18 @@ class Run:
         self.new_trials += len(numbers)
         for number, (key, candidate), measurement in zip(numbers, measured, measurements, strict=True):
             self._study.record(key, number, candidate, measurement, elapsed_s)
+        self._notice()
         if self._division.others or time.monotonic() - self._written_s > WRITE_EVERY_S:
             self._report()
+
+    def _notice(self) -> None:
+        """Whether there is a better candidate, and a proof."""
+        front, now = self._study.front, (self.elapsed_s(), self.new_trials)
+        if front.best is not None and front.best_rank < self._best_rank:
+            self._best_rank, self._improved = front.best_rank, now
+            self._improvements.append((now[0], front.best))
+        if self._proved is None and front.feasible and front.best_rank[1] <= self._study.bound:
+            self._proved = now
 
     def _welcome(self, waiting: dict[int, tuple[Key, Assignment]]) -> int:
         """Take in what other processes have measured of the waiting trials; how many there were. Where one has measured
@@ -157,6 +209,7 @@ class Run:
             self._started_s = study.clock()
         if self._started_s is None and not study.stopped:
             return  # a replay must not end before the trial at which the run that it replays went on
+        self._notice()
         if self._size is not None and len(study.book) >= self._size:
             self._finish(Outcome.EXHAUSTED)
         elif (
@@ -171,6 +224,8 @@ class Run:
             study.status = Status.BUDGET_SPENT
         elif self._duplicates >= DUPLICATES_UNTIL_STALLED:
             self._finish(Outcome.STALLED)
+        elif self._stop.ends(Standing(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget):
+            study.status = Status.SETTLED
         elif time.monotonic() - self._written_s > WRITE_EVERY_S:
             self._report()
 
@@ -179,6 +234,12 @@ class Run:
 
     def _must_stop(self) -> bool:
         return self._study.stopped or self.elapsed_s() >= self._budget.seconds
+
+    def _is_over(self) -> bool:
+        """Whether a step that still goes on is to be abandoned."""
+        return (
+            self._study.stopped_for_s() >= ABANDON_AFTER_S or self.elapsed_s() >= self._budget.seconds + ABANDON_AFTER_S
+        )
 
     def _trials_left(self) -> float:
         return self._budget.trials - self.new_trials
@@ -204,4 +265,5 @@ class Run:
             elapsed_s=elapsed_s,
             seconds_left=max(0.0, self._budget.seconds - elapsed_s),
             trials_left=max(0.0, self._trials_left()),
+            proved_s=None if self._proved is None else self._proved[0],
         )

@@ -1,4 +1,4 @@
-"""The tables in which studies are stored, and their version."""
+"""The tables in which studies are stored, and their version. Older tables become these in `search/versions.py`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import hashlib
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
+"""Of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
+
+REVISION_TABLE = "kilotune_revision"
+"""Where Alembic notes how far it has brought an older store."""
+
+UNKNOWN_FINGERPRINT = ""
+"""The fingerprint of a study from before fingerprints were of content."""
 
 TABLES = sa.MetaData()
 META = sa.Table("kilotune_meta", TABLES, sa.Column("schema_version", sa.Integer, nullable=False))
@@ -74,27 +81,5 @@ CURVES = sa.Table(  # best-so-far curves of runs that have ended: their trials n
 
 
 def candidate_hash(candidate: str) -> str:
-    """Of a candidate's stored text: what makes two trials of a study the same."""
+    """Hash of a candidate's stored text: what makes two trials of a study the same."""
     return hashlib.blake2b(candidate.encode(), digest_size=16).hexdigest()
-
-
-def upgrade_from_1(connection: sa.Connection) -> None:
-    """Version 1 had neither hashes of candidates nor processes that share a study."""
-    TABLES.create_all(connection, tables=[TUNERS, CLAIMS])
-    connection.execute(sa.text("ALTER TABLE trials ADD COLUMN candidate_hash VARCHAR(32) NOT NULL DEFAULT ''"))
-    query = sa.select(TRIALS.c.study_id, TRIALS.c.number, TRIALS.c.candidate)
-    rows = [
-        {"of_study": study, "of_number": number, "hash": candidate_hash(text)}
-        for study, number, text in connection.execute(query)
-    ]
-    if rows:
-        here = (TRIALS.c.study_id == sa.bindparam("of_study")) & (TRIALS.c.number == sa.bindparam("of_number"))
-        connection.execute(TRIALS.update().where(here).values(candidate_hash=sa.bindparam("hash")), rows)
-    connection.execute(sa.text("CREATE UNIQUE INDEX trials_candidate ON trials (study_id, candidate_hash)"))
-    connection.execute(META.update().values(schema_version=2))
-
-
-def upgrade_from_2(connection: sa.Connection) -> None:
-    """Version 2 had no comparisons."""
-    TABLES.create_all(connection, tables=[COMPARISONS, CURVES])
-    connection.execute(META.update().values(schema_version=3))

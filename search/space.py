@@ -128,6 +128,19 @@ class FlatSpace(Protocol):
         """All decisions, in the order in which `start()` asks them."""
 
 
+@runtime_checkable
+class HasFlatView(Protocol):
+    """Ability: some candidates of a tree can be found by independent decisions, which some strategies need."""
+
+    @property
+    def prefers_flat(self) -> bool:
+        """Whether strategies that could walk the tree as well, such as local search, do better in the flat view."""
+
+    def flat_view(self) -> Space:
+        """A `FlatSpace` with the objectives and constraints of this space. Each of its candidates is, as it stands, a
+        candidate of this space, and measures the same in both. It need not hold the best one."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One row of a study: a candidate and its measurement."""
@@ -161,6 +174,14 @@ class HasProcedure(Protocol):
 
     def procedure(self) -> Procedure:
         """The paper's heuristic. The last candidate that it yields, alone in its batch, is its answer."""
+
+
+@runtime_checkable
+class HasFallback(Protocol):
+    """Ability: a candidate that costs next to nothing to find and should be feasible, for budgets in which nothing better is."""
+
+    def fallback(self) -> Assignment | None:
+        """It; always the same. None where the procedure ends in a moment."""
 
 
 @runtime_checkable

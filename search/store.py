@@ -18,21 +18,26 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
+from kilotune.search import cells
+from kilotune.search.cells import CellError
+from kilotune.search.result import Status
 from kilotune.search.schema import (
     CLAIMS,
     CURVES,
-    META,
     SCHEMA_VERSION,
     STUDIES,
-    TABLES,
     TRIALS,
     TUNERS,
     candidate_hash,
-    upgrade_from_1,
-    upgrade_from_2,
 )
+from kilotune.search.strategy import Outcome
+from kilotune.search.suggestion import did_you_mean
+from kilotune.search.versions import bring_up_to_date, has_tables, make_tables, version_of
 
 ATTEMPTS_TO_PREPARE = 20
+
+STATUSES = tuple(status.value for status in Status)
+OUTCOMES = tuple(outcome.value for outcome in Outcome)
 
 
 class StoreError(Exception):
@@ -76,27 +81,31 @@ class Store:
     def __init__(self, url: str) -> None:
         """`url` is a database URL or the path of a SQLite file, created when missing. StoreError when it cannot be."""
         self.url = url if "://" in url else f"sqlite:///{url}"
-        try:
+        with _url_errors(url):
             parsed = make_url(self.url)
-        except sa.exc.ArgumentError:
-            raise StoreError(f"{url!r} is not a database URL; sqlite:///studies.db would be one.") from None
         if parsed.drivername in ("postgresql", "postgres"):
             parsed = parsed.set(drivername="postgresql+psycopg")
         self.place = parsed.database or "memory" if parsed.drivername == "sqlite" else parsed.render_as_string()
         try:
-            if parsed.drivername.startswith("sqlite") and _is_path(parsed.database):
-                Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
-            self._engine = sa.create_engine(parsed, json_serializer=None)
+            with _url_errors(url):
+                if parsed.drivername.startswith("sqlite") and _is_path(parsed.database):
+                    Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
+                self._engine = sa.create_engine(parsed, json_serializer=None)
         except OSError as error:
             raise StoreError(f"The folder for the studies of {self.place} cannot be made: {error.strerror}.") from None
-        except (sa.exc.NoSuchModuleError, ImportError) as error:
+        except sa.exc.NoSuchModuleError:
+            kind = parsed.drivername
+            raise StoreError(
+                f"The storage {url!r} is of a kind {kind!r} that is not known: expected sqlite or postgresql."
+            ) from None
+        except ImportError as error:
             raise StoreError(
                 f"No driver for the database {parsed.render_as_string()} is installed ({error}); "
                 f"for PostgreSQL: pip install 'kilotune[postgresql]'."
             ) from None
         if parsed.drivername.startswith("sqlite"):
             event.listen(self._engine, "connect", _set_pragmas)
-        with self._errors():
+        with self._errors(), _url_errors(url):
             self._prepare()
 
     def close(self) -> None:
@@ -122,8 +131,9 @@ class Store:
         """StoreError when there is no such study; the message lists those that there are."""
         for study in self.studies(name):
             return study
-        known = ", ".join(study.name for study in self.studies()) or "none yet"
-        raise StoreError(f"{self.place} holds no study {name!r}. Its studies: {known}.")
+        known = [study.name for study in self.studies()]
+        hint = did_you_mean(name, known)
+        raise StoreError(f"{self.place} holds no study {name!r}{hint}. Its studies: {', '.join(known) or 'none yet'}.")
 
     def studies(self, name: str | None = None) -> list[StudyRow]:
         """All studies, oldest first (or only the one of that name)."""
@@ -132,7 +142,7 @@ class Store:
         if name is not None:
             query = query.where(STUDIES.c.name == name)
         with self._errors(), self._engine.connect() as connection:
-            return [_study_row(row) for row in connection.execute(query).mappings()]
+            return [self._study_row(row) for row in connection.execute(query).mappings()]
 
     def append(self, name: str, trials: Sequence[TrialRow], **changes: Any) -> None:
         """Write finished trials and the study's changed columns (status, outcome, bound, elapsed_s, budget) in one
@@ -146,6 +156,13 @@ class Store:
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
+    def change_request(self, name: str, request: Mapping[str, Any]) -> None:
+        """Keep another JSON object of the caller's with a study. StoreError when there is no such study."""
+        self.study(name)
+        with self.transaction() as connection:
+            changed = STUDIES.update().where(STUDIES.c.name == name).values(request=json.dumps(dict(request)))
+            connection.execute(changed)
+
     def trials(self, name: str, first: int = 0, last: int | None = None) -> Iterator[TrialRow]:
         """The trials of a study with numbers from `first` to `last` (None: all from there), by number."""
         query = sa.select(TRIALS).join(STUDIES).where(STUDIES.c.name == name, TRIALS.c.number >= first)
@@ -153,7 +170,19 @@ class Store:
             query = query.where(TRIALS.c.number <= last)
         with self._errors(), self._engine.connect() as connection:
             for row in connection.execute(query.order_by(TRIALS.c.number)):
-                yield TrialRow(row.number, row.candidate, json.loads(row.metrics), row.failure, row.elapsed_s)
+                with self.damage(f"study {name!r}, trial {row.number}"):
+                    trial = _trial_row(row)
+                yield trial
+
+    def rewrite(self, name: str, candidates: Mapping[int, str], **changes: Any) -> None:
+        """Replace the stored texts of candidates, by trial number, and change the study's columns, in one transaction."""
+        with self.transaction() as connection:
+            study_id = find_study(connection, name)
+            for number, text in candidates.items():
+                here = (TRIALS.c.study_id == study_id) & (TRIALS.c.number == number)
+                values = {"candidate": text, "candidate_hash": candidate_hash(text)}
+                connection.execute(TRIALS.update().where(here).values(values))
+            connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
 
     def delete(self, name: str) -> None:
         """Remove a study and its trials. StoreError when there is no such study."""
@@ -169,6 +198,20 @@ class Store:
         """A connection whose changes become visible, all at once, when the block ends. StoreError."""
         with self._errors(), self._engine.begin() as connection:
             yield connection
+
+    @contextlib.contextmanager
+    def damage(self, owner: str) -> Iterator[None]:
+        """StoreError where a cell of that owner ("study 'x', trial 3") holds something else than its column is for."""
+        try:
+            yield
+        except CellError as error:
+            raise StoreError(
+                f"{self.place} is damaged: {owner}, {error}; restore the file, or use another --storage."
+            ) from None
+
+    def _study_row(self, row: Mapping[Any, Any]) -> StudyRow:
+        with self.damage(f"study {row['name']!r}"):
+            return _study_row(row)
 
     def insert_new(self, table: sa.Table) -> sa.Insert:
         """An insert that leaves out rows whose keys are taken, where the database has one."""
@@ -199,17 +242,15 @@ class Store:
     def _version_or_create(self) -> int | None:
         """The schema's version; None where the tables are there, and the version is not yet."""
         with self._engine.begin() as connection:
-            if not sa.inspect(connection).has_table(META.name):
-                TABLES.create_all(connection)
-                connection.execute(META.insert().values(schema_version=SCHEMA_VERSION))
+            if not has_tables(connection):
+                make_tables(connection)
                 return SCHEMA_VERSION
-            version: int | None = connection.execute(sa.select(META.c.schema_version)).scalars().first()
-            if version == 1:
-                upgrade_from_1(connection)
-            if version in (1, 2):
-                upgrade_from_2(connection)
-                return SCHEMA_VERSION
-            return version
+            version = version_of(connection)
+        if version is not None and 1 <= version < SCHEMA_VERSION:
+            with self._engine.begin() as connection:
+                bring_up_to_date(connection)
+            return SCHEMA_VERSION
+        return version
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -217,6 +258,17 @@ class Store:
             yield
         except sa.exc.DBAPIError as error:
             raise StoreError(_sentence(self.place, str(error.orig))) from error
+
+
+@contextlib.contextmanager
+def _url_errors(url: str) -> Iterator[None]:
+    """StoreError for a URL whose parts nobody can use; its parameters are read as late as at the first connection."""
+    try:
+        yield
+    except (sa.exc.ArgumentError, ValueError, TypeError, UnicodeError) as error:
+        if isinstance(error, sa.exc.NoSuchModuleError):
+            raise
+        raise StoreError(f"The storage {url!r} is not a database URL; sqlite:///studies.db would be one.") from None
 
 
 def find_study(connection: sa.Connection, name: str) -> int:
@@ -244,11 +296,33 @@ _PLAIN_COLUMNS = (
 
 
 def _study_row(row: Mapping[Any, Any]) -> StudyRow:
+    """CellError."""
     return StudyRow(
-        decisions=None if row["decisions"] is None else json.loads(row["decisions"]),
-        request=json.loads(row["request"]),
+        name=cells.text_of(row["name"], "name"),
+        space=cells.text_of(row["space"], "space"),
+        fingerprint=cells.text_of(row["fingerprint"], "fingerprint"),
+        strategy=cells.text_of(row["strategy"], "strategy"),
+        seed=cells.count_of(row["seed"], "seed"),
+        budget=cells.text_of(row["budget"], "budget"),
+        decisions=None if row["decisions"] is None else cells.list_of(row["decisions"], "decisions"),
+        request=cells.object_of(row["request"], "request"),
+        status=cells.choice_of(row["status"], "status", STATUSES),
+        outcome=None if row["outcome"] is None else cells.choice_of(row["outcome"], "outcome", OUTCOMES),
+        bound=cells.number_or_none_of(row["bound"], "bound"),
+        elapsed_s=cells.number_of(row["elapsed_s"], "elapsed_s"),
+        created=cells.number_of(row["created"], "created"),
         trials=row["trials"],
-        **{name: row[name] for name in _PLAIN_COLUMNS},
+    )
+
+
+def _trial_row(row: Any) -> TrialRow:
+    """CellError."""
+    return TrialRow(
+        cells.count_of(row.number, "number"),
+        cells.text_of(row.candidate, "candidate"),
+        cells.numbers_of(row.metrics, "metrics"),
+        cells.text_or_none_of(row.failure, "failure"),
+        cells.number_of(row.elapsed_s, "elapsed_s"),
     )
 
 

@@ -8,7 +8,8 @@ import math
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from kilotune.search.space import Assignment, Space, Trial
+from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
+from kilotune.search.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,10 +74,13 @@ class SteppedStrategy:
 
     The code sees whole batches only, however the engine cuts them up: so neither the number of workers nor the
     speed of the evaluations changes what it proposes.
+
+    `partial`: the search sees some candidates of the space only (a flat view), so that none may be left there says
+    nothing about the space.
     """
 
-    def __init__(self, search: SteppedSearch) -> None:
-        self._search = search
+    def __init__(self, search: SteppedSearch, partial: bool = False) -> None:
+        self._search, self._partial = search, partial
         self._allow = search.allow if isinstance(search, TimeAware) else None
         self._steps = search.steps()
         self._started = False
@@ -91,7 +95,7 @@ class SteppedStrategy:
 
     @property
     def bound(self) -> float:
-        return self._search.bound
+        return UNKNOWN_BOUND if self._partial else self._search.bound
 
     def allow(self, seconds: float) -> None:
         if self._allow is not None:
@@ -111,7 +115,8 @@ class SteppedStrategy:
         try:
             self._batch = self._steps.send(self._learnt) if self._started else next(self._steps)
         except StopIteration as end:
-            self._batch, self._outcome = [], end.value or Outcome.FINISHED
+            outcome = end.value or Outcome.FINISHED
+            self._batch, self._outcome = [], Outcome.FINISHED if self._partial else outcome
         self._started, self._given, self._learnt = True, 0, []
 
 
@@ -128,31 +133,53 @@ def strategy_names() -> tuple[str, ...]:
 
 
 def make_strategy(name: str, space: Space, seed: int) -> Strategy:
-    """A fresh strategy. ValueError, a sentence: no such strategy, or it does not fit the space."""
+    """A fresh strategy. ValueError, a sentence: no such strategy, or it does not fit the space.
+
+    A strategy for independent decisions searches the flat view of a tree that has one (`HasFlatView`); one that could walk
+    the tree does so where the space prefers it.
+    """
     family, _, sampler = name.partition(":")
     if family == "optuna" and sampler:
+        searched = _flat_view_of(space, Needs.FLAT)
         module = importlib.import_module("kilotune.search.strategies.tpe")
-        return SteppedStrategy(module.OptunaSearch(space, seed, sampler))
+        return SteppedStrategy(module.OptunaSearch(searched, seed, sampler), searched is not space)
     if name not in _registry():
-        known = ", ".join(strategy_names())
-        raise ValueError(f"There is no strategy {name!r}; there are {known}, and optuna:SAMPLER for Optuna's samplers.")
-    module_name, class_name = _registry()[name]
+        known, hint = ", ".join(strategy_names()), did_you_mean(name, strategy_names())
+        raise ValueError(
+            f"There is no strategy {name!r}{hint}; there are {known}, and optuna:SAMPLER for Optuna's samplers."
+        )
+    module_name, class_name, needs = _registry()[name]
     module = importlib.import_module(f"kilotune.search.strategies.{module_name}")
-    return SteppedStrategy(getattr(module, class_name)(space, seed))
+    searched = _flat_view_of(space, needs)
+    return SteppedStrategy(getattr(module, class_name)(searched, seed), searched is not space)
 
 
-def _registry() -> dict[str, tuple[str, str]]:
+class Needs(enum.Enum):
+    """Which face of a space a strategy searches, where a space has two."""
+
+    WHOLE = "whole"  # its states, model or own search: what is proved there is proved
+    ANY = "any"  # walks states, and decides independent decisions as well
+    FLAT = "flat"  # independent decisions, where there are some
+
+
+def _flat_view_of(space: Space, needs: Needs) -> Space:
+    if needs is Needs.WHOLE or isinstance(space, FlatSpace) or not isinstance(space, HasFlatView):
+        return space
+    return space.flat_view() if needs is Needs.FLAT or space.prefers_flat else space
+
+
+def _registry() -> dict[str, tuple[str, str, Needs]]:
     # Modules by name, so that listing the strategies imports none of their libraries.
     return {
-        "exhaustive": ("exhaustive", "ExhaustiveSearch"),
-        "greedy": ("greedy", "GreedySearch"),
-        "local": ("local", "LocalSearch"),
-        "refine": ("refine", "RefineSearch"),
-        "tpe": ("tpe", "OptunaSearch"),
-        "count_tpe": ("count_tpe", "CountSearch"),
-        "anneal": ("anneal", "AnnealSearch"),
-        "cp": ("cp", "ModelSearch"),
-        "random": ("random", "RandomSearch"),
+        "exhaustive": ("exhaustive", "ExhaustiveSearch", Needs.WHOLE),
+        "greedy": ("greedy", "GreedySearch", Needs.WHOLE),
+        "local": ("local", "LocalSearch", Needs.ANY),
+        "refine": ("refine", "RefineSearch", Needs.WHOLE),
+        "tpe": ("tpe", "OptunaSearch", Needs.FLAT),
+        "count_tpe": ("count_tpe", "CountSearch", Needs.FLAT),
+        "anneal": ("anneal", "AnnealSearch", Needs.WHOLE),
+        "cp": ("cp", "ModelSearch", Needs.WHOLE),
+        "random": ("random", "RandomSearch", Needs.ANY),
     }
 
 

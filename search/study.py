@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kilotune.search.adoption import adopt, decisions_table
 from kilotune.search.budget import Budget
-from kilotune.search.division import Alone, Division, Shared
-from kilotune.search.encoding import Encoding, FlatEncoding, Key
+from kilotune.search.division import Alone, Division, Shared, at_work
+from kilotune.search.encoding import Key
 from kilotune.search.executor import Executor
 from kilotune.search.front import Front
 from kilotune.search.interrupts import stops_on_interrupt
-from kilotune.search.result import Progress, Result, Status, as_metric, relative_gap
+from kilotune.search.opening import OpenedStrategy
+from kilotune.search.result import Course, Progress, Result, Status, as_metric, relative_gap
 from kilotune.search.run import Run
+from kilotune.search.schema import UNKNOWN_FINGERPRINT
 from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.stopping import NEVER, StopRule
 from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
 from kilotune.search.strategy import Outcome, Strategy, make_strategy
 from kilotune.search.trial_book import TrialBook
@@ -45,20 +48,25 @@ class Study:
         name: str = "unnamed",
         store: Store | None = None,
         factory: StrategyFactory | None = None,
+        procedure_first: bool = False,
         clock: Clock = time.monotonic,
     ) -> None:
-        """Use `create` or `resume` for a study in a store. `factory` makes a strategy that has no registered name. `clock`
-        is what a budget's seconds and the trials' times are taken from."""
+        """Use `create` or `resume` for a study in a store. `factory` makes a strategy that has no registered name. With
+        `procedure_first` the space's own procedure comes before the strategy (`search.opening`). `clock` is what a budget's
+        seconds and the trials' times are taken from."""
         self.space, self.strategy, self.seed, self.name = space, strategy, seed, name
         self.book = TrialBook(space)
         self.status, self.outcome = Status.RUNNING, None
         self.bound = space.start().bound()
         self.clock = clock
+        self.procedure: Trial | None = None  # the procedure's answer, once it has ended
+        self.procedure_first = procedure_first
         self._factory = factory or (lambda space, seed: make_strategy(strategy, space, seed))
         self._store = store
         self._unwritten: list[TrialRow] = []
         self._elapsed_before_s = 0.0
-        self._stopped = threading.Event()
+        self._stopped_s: float | None = None
+        self._course: Course | None = None
 
     status: Status
     outcome: Outcome | None
@@ -74,12 +82,13 @@ class Study:
         *,
         budget: Budget | None = None,
         request: Mapping[str, Any] | None = None,
+        procedure_first: bool = False,
         clock: Clock = time.monotonic,
     ) -> Study:
-        """A new study in `store`. `request` is a JSON object of the caller's, kept for `resume`. StoreError: the name
-        is taken. ValueError: no such strategy."""
+        """A new study in `store`. `request` is a JSON object of the caller's, kept for `resume`; there the caller also says
+        `procedure_first` again. StoreError: the name is taken. ValueError: no such strategy."""
         make_strategy(strategy, space, seed)  # an unknown name leaves no empty study behind
-        study = cls(space, strategy, seed, name=name, store=store, clock=clock)
+        study = cls(space, strategy, seed, name=name, store=store, procedure_first=procedure_first, clock=clock)
         store.create(
             StudyRow(
                 name=name,
@@ -88,49 +97,70 @@ class Study:
                 strategy=strategy,
                 seed=seed,
                 budget=str(budget or Budget()),
-                decisions=_decisions_table(study.book.encoding),
+                decisions=decisions_table(study.book.encoding),
                 request=request or {},
             )
         )
         return study
 
     @classmethod
-    def resume(cls, store: Store, name: str, space: Space, *, clock: Clock = time.monotonic) -> Study:
-        """The stored study with all its trials. StoreError: unknown, or `space` is not the one that it searched."""
+    def resume(
+        cls, store: Store, name: str, space: Space, *, procedure_first: bool = False, clock: Clock = time.monotonic
+    ) -> Study:
+        """The stored study with all its trials; `procedure_first` as it was created. StoreError: unknown, or `space` is not the
+        one that it searched."""
         row = store.study(name)
+        study = cls(space, row.strategy, row.seed, name=name, store=store, procedure_first=procedure_first, clock=clock)
+        if row.space == space.name and row.fingerprint == UNKNOWN_FINGERPRINT:
+            adopt(store, row, space, study.book.encoding)
+            row = store.study(name)
         if row.space != space.name or row.fingerprint != space.fingerprint:
             raise StoreError(
                 f"Study {name!r} searched the space {row.space!r} with fingerprint {row.fingerprint}, and this is "
                 f"{space.name!r} with {space.fingerprint}: its input or limits have changed, so start a new study."
             )
-        study = cls(space, row.strategy, row.seed, name=name, store=store, clock=clock)
-        if row.decisions != _decisions_table(study.book.encoding):
+        if row.decisions != decisions_table(study.book.encoding):
             raise StoreError(f"Study {name!r} was made with other decisions than the space has now: start a new study.")
         study.take_in(row, store.trials(name))
         return study
 
     def take_in(self, row: StudyRow, trials: Iterable[TrialRow]) -> None:
-        """What the store holds: where the study stands, and trials that are not known here yet. Not during a run."""
+        """What the store holds: where the study stands, and trials that are not known here yet. Not during a run. StoreError
+        for a trial that is none of the space's."""
         self.status, self.outcome = Status(row.status), Outcome(row.outcome) if row.outcome else None
         self._elapsed_before_s = row.elapsed_s
         self.bound = max(self.bound, -math.inf if row.bound is None else row.bound)
-        self.book.load(trials)
+        try:
+            self.book.load(trials)
+        except ValueError as error:
+            raise StoreError(f"Study {self.name!r} is damaged: {error}") from None
 
     def stop(self) -> None:
-        """End the current run after the chunk that is being measured; from another thread or a signal handler."""
-        self._stopped.set()
+        """End the current run after the step that it is in, which is abandoned when it takes longer than half a second; from
+        another thread or a signal handler."""
+        if self._stopped_s is None:
+            self._stopped_s = time.monotonic()
 
     @property
     def stopped(self) -> bool:
         """Whether `stop` has been called."""
-        return self._stopped.is_set()
+        return self._stopped_s is not None
+
+    def stopped_for_s(self) -> float:
+        """Seconds since `stop` was called; -inf when it has not been."""
+        since_s = self._stopped_s
+        return -math.inf if since_s is None else time.monotonic() - since_s
+
+    def is_at_work(self) -> bool:
+        """Whether some process works on it; looking takes a few seconds where one may be dead. StoreError."""
+        return self._store is not None and at_work(self._store, self.name)
 
     def trials(self) -> list[Trial]:
         """All trials, by number."""
         return self.book.trials()
 
-    def result(self, new_trials: int = 0) -> Result:
-        """Where the study stands; `new_trials` are of the last run."""
+    def result(self) -> Result:
+        """Where the study stands, and how its last run in this process went."""
         front, bound = self.book.front, self.reported_bound()
         objective = self.space.objectives[0]
         best_loss = front.best_rank[1] if front.feasible else math.inf
@@ -145,8 +175,9 @@ class Study:
             gap=relative_gap(best_loss, bound),
             proved=self.is_proved(),
             evaluations=len(self.book),
-            new_evaluations=new_trials,
+            new_evaluations=0 if self._course is None else self._course.trials,
             elapsed_s=self._elapsed_before_s,
+            course=self._course,
         )
 
     def run(
@@ -154,14 +185,19 @@ class Study:
         executor: Executor,
         budget: Budget | None = None,
         *,
+        stop: StopRule = NEVER,
         on_progress: Callable[[Progress], None] | None = None,
         handle_interrupts: bool = True,
     ) -> Result:
-        """Search until the budget is spent, the strategy ends or the best trial is proved. The budget counts what
-        this run measures, not what it replays. With `handle_interrupts` the first Ctrl-C ends the run after the
-        current chunk (status INTERRUPTED), the second raises KeyboardInterrupt. StoreError: the store fails."""
-        run = Run(self, executor, budget or Budget(), on_progress)
-        self._stopped.clear()
+        """Search until the budget is spent, the strategy ends, the best trial is proved or `stop` says so. The budget counts what
+        this run measures, not what it replays; what is still going on shortly after its end is abandoned and not recorded (in
+        the main thread; see `search.abandoning`). With `handle_interrupts` the first Ctrl-C ends the run in the same way
+        (status INTERRUPTED), the second raises KeyboardInterrupt. StoreError: the store fails."""
+        try:
+            run = Run(self, executor, budget or Budget(), stop, on_progress)
+        except ValueError as error:
+            raise ValueError(f"Study {self.name!r}: {error}") from None
+        self._stopped_s = None
         self.status, self.outcome = Status.RUNNING, None
         with stops_on_interrupt(self) if handle_interrupts else contextlib.nullcontext():
             try:
@@ -172,11 +208,13 @@ class Study:
                 with contextlib.suppress(StoreError):
                     self.save(run.elapsed_s())
                 raise
+            else:  # before it leaves: a study that says it is running, and on which nobody works, is a dead one
+                self._course = run.course()
+                self._elapsed_before_s += self._course.seconds
+                self.save(0.0)
             finally:
                 run.leave()
-        self._elapsed_before_s += run.elapsed_s()
-        self.save(0.0)
-        return self.result(run.new_trials)
+        return self.result()
 
     @property
     def front(self) -> Front:
@@ -185,7 +223,8 @@ class Study:
 
     def make_strategy(self) -> Strategy:
         """A fresh strategy, which proposes what the one of every run of this study proposes."""
-        return self._factory(self.space, self.seed)
+        strategy = self._factory(self.space, self.seed)
+        return OpenedStrategy(self.space, strategy) if self.procedure_first else strategy
 
     def division(self) -> Division:
         """How this process shares the study's trials with others."""
@@ -222,9 +261,3 @@ class Study:
         if self.outcome in (Outcome.PROVED, Outcome.EXHAUSTED):
             return self.book.front.best_rank[1] if self.book.front.feasible else math.inf
         return self.bound
-
-
-def _decisions_table(encoding: Encoding) -> list[Any] | None:
-    if not isinstance(encoding, FlatEncoding):
-        return None
-    return [[decision.name, list(decision.options)] for decision in encoding.decisions]

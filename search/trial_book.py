@@ -56,12 +56,16 @@ class TrialBook:
         return TrialRow(number, self.encoding.text(key), measurement.metrics, measurement.failure, elapsed_s)
 
     def load(self, rows: Iterable[TrialRow]) -> None:
-        """Take in trials of other runs."""
+        """Take in trials of other runs. ValueError, which names the trial, for a candidate of another space."""
         for row in rows:
-            key = self.encoding.key_of_text(row.candidate)
+            try:
+                key = self.encoding.key_of_text(row.candidate)
+                candidate = self.encoding.candidate(key)
+            except ValueError as error:
+                raise ValueError(f"trial {row.number}, column candidate: {error}") from None
             self._known[key] = (row.number, Measurement(row.metrics, row.failure), row.elapsed_s)
             self._foreign.add(row.number)
-            self.front.add(self.trial(key, self.encoding.candidate(key)))
+            self.front.add(self.trial(key, candidate))
 
     def number_for(self, proposed: int) -> int:
         """The number of a new candidate: its place among all distinct proposals, which a resumed study finds again. Only a

@@ -60,7 +60,8 @@ def test_names_say_something() -> None:
 def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
     for path in SOURCES:
         calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
-        assert not [c for c in calls if isinstance(c, ast.Attribute) and c.attr == "chdir"], path
+        in_child = path.relative_to(ROOT) == Path("experiments/fuzz/sandbox.py")  # of a process of its own
+        assert in_child or not [c for c in calls if isinstance(c, ast.Attribute) and c.attr == "chdir"], path
         if path.relative_to(ROOT).parts[0] != "experiments":
             assert not [c for c in calls if isinstance(c, ast.Name) and c.id == "print"], path
 
@@ -70,3 +71,40 @@ def test_no_mutable_state_in_modules() -> None:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.List | ast.Set):
                 raise AssertionError(f"{path}:{node.lineno}: a module-level list or set can be changed by anyone")
+
+
+SCRATCH = {  # files of a temporary folder, or of kilotune's own cache
+    *("evaluators/avr/firmware.py", "evaluators/cortex/firmware.py", "evaluators/cortex/run.py"),
+    *("evaluators/compiled_library.py", "evaluators/executors/cache.py"),
+}
+WRITERS = {"experiments/artefacts/whole_file.py", "experiments/artefacts/folder.py", "experiments/output_file.py"}
+DEVELOPERS = ("experiments/models/train/", "experiments/benchmarks/", "experiments/soak/", "experiments/fuzz/")
+WRITING = {
+    *("write_text", "write_bytes", "rename", "unlink", "rmdir", "rmtree", "touch", "symlink_to", "hardlink_to", "link"),
+    *("copyfile", "copytree", "move", "savez", "savez_compressed", "to_csv", "write_image", "write_html"),
+}
+
+
+def writes(call: ast.Call) -> bool:
+    """Whether a call changes files: one of WRITING, a `replace` of one path, or an `open` for anything but reading."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    mode = [a.value for a in call.args[:2] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if name == "open":
+        return any(set(text) <= set("rwabxt+U") and set(text) & set("wax+") for text in mode)
+    alone = isinstance(call.func, ast.Attribute) and len(call.args) == 1 and not call.keywords
+    return (
+        (name in WRITING and isinstance(call.func, ast.Attribute))
+        or (name == "replace" and alone)
+        or ast.unparse(call.func) == "np.save"
+    )
+
+
+def test_files_are_written_in_one_place() -> None:
+    """Everything else says what is in them: that is how nothing of the user's is lost."""
+    found = {}
+    for path in SOURCES:
+        place = str(path.relative_to(ROOT))
+        if place not in SCRATCH | WRITERS and not place.startswith(DEVELOPERS):
+            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            found |= {f"{place}:{call.lineno}": ast.unparse(call.func) for call in calls if writes(call)}
+    assert found == {}

@@ -25,6 +25,7 @@ from typing import Any
 
 from kilotune.codegen.cm.topologies import PARAMETERS, core_count, grid_columns, pairs_of
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.text_files import read_text_file
 
 _SHIPPED = Path(__file__).parent / "hardware_files"
 DEFAULT_HARDWARE = "mesh-8x8"
@@ -90,13 +91,15 @@ def load_hardware(text: str | None) -> Hardware:
             names = ", ".join(shipped_hardware())
             raise InputError(str(text), expected=f"a hardware file, or one of {names}", found="neither")
     try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), expected="a readable text file", found=str(error)) from None
+        described = json.loads(read_text_file(path, "a text file"))
     except RecursionError:
         raise InputError(str(path), expected="an object", found="JSON that is nested too deeply") from None
     except json.JSONDecodeError as error:
         raise InputError(str(path), line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from None
+    except ValueError as error:  # a number of thousands of digits
+        if isinstance(error, InputError):
+            raise
+        raise InputError(str(path), expected="JSON", found=str(error)) from None
     return parse_hardware(described, str(path))
 
 
@@ -197,16 +200,18 @@ def _check_reach(hardware: Hardware, path: str) -> None:
 
 def _reached(hardware: Hardware, start: int, forward: bool) -> set[int]:
     """Nodes at the end of paths from `start`, or at the beginning of paths to it. GMEM is on no path."""
+    following: list[list[int]] = [[] for _ in range(hardware.cores + 1)]
+    for link in hardware.links:
+        here, there = (link.source, link.target) if forward else (link.target, link.source)
+        following[here].append(there)
     reached, frontier = {start}, [start]
     while frontier:
         node = frontier.pop()
         if node == hardware.gmem != start:
             continue
-        for link in hardware.links:
-            here, there = (link.source, link.target) if forward else (link.target, link.source)
-            if here == node and there not in reached:
-                reached.add(there)
-                frontier.append(there)
+        fresh = [there for there in following[node] if there not in reached]
+        reached.update(fresh)
+        frontier.extend(dict.fromkeys(fresh))
     return reached
 
 

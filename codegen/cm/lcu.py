@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import islpy as isl
+
 from kilotune.codegen.cm.access import Reading, Rectangle
-from kilotune.codegen.cm.polyhedral import Dependences, dependences, load_isl, pixel_names
+from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
 
 Pixel = tuple[int, int]
 
@@ -34,7 +36,7 @@ class StateMachine:
 
 @lru_cache(maxsize=4096)
 def state_machine(reading: Reading) -> StateMachine:
-    """Generate and compile; one machine serves all edges that read alike. ImportError without islpy."""
+    """Generate and compile; one machine serves all edges that read alike."""
     source = source_of(dependences(reading), reading.writer)
     names: dict[str, Any] = {}
     exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
@@ -44,7 +46,6 @@ def state_machine(reading: Reading) -> StateMachine:
 @lru_cache(maxsize=4096)
 def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]:
     """The text of `iterations()`, from the isl AST of a rectangle's row-major schedule, and the function."""
-    isl = load_isl()
     r = rectangle
     domain = f"{{ R[oh, ow] -> [oh, ow] : {r.top} <= oh < {r.bottom} and {r.left} <= ow < {r.right} }}"
     build = isl.AstBuild.from_context(isl.Set("{ : }"))
@@ -58,7 +59,6 @@ def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]
 
 def source_of(found: Dependences, writer: Rectangle) -> str:
     """The three functions of one array."""
-    isl = load_isl()
     first = "None"
     if not found.initial.is_empty():
         point = found.initial.lexmax().sample_point()

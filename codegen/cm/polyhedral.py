@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import islpy as isl
+
 from kilotune.codegen.cm.access import Reading, Rectangle
 from kilotune.codegen.onnx.graph import Window
 
@@ -36,11 +38,7 @@ class Dependences:
 
 
 def dependences(reading: Reading, channels: int = 1) -> Dependences:
-    """All relations between a writer and a reader of an array with `channels` channels.
-
-    ImportError, a sentence, without islpy.
-    """
-    isl = load_isl()
+    """All relations between a writer and a reader of an array with `channels` channels."""
     order = ", ".join(pixel_names(reading.writer))
     writer = isl.Set(f"{{ W[{order}] : {_inside(reading.writer, 'h', 'w')} }}")
     reader = isl.Set(f"{{ R[oh, ow] : {_inside(reading.reader, 'oh', 'ow')} }}")
@@ -73,15 +71,6 @@ def read_relation(windows: tuple[Window, ...], channels: int) -> str:
 def pixel_names(writer: Rectangle) -> tuple[str, str]:
     """Row h and column w in the order of a writer's iterations."""
     return ("w", "h") if writer.by_columns else ("h", "w")
-
-
-def load_isl() -> Any:
-    """The package islpy. ImportError with a sentence when it is missing."""
-    try:
-        import islpy
-    except ImportError:
-        raise ImportError("state machines need the package islpy: pip install 'kilotune[cm]'") from None
-    return islpy
 
 
 def _inside(rectangle: Rectangle, row: str, column: str) -> str:

@@ -6,7 +6,6 @@ the other, and its shape says when it changes. On a mesh shapes 0 and 1 are the 
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cache
 
@@ -74,29 +73,14 @@ def table_of(shape: int, step: int, length: int) -> int:
 
 @cache
 def route_tables(hardware: Hardware) -> RouteTables:
-    """Breadth first from every node, against the links. GMEM ends routes, and is never on the way."""
+    """Shortest paths between all nodes and the next links on them. GMEM ends routes, and is never on the way."""
     nodes, gmem = hardware.cores + 1, hardware.gmem
     source = np.array([link.source for link in hardware.links], dtype=np.int32)
     target = np.array([link.target for link in hardware.links], dtype=np.int32)
-    incoming: list[list[int]] = [[] for _ in range(nodes)]
     outgoing: list[list[int]] = [[] for _ in range(nodes)]
     for number in sorted(range(len(source)), key=lambda n: int(target[n])):
-        incoming[target[number]].append(int(source[number]))
         outgoing[source[number]].append(number)
-    distance = np.full((nodes, nodes), UNREACHABLE, dtype=np.int32)
-    for goal in range(nodes):
-        column = [UNREACHABLE] * nodes
-        column[goal] = 0
-        queue = deque([goal])
-        while queue:
-            node = queue.popleft()
-            if node == gmem and goal != gmem:
-                continue
-            for before in incoming[node]:
-                if column[before] == UNREACHABLE:
-                    column[before] = column[node] + 1
-                    queue.append(before)
-        distance[:, goal] = column
+    distance = _distances([[int(target[number]) for number in links] for links in outgoing], gmem)
     step = np.full((2, nodes, nodes), -1, dtype=np.int32)
     for node in range(nodes):
         for table, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
@@ -106,6 +90,30 @@ def route_tables(hardware: Hardware) -> RouteTables:
                 nearer &= (np.arange(nodes) == after) | (after != gmem)
                 step[table, node, nearer] = number
     return RouteTables(distance, step, *_detours(outgoing, distance, step, target, gmem), source, target)
+
+
+def _distances(following: list[list[int]], gmem: int) -> LinkArray:
+    """Links between nodes, [nodes, nodes]: breadth first from all nodes at once, backwards from the goals. following: where the
+    links of a node lead."""
+    nodes = len(following)
+    distance = np.full((nodes, nodes), UNREACHABLE, dtype=np.int32)
+    np.fill_diagonal(distance, 0)
+    after = np.full((max(map(len, following)), nodes), nodes)  # row `nodes` of the frontier is empty
+    for node, targets in enumerate(following):
+        after[: len(targets), node] = targets
+    reached = np.packbits(np.eye(nodes, dtype=bool), axis=1)  # [nodes, goals / 8]
+    only_gmem, nearest, links = reached[gmem].copy(), reached.copy(), 0
+    while nearest.any():
+        links += 1
+        nearest[gmem] &= only_gmem
+        frontier = np.vstack((nearest, np.zeros_like(nearest[:1])))
+        nearest = np.zeros_like(reached)
+        for ahead in after:
+            nearest |= frontier[ahead]
+        nearest &= ~reached
+        reached |= nearest
+        distance[np.unpackbits(nearest, axis=1, count=nodes).astype(bool)] = links
+    return distance
 
 
 def _detours(
@@ -119,13 +127,13 @@ def _detours(
     for node in range(nodes):
         if node == gmem:
             continue
+        others = everywhere != node
         for shape, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
             for number in order:
                 after = int(target[number])
                 if after == gmem:
                     continue
-                longer = (distance[after] >= distance[node]) & (distance[after] <= distance[node] + 1)
-                longer &= everywhere != node
+                longer = (distance[after] >= distance[node]) & (distance[after] <= distance[node] + 1) & others
                 for table in (1, 0):
                     # Two steps on: with at most one link lost, the node itself could only come back at once.
                     back = target[step[table, after]] == node

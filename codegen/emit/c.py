@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import assert_never
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row
-from kilotune.codegen.emit.dot import emit_conv2d, emit_matmul
+from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.iteration import iterate
@@ -188,11 +189,17 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
 def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None:
     context.writer.line()
     context.writer.line(f"/* {_place(operation.location)}: {_sentence(operation)} */")
+    if isinstance(operation, ir.Elementwise):
+        emit_elementwise(context, operation, row)
+    else:
+        _emit_gathering(context, operation, row)
+    context.writer.line(f"KT_AFTER({row.number});")
+
+
+def _emit_gathering(context: Context, operation: ir.Gathering, row: Row) -> None:
     match operation:
-        case ir.MatMul():
-            emit_matmul(context, operation, row)
-        case ir.Conv2D():
-            emit_conv2d(context, operation, row)
+        case ir.MatMul() | ir.Conv2D():
+            emit_product(context, operation, row)
         case ir.MaxPool():
             emit_maxpool(context, operation, row)
         case ir.NormaliseL2():
@@ -200,8 +207,7 @@ def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None
         case ir.ArgMax():
             emit_argmax(context, operation)
         case _:
-            emit_elementwise(context, operation, row)
-    context.writer.line(f"KT_AFTER({row.number});")
+            assert_never(operation)
 
 
 def _place(location: ir.Location) -> str:

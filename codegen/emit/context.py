@@ -78,7 +78,7 @@ class Arithmetic(Protocol):
     def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
         """The constant that stands for operand `place` of the operation."""
 
-    def element(self, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+    def element(self, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
         """One element of an elementwise operation, of those of its operands."""
 
     def rescale(self, context: Context, value: Value, row: Row) -> Value:

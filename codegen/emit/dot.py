@@ -8,33 +8,42 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row, Sum, visit
 from kilotune.codegen.emit.operators import Value
 from kilotune.codegen.emit.runs import add_rows, add_run
-from kilotune.codegen.emit.walk import Access, Walk
+from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, WindowAxis, schedule_product
+from kilotune.codegen.emit.walk import Walk
 from kilotune.codegen.emit.windows import inside, window_place
 
 
-def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
-    """(P, Q) x (Q, R): one sum for every element of the result."""
-    if operation.a.variable in context.storage.sparse:
-        _emit_sparse(context, operation, row)
-        return
+def emit_product(context: Context, operation: ir.Product, row: Row) -> None:
+    """One sum of products for every element of the result."""
+    schedule = schedule_product(operation, context.storage)
+    total = context.arithmetic.sum(context, row, operation.taps)
+    match operation, schedule:
+        case ir.MatMul(), SparseProduct():
+            _emit_sparse(context, operation, schedule, total)
+        case ir.MatMul(), DenseProduct(beside=True) if not total.numbered:
+            _emit_matmul_by_runs(context, operation, schedule, total)
+        case ir.MatMul(), DenseProduct():
+            _emit_matmul(context, schedule, total)
+        case ir.Conv2D(), Convolution(beside=True) if not total.numbered:
+            _emit_conv2d_by_runs(context, operation, schedule, total)
+        case ir.Conv2D(), Convolution():
+            _emit_conv2d(context, operation, schedule, total)
+        case _:
+            raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
+
+
+def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: Sum) -> None:
     a, b, out = operation.a, operation.b, operation.out
-    (height, length), width = a.shape, b.shape[1]
-    total = context.arithmetic.sum(context, row, length)
-    (a0, a1), (b0, b1) = context.storage.strides(a), context.storage.strides(b)
-    if not total.numbered and length > 1 and (a1, b0) == (1, 1):
-        with context.writer.loops([("i0", height), ("i1", width)], scope=True) as (i, j):
-            total.start()
-            add_run(context, total, (a, [(i, a0)]), (b, [(j, b1)]), length)
-            target = visit(context, out, (i, j), out.strides)
-            total.store(target.text, target.bits)
-        return
-    walk = Walk(
-        context,
-        [("i0", height), ("i1", width), ("k", length)],
-        [Access(a, (a0, 0, a1)), Access(b, (0, b1, b0))],
-        Access(out, out.strides),
-        ("k",) if total.numbered else (),
-    )
+    (a0, _), (_, b1) = context.storage.strides(a), context.storage.strides(b)
+    with context.writer.loops(list(schedule.nest.loops[:2]), scope=True) as (i, j):
+        total.start()
+        add_run(context, total, (a, [(i, a0)]), (b, [(j, b1)]), operation.taps)
+        target = visit(context, out, (i, j), out.strides)
+        total.store(target.text, target.bits)
+
+
+def _emit_matmul(context: Context, schedule: DenseProduct, total: Sum) -> None:
+    walk = Walk(context, schedule.nest, ("k",) if total.numbered else ())
     with walk.inside(0, 2):
         total.start()
         with walk.inside(2, 3):
@@ -43,30 +52,25 @@ def emit_matmul(context: Context, operation: ir.MatMul, row: Row) -> None:
         total.store(walk.target, walk.target_bits)
 
 
-def emit_conv2d(context: Context, operation: ir.Conv2D, row: Row) -> None:
+def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: Sum) -> None:
     """A sum over kernel rows, columns and the input channels of the group; padding counts as zeros."""
     a, b, out = operation.a, operation.b, operation.out
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
     images, height, width = out.shape[:3]
-    writer = context.writer
-    total = context.arithmetic.sum(context, row, kernel_height * kernel_width * group_in)
-    if not total.numbered and _runs(operation, context.storage.strides(b)):
-        _emit_conv2d_by_runs(context, operation, total)
-        return
+    writer, (rows, columns) = context.writer, schedule.axes
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
     with writer.loops(outer, scope=True) as (image, y, x, group, channel):
         total.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]
         with writer.loops(kernel) as (ky, kx, k):
-            places = [window_place("row", y, ky, operation, 0), window_place("column", x, kx, operation, 1)]
-            for name, text, *_ in places:
-                writer.line(f"const kt_index {name} = {text};")
+            writer.line(f"const kt_index row = {window_place(rows, y, ky)};")
+            writer.line(f"const kt_index column = {window_place(columns, x, kx)};")
             moves = [(image, a.strides[0]), ("row", a.strides[1]), ("column", a.strides[2])]
             moves += [(group, group_in * a.strides[3]), (k, a.strides[3])]
             pixel = context.storage.element(a, moves)
             weight = visit(context, b, (group, ky, kx, k, channel), context.storage.strides(b))
             number = _tap_number((ky, kx, k), b.shape[1:4])
-            condition = inside([(name, extent, least, greatest) for name, _, extent, least, greatest in places])
+            condition = inside([("row", rows), ("column", columns)])
             total.add(pixel, weight, number, condition)
         target = context.storage.element(out, _output_moves(operation, (image, y, x, group, channel)))
         total.store(target.text, target.bits)
@@ -85,30 +89,20 @@ def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
     return " + ".join(terms) or "0"
 
 
-def _runs(operation: ir.Conv2D, weights: tuple[int, ...]) -> bool:
-    """Whether the pixels under a row of the kernel lie beside each other, channel by channel, and so do its weights."""
-    a = operation.a
-    if weights[2] != a.shape[3] or (a.shape[3] != 1 and weights[3] != 1) or min(a.strides[1], weights[1]) < 1:
-        return False
-    channels = a.shape[3]
-    beside = a.strides[2] == channels and (channels == 1 or a.strides[3] == 1)
-    return operation.groups == 1 and operation.dilation == (1, 1) and beside
-
-
-def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, total: Sum) -> None:
+def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, schedule: Convolution, total: Sum) -> None:
     """The part of the kernel inside the image, row by row, each one run of pixels beside one of weights."""
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
     channels = b.shape[3]
     images, height, width, filters = out.shape
-    steps = storage.strides(b)
+    steps, axes = storage.strides(b), schedule.axes
     with writer.loops([("i0", images), ("i1", height)], scope=True) as (image, y):
-        row, rows = _part(context, operation, 0, y, "row")
+        row, rows = _part(context, axes[0], y, "row")
         with writer.loops([("i2", width)], scope=True) as (x,):
-            column, columns = _part(context, operation, 1, x, "column")
+            column, columns = _part(context, axes[1], x, "column")
             count = columns if channels == 1 else f"{channels} * {columns}"
-            moves = [(image, a.strides[0]), (_place(y, row, operation, 0), a.strides[1])]
-            moves += [(_place(x, column, operation, 1), a.strides[2])]
+            moves = [(image, a.strides[0]), (_place(y, row, axes[0]), a.strides[1])]
+            moves += [(_place(x, column, axes[1]), a.strides[2])]
             writer.line(f"{storage.pointer(a, moves, 'pixels', False)};")
             with writer.loops([("i3", filters)], scope=True) as (channel,):
                 total.start()
@@ -123,29 +117,27 @@ def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, total: Sum) -> 
                 total.store(target.text, target.bits)
 
 
-def _place(position: str, offset: str, operation: ir.Conv2D, axis: int) -> str:
+def _place(position: str, offset: str, axis: WindowAxis) -> str:
     """The row (column) of the image under a row (column) of the kernel, as an expression in parentheses."""
-    stride, before = operation.stride[axis], operation.padding[2 * axis]
+    stride, before = axis.stride, axis.before
     terms = [] if position == "0" else [position if stride == 1 else f"{position} * {stride}"]
     terms += [offset] if offset != "0" else []
     text = " + ".join(terms) + (f" - {before}" if before else "")
     return f"({text})" if terms else "0" if not before else f"({-before})"
 
 
-def _part(context: Context, operation: ir.Conv2D, axis: int, position: str, name: str) -> tuple[str, str]:
+def _part(context: Context, axis: WindowAxis, position: str, name: str) -> tuple[str, str]:
     """The first row (column) of the kernel inside the image, and how many of them are; kernels overlap the image."""
-    stride, before = operation.stride[axis], operation.padding[2 * axis]
-    extent, kernel = operation.a.shape[1 + axis], operation.b.shape[1 + axis]
+    stride, before, extent, kernel = axis.stride, axis.before, axis.extent, axis.kernel
     moved = position if stride == 1 else f"{position} * {stride}"
-    greatest = (operation.out.shape[1 + axis] - 1) * stride - before + kernel
-    if not before and greatest <= extent:
+    if not axis.checks:
         return "0", str(kernel)
     first, count, line = "0", f"{name}s", context.writer.line
     if before:
         first = f"{name}_first"
         line(f"const kt_index {first} = {moved} < {before} ? (kt_index)({before} - {moved}) : 0;")
     last = str(kernel)
-    if greatest > extent:
+    if axis.greatest >= extent:
         last = f"{name}_end"
         room = extent + before
         line(f"const kt_index {last} = {moved} > {room - kernel} ? (kt_index)({room} - {moved}) : {kernel};")
@@ -153,7 +145,7 @@ def _part(context: Context, operation: ir.Conv2D, axis: int, position: str, name
     return first, count
 
 
-def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
+def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: Sum) -> None:
     """Row by row over the values that are stored; `next` walks through the lists of columns.
 
     SeeDot's Algorithm 2 goes column by column, which takes a sum for every row in RAM. Both add the same terms.
@@ -161,11 +153,10 @@ def _emit_sparse(context: Context, operation: ir.MatMul, row: Row) -> None:
     a, b, out = operation.a, operation.b, operation.out
     writer, storage, matrix = context.writer, context.storage, context.storage.names[operation.a.variable]
     bits, kind, load = storage.bits[a.variable], storage.type_of(a.variable), 8 if a.shape[1] < 256 else 16
-    total = context.arithmetic.sum(context, row, a.shape[1])
-    with writer.loops([("i1", b.shape[1])], scope=True) as (j,):
+    with writer.loops([schedule.columns], scope=True) as (j,):
         writer.line(f"const {kind} *value = {matrix}_values;")
         writer.line(f"const uint{load}_t *next = {matrix}_columns;")
-        with writer.loops([("i0", a.shape[0])], scope=True) as (i,):
+        with writer.loops([schedule.rows], scope=True) as (i,):
             total.start()
             writer.line(f"uint{load}_t k;")
             with writer.block(f"while ((k = KT_NEXT_PLACE{load}(next)) != 0)"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -47,37 +48,24 @@ class Floats:
         """The constant itself."""
         return _value(float_literal(item.value) if item.value >= 0 else f"({float_literal(item.value)})")
 
-    def element(self, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+    def element(self, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
         """One element of the result."""
         a, b, c = [*(value.text for value in values), "", "", ""][:3]
         match operation:
             case ir.Fill(value=value):
                 return _value(float_literal(value))
-            case ir.Copy():
-                return _value(a)
-            case ir.Add():
-                return _value(f"{a} + {b}")
-            case ir.Subtract():
-                return _value(f"{a} - {b}")
-            case ir.Multiply():
-                return _value(f"{a} * {b}")
-            case ir.Negate():
-                return _value(f"-{a}")
-            case ir.Relu():
-                return _value(f"{a} > 0 ? {a} : 0")
-            case ir.Relu6():
-                return _value(f"{a} < 0 ? 0 : {a} < 6 ? {a} : 6")
-            case ir.Exp():
-                return _value(f"expf({a})")
-            case ir.Sigmoid():
-                return _value(f"1 / (1 + expf(-{a}))")
-            case ir.Tanh():
-                return _value(f"tanhf({a})")
+            case ir.Pointwise():
+                return _value(operation.real_c(a, float_literal))
+            case ir.TableFunction():
+                return _value(operation.real_c(a))
+            case ir.Add() | ir.Subtract() | ir.Multiply():
+                return _value(f"{a} {operation.symbol} {b}")
             case ir.Select(strict=strict):
                 return _value(f"{a} {'>' if strict else '>='} 0 ? {b} : {c}")
             case ir.Sign():
                 return Value(f"({a} > 0)", LABEL_BITS)
-        raise NotImplementedError(type(operation).__name__)
+            case _:
+                assert_never(operation)
 
     def rescale(self, context: Context, value: Value, row: Row) -> Value:
         """The element itself."""
@@ -89,7 +77,7 @@ class Floats:
 
     def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
         """The sum of squares of each row, then the quotients."""
-        writer, length = context.writer, operation.a.shape[-1] if operation.a.shape else 1
+        writer, length = context.writer, operation.length
         rows = iterate([first_of_rows(operation.out), first_of_rows(operation.a)])
         last = [view.strides[-1] if view.shape else 0 for view in (operation.out, operation.a)]
         with writer.loops(counters_of(rows), scope=True) as counters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row, Sum
 from kilotune.codegen.emit.normalise import emit_normalise
 from kilotune.codegen.emit.operators import Value, cast, constant, int_type
+from kilotune.codegen.emit.pointwise import Expressions, constants_of
 from kilotune.codegen.emit.sums import integer_sum
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.fixed.arithmetic import IntArray, scale_down, wrap
@@ -31,7 +33,7 @@ class Integers:
         first = 1 if isinstance(operation, ir.Select) else 0
         return constant(row[Column.CONSTANT_A if place == first else Column.CONSTANT_B])
 
-    def element(self, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+    def element(self, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
         """One element of the result, at its width."""
         return _result(self, context, operation, row, values)
 
@@ -52,7 +54,7 @@ class Integers:
         return f"INT{bits}_MIN"
 
 
-def _result(numbers: Integers, context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+def _result(numbers: Integers, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
     operators, bits, shift_out = context.operators, row[Column.BITS], row[Column.SHIFT_OUT]
     match operation:
         case ir.Fill():
@@ -64,14 +66,15 @@ def _result(numbers: Integers, context: Context, operation: ir.Operation, row: R
             return _choice(context, operation, row, values)
         case ir.Add() | ir.Subtract() | ir.Multiply():
             return operators.store(_binary(context, operation, row, values), shift_out, bits)
-        case ir.Exp() | ir.Sigmoid() | ir.Tanh():
+        case ir.TableFunction():
             table = numbers.tables[row[Column.FUNCTION]]
             result = numbers.functions.apply(operation, table, values[0], row[Column.SHIFT_A])
             return operators.store(result, shift_out, bits)
-        case ir.Negate():
-            return operators.store(operators.subtract(constant(0), values[0], row[Column.ACC_BITS]), shift_out, bits)
+        case ir.Pointwise():
+            expressions = Expressions(operators, row[Column.ACC_BITS])
+            return operators.store(operation.integer(expressions, values[0], constants_of(row)), shift_out, bits)
         case _:
-            return operators.store(_move(context, operation, row, values[0]), shift_out, bits)
+            assert_never(operation)
 
 
 def _exact(value: int) -> IntArray:
@@ -79,7 +82,9 @@ def _exact(value: int) -> IntArray:
     return np.asarray(value, dtype=np.int64)
 
 
-def _binary(context: Context, operation: ir.Operation, row: Row, values: Sequence[Value]) -> Value:
+def _binary(
+    context: Context, operation: ir.Add | ir.Subtract | ir.Multiply, row: Row, values: Sequence[Value]
+) -> Value:
     operators, accumulator = context.operators, row[Column.ACC_BITS]
     a, b = _scaled_pair(context, operation, row, values, accumulator)
     match operation:
@@ -87,8 +92,10 @@ def _binary(context: Context, operation: ir.Operation, row: Row, values: Sequenc
             return operators.add(a, b, accumulator)
         case ir.Subtract():
             return operators.subtract(a, b, accumulator)
-        case _:
+        case ir.Multiply():
             return operators.multiply(a, b, accumulator)
+        case _:
+            assert_never(operation)
 
 
 def _scaled_pair(
@@ -122,23 +129,3 @@ def _choice(context: Context, operation: ir.Select, row: Row, values: Sequence[V
     chosen = f"({values[0].text} {relation} 0 ? {pair[0].text} : {pair[1].text})"
     # C gives both branches one type, at least int; the cast names it
     return operators.store(Value(f"({int_type(width)}){chosen}", width), shift_out, bits)
-
-
-def _move(context: Context, operation: ir.Operation, row: Row, value: Value) -> Value:
-    match operation:
-        case ir.Copy():
-            return value
-        case ir.Relu():
-            return Value(f"({int_type(value.bits)})({value.text} > 0 ? {value.text} : 0)", value.bits)
-        case ir.Relu6():
-            limit = constant(row[Column.CONSTANT_B])
-            bits = max(value.bits, limit.bits)
-            kind = int_type(bits)
-            name = context.operators.require(
-                f"kt_clip{bits}",
-                f"/* v, held between 0 and limit */\n"
-                f"KT_INLINE {kind} kt_clip{bits}({kind} v, {kind} limit)\n{{\n"
-                f"    if (v < 0) v = 0;\n    return v < limit ? v : limit;\n}}",
-            )
-            return Value(f"{name}({value.text}, {limit.text})", bits)
-    raise NotImplementedError(type(operation).__name__)

@@ -6,6 +6,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row, counters_of, visit
 from kilotune.codegen.emit.iteration import first_of_rows, iterate
 from kilotune.codegen.emit.operators import Value, cast
+from kilotune.codegen.emit.schedule import norm_bits
 from kilotune.codegen.fixed.table import Column
 
 
@@ -13,10 +14,9 @@ def emit_normalise(context: Context, operation: ir.NormaliseL2, row: Row) -> Non
     """Two passes over each row: the sum of squares, then the quotients."""
     writer, operators = context.writer, context.operators
     shift_a, shift_b = row[Column.SHIFT_A], row[Column.SHIFT_B]
-    length = operation.a.shape[-1] if operation.a.shape else 1
+    length = operation.length
     stored = context.storage.bits[operation.a.variable]
-    largest = 1 << max(stored - 1 - shift_a, 0)
-    wide = 32 if length * largest**2 < 1 << 32 and largest << shift_b < 1 << 31 else 64
+    wide = int(norm_bits(length, stored, shift_a, shift_b))
     rows = iterate([first_of_rows(operation.out), first_of_rows(operation.a)])
     last = [view.strides[-1] if view.shape else 0 for view in (operation.out, operation.a)]
     with writer.loops(counters_of(rows), scope=True) as counters:

@@ -9,42 +9,25 @@ storage that is written in several places, or in parts, may hold anything of its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeVar, assert_never
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Row
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, Rounding, quantise, scale_down
+from kilotune.codegen.emit.intervals import Interval, Intervals
+from kilotune.codegen.emit.pointwise import constants_of
+from kilotune.codegen.emit.schedule import in_order, scales_terms
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise, scale_down
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.straight_line import elements_of
 
 NARROW_BITS = 16
 
-
-@dataclass(frozen=True)
-class Interval:
-    """All integers from low to high."""
-
-    low: int
-    high: int
-
-    @staticmethod
-    def of_width(bits: int) -> Interval:
-        """Everything that so many bits hold."""
-        return Interval(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-
-    def fits(self, bits: int) -> bool:
-        """Whether it lies in so many bits."""
-        whole = Interval.of_width(bits)
-        return whole.low <= self.low and self.high <= whole.high
-
-    def down(self, shift: int, rounding: Rounding) -> Interval:
-        """The interval of `x / 2**shift`, which no rounding makes fall; a negative shift multiplies."""
-        ends = scale_down(np.array([self.low, self.high], dtype=np.int64), shift, rounding)
-        return Interval(int(ends[0]), int(ends[1]))
+Number = TypeVar("Number", bound=np.generic)
 
 
 def intervals(batch: FixedBatch, parameters: Mapping[str, FloatArray]) -> dict[str, Interval]:
@@ -60,6 +43,22 @@ def narrow_sums(
     `shifts`: by how many bits parameters are stored divided (`preshift`).
     """
     return _Analysis(batch, parameters, shifts).run()[1]
+
+
+def known_weights(
+    operation: ir.Product,
+    is_known: Callable[[ir.View], bool],
+    values: Callable[[ir.View], npt.NDArray[Number]],
+) -> tuple[npt.NDArray[Number], Column] | None:
+    """The weights [sums, taps] of a sum of products whose one operand is known, and the column of that operand's shift.
+
+    None where neither is.
+    """
+    if isinstance(operation, ir.MatMul) and is_known(operation.a):
+        return values(operation.a), Column.SHIFT_A
+    if is_known(operation.b):
+        return operation.weights_of_sums(values(operation.b)), Column.SHIFT_B
+    return None
 
 
 class _Analysis:
@@ -84,7 +83,7 @@ class _Analysis:
         for number, operation in enumerate(ir.operations(self.program.body)):
             row = Row(number, self.batch.rows[0, number])
             out = operation.out
-            if isinstance(operation, ir.MatMul | ir.Conv2D) and self._plain(row):
+            if isinstance(operation, ir.Product) and self._plain(row):
                 total = self._sum(operation)
                 if total.fits(NARROW_BITS) and row[Column.ACC_BITS] == 32:
                     narrow.add(number)
@@ -101,52 +100,50 @@ class _Analysis:
 
     def _plain(self, row: Row) -> bool:
         """Whether the row sums whole products modulo a power of two."""
-        shifts = (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)
-        return row[Column.HALVINGS] <= 0 and not any(row[column] for column in shifts)
+        shifts = [row[column] for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
+        return bool(in_order(row[Column.HALVINGS]) & ~scales_terms(*shifts))
 
     def _result(self, operation: ir.Operation, row: Row) -> Interval | None:
         """What the operation writes before it wraps; None where nothing is known."""
-        rounding, shift = self.batch.rounding, row[Column.SHIFT_OUT]
+        found: Interval | None
         match operation:
-            case ir.Copy(a=a) | ir.MaxPool(a=a):
+            case ir.MaxPool(a=a):
                 found = self._of(a.variable)
-            case ir.Relu(a=a):
-                held = self._of(a.variable)
-                found = Interval(max(held.low, 0), max(held.high, 0))
-            case ir.Exp() | ir.Sigmoid() | ir.Tanh():
-                known = self._function(operation, row)
-                if known is None:
-                    return None
-                found = known
-            case ir.MatMul() | ir.Conv2D() if self._plain(row):
-                found = self._sum(operation)
-                if not found.fits(row[Column.ACC_BITS]):
-                    return None
+            case ir.Pointwise(a=a):
+                intervals = Intervals(self.batch.rounding, row[Column.ACC_BITS])
+                found = operation.integer(intervals, self._of(a.variable), constants_of(row))
+            case ir.TableFunction():
+                found = self._function(operation, row)
+            case ir.MatMul() | ir.Conv2D():
+                found = self._sum(operation) if self._plain(row) else None
+                found = found if found is not None and found.fits(row[Column.ACC_BITS]) else None
+            case ir.Fill() | ir.Add() | ir.Subtract() | ir.Multiply() | ir.Select() | ir.NormaliseL2():
+                found = None
+            case ir.ArgMax() | ir.Sign():
+                found = None
             case _:
-                return None
-        return found.down(shift, rounding)
+                assert_never(operation)
+        return None if found is None else found.down(row[Column.SHIFT_OUT], self.batch.rounding)
 
-    def _function(self, operation: ir.Operation, row: Row) -> Interval | None:
+    def _function(self, operation: ir.TableFunction, row: Row) -> Interval | None:
         table = self.batch.functions[row[Column.FUNCTION]]
-        if not isinstance(operation, ir.Exp):
-            one = 1 << table.scale
-            return Interval(0 if isinstance(operation, ir.Sigmoid) else -one, one)
+        limits = operation.limits(table.scale)
+        if limits is not None:
+            return Interval(*limits)
         largest = [max(map(abs, array)) for array in table.stored_arrays(self.batch.rounding)]
         if len(largest) == 1:
             return Interval(-largest[0], largest[0])
         product = Interval(-largest[0] * largest[1], largest[0] * largest[1])
         return product.down(table.product_shift, self.batch.rounding) if product.fits(table.product_bits) else None
 
-    def _sum(self, operation: ir.MatMul | ir.Conv2D) -> Interval:
+    def _sum(self, operation: ir.Product) -> Interval:
         """The interval of a whole sum: by its weights where one operand is a parameter, read whole, by magnitudes otherwise."""
-        a, b = operation.a, operation.b
-        length = a.shape[-1] if isinstance(operation, ir.MatMul) else ir.count_elements(b.shape[1:4])
-        if isinstance(operation, ir.MatMul) and self._constant(a):
-            return self._weighted(self._elements(a), self._of(b.variable))
-        if self._constant(b):
-            weights = self._elements(b)
-            columns = weights.T if isinstance(operation, ir.MatMul) else np.moveaxis(weights, 4, 1)
-            return self._weighted(columns.reshape(-1, length), self._of(a.variable))
+        known = known_weights(operation, self._constant, self._elements)
+        if known is not None:
+            weights, column = known
+            met = operation.b if column is Column.SHIFT_A else operation.a
+            return self._weighted(weights, self._of(met.variable))
+        a, b, length = operation.a, operation.b, operation.taps
         left, right = self._of(a.variable), self._of(b.variable)
         ends = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
         return Interval(length * min(*ends, 0), length * max(*ends, 0))

@@ -37,7 +37,9 @@ def division(bits: int, shift: int, result_bits: int, rounding: Rounding) -> tup
 
 
 def _literal(value: int, bits: int) -> str:
-    return str(value) if value < 1 << 15 or bits < 32 else f"INT32_C({value})"
+    if value < 1 << 15 or bits < 32:
+        return str(value)
+    return f"INT{32 if value < 1 << 31 else 64}_C({value})"
 
 
 def _floor(bits: int, shift: int, result_bits: int, use: str) -> list[str]:
@@ -68,7 +70,7 @@ def _type(bits: int) -> str:
 def _steps(width: int, shift: int, result: int) -> tuple[list[str], int] | None:
     """(instructions on the bytes of v, whole bytes to drop then); None where the compiler does as well."""
     whole, single = divmod(shift, 8)
-    if single == 0:
+    if single == 0 or width > len(_BYTES):
         return None
     top = min(whole + result, width - 1)
     if 8 - single < single and whole + result < width:

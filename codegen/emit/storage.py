@@ -125,7 +125,7 @@ class Storage:
 def index_bits(program: ir.Program) -> int:
     """Width of element numbers and loop counters: 16 bits are what an 8-bit processor counts with."""
     largest = max(v.size for v in program.variables)
-    windows = [o for o in ir.operations(program.body) if isinstance(o, ir.Conv2D | ir.MaxPool)]
+    windows = [o for o in ir.operations(program.body) if isinstance(o, ir.Windowed)]
     largest = max([largest, *(o.a.size + sum(o.padding) for o in windows)])
     return 16 if largest < 1 << 15 else 32
 

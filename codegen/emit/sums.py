@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kilotune.codegen.emit.context import Context, Row, Sum
 from kilotune.codegen.emit.operators import Operators, Value, cast, int_type
 from kilotune.codegen.emit.ranges import NARROW_BITS
+from kilotune.codegen.emit.schedule import in_order, scales_terms
 from kilotune.codegen.fixed.table import Column
 
 
@@ -16,7 +17,7 @@ def integer_sum(context: Context, row: Row, length: int, narrow: bool = False) -
     `narrow`: the final value is known to fit NARROW_BITS, so the sum is taken modulo 2**NARROW_BITS.
     """
     bits, halvings = NARROW_BITS if narrow else row[Column.ACC_BITS], row[Column.HALVINGS]
-    if halvings <= 0:
+    if in_order(halvings):
         return _Linear(context, row, bits)
     return _Tree(context, row, length, bits, context.scratch(row.number, bits, (length - 1).bit_length() + 1))
 
@@ -62,7 +63,7 @@ class _Linear:
 
     def grown(self, a: Value, b: Value) -> str:
         row, operators, bits = self.row, self.context.operators, self.bits
-        plain = not row[Column.SHIFT_A] and not row[Column.SHIFT_B] and not row[Column.SHIFT_TERM]
+        plain = not scales_terms(row[Column.SHIFT_A], row[Column.SHIFT_B], row[Column.SHIFT_TERM])
         if plain and bits == 32 and max(a.bits, b.bits) <= 16:
             return operators.accumulate(a, b)
         value = _term(self.context, row, a, b, bits)

@@ -24,12 +24,17 @@ class Functions:
     _array_names: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
     _made: dict[tuple[str, Exponential, int], Value] = field(default_factory=dict)
 
-    def apply(self, operation: ir.Operation, table: Exponential, argument: Value, shift: int) -> Value:
+    def apply(self, operation: ir.TableFunction, table: Exponential, argument: Value, shift: int) -> Value:
         """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
         scaled = self._scaled(table, argument, shift)
         width = _argument_width(table, scaled.bits)
-        stem = {ir.Exp: "exp", ir.Sigmoid: "sigmoid", ir.Tanh: "tanh"}[type(operation)]
-        function = self._exponential(table, width) if stem == "exp" else self._logistic(stem, table, width)
+        match operation:
+            case ir.Exp():
+                function = self._exponential(table, width)
+            case ir.Sigmoid() | ir.Tanh():
+                function = self._logistic(operation.function, table, width)
+            case _:
+                raise AssertionError(f"no C function for {type(operation).__name__}")
         return Value(f"{function.text}({scaled.text})", function.bits)
 
     def _scaled(self, table: Exponential, argument: Value, shift: int) -> Value:

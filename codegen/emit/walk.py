@@ -1,60 +1,29 @@
 """Loop nests whose pointers walk: elements that lie beside each other are read and written by `*p++`.
 
 Small processors have few address registers and no indexed addressing, so a pointer that walks is worth a multiplication
-and an addition an element. A pointer starts at the outermost loop from which on it never jumps; what is the same
-throughout an inner loop is read before it. Anything else is reached by its number.
+and an addition an element. Which pointers walk and where they start is said by a `Nest` of `schedule.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
-from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context
 from kilotune.codegen.emit.operators import Value, cast
-
-
-@dataclass(frozen=True)
-class Access:
-    """A view that a nest of loops visits; `strides[d]`: how far a step of loop d moves, for the loops around the access."""
-
-    view: ir.View
-    strides: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class _Cursor:
-    """An access within the loops that are left: it happens inside `depth` of them.
-
-    `start`: the number of loops around the declaration of its pointer, or None for an element reached by its number.
-    """
-
-    view: ir.View
-    strides: tuple[int, ...]
-    depth: int
-    start: int | None
+from kilotune.codegen.emit.schedule import Cursor, Nest
 
 
 class Walk:
-    """A nest of loops, (counter, trip count) from the outermost, over reads and one write.
+    """A nest of loops while it is written.
 
     `inside(first, last)` opens the loops numbered first..last-1 and emits the reads that belong there; `values` holds what
     was read, in the order of `reads`. `numbered`: counters that the caller uses himself.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        counters: Sequence[tuple[str, int]],
-        reads: Sequence[Access],
-        write: Access | None = None,
-        numbered: Sequence[str] = (),
-    ) -> None:
-        self._context, self._counters = context, tuple(counters)
-        self._reads = [self._cursor(access) for access in reads]
-        self._write = None if write is None else self._cursor(write)
+    def __init__(self, context: Context, nest: Nest, numbered: Sequence[str] = ()) -> None:
+        self._context, self._counters = context, nest.loops
+        self._reads, self._write = nest.reads, nest.write
         self._numbered = set(numbered) | self._used_counters()
         self.values: list[Value] = [Value("", 0)] * len(self._reads)
 
@@ -95,21 +64,6 @@ class Walk:
                 self._enter(level + 1)
             yield
 
-    def _cursor(self, access: Access) -> _Cursor:
-        """Loops that run once do not count, nor do those that the view stands still in."""
-        extents = [count for _, count in self._counters[: len(access.strides)]]
-        moving = [d for d, (s, e) in enumerate(zip(access.strides, extents, strict=True)) if s and e != 1]
-        depth = moving[-1] + 1 if moving else 0
-        strides = access.strides[:depth]
-        start = None
-        if moving and strides[-1] == 1:
-            start, reach = depth - 1, extents[depth - 1]
-            # the pointer runs on through an outer loop whose step is what the inner ones have walked
-            while start > 0 and (extents[start - 1] == 1 or strides[start - 1] == reach):
-                start -= 1
-                reach *= extents[start]
-        return _Cursor(access.view, strides, depth, start)
-
     def _used_counters(self) -> set[str]:
         """Counters that appear in numbers of elements: those of reads without a pointer, and of pointers' beginnings."""
         used = set()
@@ -138,10 +92,10 @@ class Walk:
                 writer.line(f"const {storage.type_of(cursor.view.variable)} v{number} = {text};")
                 self.values[number] = Value(f"v{number}", bits)
 
-    def _moves(self, cursor: _Cursor, level: int) -> list[tuple[str, int]]:
+    def _moves(self, cursor: Cursor, level: int) -> list[tuple[str, int]]:
         """Where the access is inside the outermost `level` loops."""
         outer = zip(self._counters[:level], cursor.strides[:level], strict=True)
         return [(name, stride) for (name, count), stride in outer if count != 1]
 
-    def _numbered_element(self, cursor: _Cursor) -> Value:
+    def _numbered_element(self, cursor: Cursor) -> Value:
         return self._context.storage.element(cursor.view, self._moves(cursor, len(cursor.strides)))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, Row, counters_of, visit
 from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.operators import Value, cast
+from kilotune.codegen.emit.schedule import WindowAxis, window_axes
 
 
-def inside(places: list[tuple[str, int, int, int]]) -> str:
-    """The condition that places lie in an image: (counter expression, extent, least and greatest place) of each axis."""
+def inside(places: Sequence[tuple[str, WindowAxis]]) -> str:
+    """The condition that places, C expressions on axes of a window, lie in the image."""
     tests = []
-    for place, extent, least, greatest in places:
-        tests += [f"{place} >= 0"] if least < 0 else []
-        tests += [f"{place} < {extent}"] if greatest >= extent else []
+    for place, axis in places:
+        tests += [f"{place} >= 0"] if axis.least < 0 else []
+        tests += [f"{place} < {axis.extent}"] if axis.greatest >= axis.extent else []
     return " && ".join(tests)
 
 
@@ -27,13 +30,10 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
         kind = context.storage.type_of(operation.a.variable)
         writer.line(f"{kind} largest = {context.arithmetic.least(bits)};")
         with writer.loops([("i4", operation.kernel[0]), ("i5", operation.kernel[1])]) as (ky, kx):
-            places = [
-                window_place(writer_name, position, offset, operation, axis)
-                for writer_name, position, offset, axis in (("row", y, ky, 0), ("column", x, kx, 1))
-            ]
-            for name, text, *_ in places:
-                writer.line(f"const kt_index {name} = {text};")
-            condition = inside([(name, extent, least, greatest) for name, _, extent, least, greatest in places])
+            rows, columns = window_axes(operation)
+            writer.line(f"const kt_index row = {window_place(rows, y, ky)};")
+            writer.line(f"const kt_index column = {window_place(columns, x, kx)};")
+            condition = inside([("row", rows), ("column", columns)])
             value = visit(context, operation.a, (image, "row", "column", channel), operation.a.strides)
             beyond = f"{value.text} > largest"
             writer.line(
@@ -46,23 +46,14 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
         writer.line(f"{target.text} = {cast(result, target.bits).text};")
 
 
-def window_place(
-    name: str, position: str, offset: str, operation: ir.MaxPool | ir.Conv2D, axis: int
-) -> tuple[str, str, int, int, int]:
-    """(name, C expression, extent of the image, least and greatest value) of a place under a window."""
-    stride, before = operation.stride[axis], operation.padding[2 * axis]
-    if isinstance(operation, ir.Conv2D):
-        dilation, kernel = operation.dilation[axis], operation.b.shape[1 + axis]
-    else:
-        dilation, kernel = 1, operation.kernel[axis]
+def window_place(axis: WindowAxis, position: str, offset: str) -> str:
+    """The C expression of the place under a window at `position`, `offset` places from its beginning."""
     terms = [
-        f"{position} * {stride}" if stride != 1 else position,
-        f"{offset} * {dilation}" if dilation != 1 else offset,
+        f"{position} * {axis.stride}" if axis.stride != 1 else position,
+        f"{offset} * {axis.dilation}" if axis.dilation != 1 else offset,
     ]
     terms = [term for term in terms if not term.startswith("0")] or ["0"]
-    text = " + ".join(terms) + (f" - {before}" if before else "")
-    greatest = (operation.out.shape[1 + axis] - 1) * stride + (kernel - 1) * dilation - before
-    return name, f"(kt_index)({text})", operation.a.shape[1 + axis], -before, greatest
+    return f"(kt_index)({' + '.join(terms)}" + (f" - {axis.before})" if axis.before else ")")
 
 
 def emit_argmax(context: Context, operation: ir.ArgMax) -> None:

@@ -113,6 +113,20 @@ def mul_scale(scale_a: int, scale_b: int, bits: int, maxscale: int) -> tuple[int
     return scale_a + scale_b - shift, shift // 2, shift - shift // 2
 
 
+def _saturated(value: float, scale: int, largest: int) -> int:
+    """floor(value * 2**scale), at most `largest`, also where the product is beyond a double."""
+    if value > 0.0 and math.frexp(value)[1] + scale > largest.bit_length():
+        return largest
+    return min(math.floor(math.ldexp(value, scale)), largest)
+
+
+def _within_word(value: float, scale: int) -> float:
+    """value * 2**scale, cut off at 2**62: arguments of so many bits are clamped to the table's ends anyway."""
+    if value == 0.0 or math.frexp(value)[1] + scale <= 62:
+        return math.ldexp(value, scale)
+    return math.copysign(2.0**62, value)
+
+
 @cache
 def seedot_exponential(
     bits: int, maxscale: int, input_scale: int, low: float, high: float, index_bits: int
@@ -122,8 +136,8 @@ def seedot_exponential(
     Where the paper takes the scale of the coarse table from e**m, its smallest entry, this takes it from the largest
     one: with the paper's the entries overflow. The fine entries exceed 1, so their scale leaves room too.
     """
-    m = math.floor(math.ldexp(low, input_scale))
-    limit = max(math.ceil(math.ldexp(high, input_scale)) - m, 1)
+    m = math.floor(_within_word(low, input_scale))
+    limit = max(math.ceil(_within_word(high, input_scale)) - m, 1)
     k = limit.bit_length()
     coarse_shift = max(k - index_bits, 0)
     fine_shift = max(k - 2 * index_bits, 0)
@@ -133,7 +147,7 @@ def seedot_exponential(
         """`count` entries e**((start + i*step) / 2**input_scale); those after `last` are never read and saturate."""
         values = [math.exp(min(math.ldexp(start + i * step, -input_scale), 700.0)) for i in range(count)]
         scale = bits - 1 - exponent(values[last])
-        return tuple(int(min(math.floor(math.ldexp(v, scale)), largest)) for v in values), scale
+        return tuple(_saturated(v, scale, largest) for v in values), scale
 
     coarse, coarse_scale = table(1 << min(k, index_bits), m, 1 << coarse_shift, limit >> coarse_shift)
     fine_count = 1 << (coarse_shift - fine_shift)

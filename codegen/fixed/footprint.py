@@ -93,9 +93,7 @@ class Footprint:
         most = np.zeros(len(batch), dtype=np.int64)
         for row, operation in enumerate(ir.operations(self.program.body)):
             if isinstance(operation, ir.MatMul | ir.Conv2D):
-                matrix = isinstance(operation, ir.MatMul)
-                length = operation.a.shape[-1] if matrix else ir.count_elements(operation.b.shape[1:4])
-                sums = (length - 1).bit_length() + 1
+                sums = (operation.taps - 1).bit_length() + 1
                 by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
                 most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
         return most
@@ -120,9 +118,7 @@ class Footprint:
 
     def table_bytes(self, batch: FixedBatch) -> Ints:
         """Flash [N] of the exponential tables; equal arrays are stored once."""
-        rows = [
-            r for r, o in enumerate(ir.operations(self.program.body)) if isinstance(o, ir.Exp | ir.Sigmoid | ir.Tanh)
-        ]
+        rows = [r for r, o in enumerate(ir.operations(self.program.body)) if isinstance(o, ir.TableFunction)]
         used: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.bool_]] = {}
         for number, function in enumerate(batch.functions):
             users = (batch.rows[:, rows, Column.FUNCTION] == number).any(axis=1)
@@ -158,16 +154,5 @@ def _works(body: tuple[ir.Statement, ...], times: int) -> Iterator[tuple[int, in
         if isinstance(statement, ir.Loop):
             yield from _works(statement.body, times * statement.count)
             continue
-        size = statement.out.size
-        match statement:
-            case ir.MatMul(a=a):
-                yield times * size * a.shape[-1], times * size * (a.shape[-1] - 1)
-            case ir.Conv2D(b=b):
-                taps = ir.count_elements(b.shape[1:4])
-                yield times * size * taps, times * size * (taps - 1)
-            case ir.Multiply():
-                yield times * size, 0
-            case ir.Add() | ir.Subtract():
-                yield 0, times * size
-            case _:
-                yield 0, 0
+        multiplies, adds = statement.work
+        yield times * statement.out.size * multiplies, times * statement.out.size * adds

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, get_scale, quantise
 from kilotune.codegen.fixed.exponential import Exponential, mul_scale, seedot_exponential, shiftry_exponential
-from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns
 
 
 @dataclass(frozen=True)
@@ -119,64 +120,79 @@ class _Lowering:
 
     def _lower(self, row: int, operation: ir.Operation) -> None:
         out = operation.out.variable
+        if isinstance(operation, ir.Elementwise):
+            self._lower_elements(row, out, operation)
+            return
         match operation:
-            case ir.Add(a=a, b=b) if out in self._sums():
+            case ir.MatMul(a=a, b=b):
+                self._dot(row, out, a, b, operation.taps, operation.sparse)
+            case ir.Conv2D(a=a, b=b):
+                self._dot(row, out, a, b, operation.taps, False)
+            case ir.MaxPool(a=a):
+                self._settle(row, out, self._scale(a))
+            case ir.NormaliseL2():
+                length = exponent(float(operation.length))
+                self._set(row, Column.SHIFT_A, max(self.choice.bits - 1 - (31 - length) // 2, 0))
+                scale = min(self.choice.bits, 16) - 2
+                self._set(row, Column.SHIFT_B, scale)
+                self._settle(row, out, scale)
+            case ir.ArgMax():
+                self._set(row, Column.BITS, 16)
+            case _:
+                assert_never(operation)
+
+    def _lower_elements(self, row: int, out: str, operation: ir.Elementwise) -> None:
+        match operation:
+            case ir.Add(b=b) if out in self._sums():
                 scale, halvings = tree_sum_scale(self._scale(b), self.trip_counts[row], self.choice.maxscale)
                 self.scales[out] = scale
                 self._set(row, Column.SHIFT_B, halvings)
                 self._constant(row, Column.CONSTANT_B, b, scale)
             case ir.Add(a=a, b=b) | ir.Subtract(a=a, b=b):
-                smaller = min(self._scale(a), self._scale(b))
-                scale, shift = add_scale(smaller, self.choice.maxscale)
-                self._set(row, Column.SHIFT_A, self._scale(a) - smaller + shift)
-                self._set(row, Column.SHIFT_B, self._scale(b) - smaller + shift)
-                self._constant(row, Column.CONSTANT_A, a, scale)
-                self._constant(row, Column.CONSTANT_B, b, scale)
-                self._settle(row, out, scale)
+                self._sum(row, out, a, b, add_scale(min(self._scale(a), self._scale(b)), self.choice.maxscale))
             case ir.Select(a=a, b=b):
-                scale = min(self._scale(a), self._scale(b))
-                self._set(row, Column.SHIFT_A, self._scale(a) - scale)
-                self._set(row, Column.SHIFT_B, self._scale(b) - scale)
-                self._constant(row, Column.CONSTANT_A, a, scale)
-                self._constant(row, Column.CONSTANT_B, b, scale)
-                self._settle(row, out, scale)
+                self._sum(row, out, a, b, (min(self._scale(a), self._scale(b)), 0))
             case ir.Multiply(a=a, b=b):
                 self._settle(row, out, self._product(row, a, b))
-            case ir.MatMul(a=a, b=b):
-                self._dot(row, out, a, b, a.shape[-1], operation.sparse)
-            case ir.Conv2D(a=a, b=b):
-                self._dot(row, out, a, b, ir.count_elements(b.shape[1:4]), False)
-            case ir.Copy(a=a) | ir.Negate(a=a) | ir.Relu(a=a) | ir.Relu6(a=a) | ir.MaxPool(a=a):
-                scale = self._scale(a)
-                largest = (1 << (self.choice.bits - 1)) - 1
-                if isinstance(operation, ir.Relu6):
-                    self._set(row, Column.CONSTANT_B, min(int(6.0 * 2.0**scale), largest))
-                self._settle(row, out, scale)
-            case ir.Exp(a=a):
-                low, high = self.exponent_ranges[row]
-                table = seedot_exponential(
-                    self.choice.bits, self.choice.maxscale, self._scale(a), low, high, self.choice.table_index_bits
-                )
-                self._function(row, out, table, 0)
-            case ir.Sigmoid(a=a) | ir.Tanh(a=a):
-                table = shiftry_exponential(min(self.choice.bits, 16))
-                doubling = 1 if isinstance(operation, ir.Tanh) else 0
-                self._function(row, out, table, self._scale(a) - table.input_scale - doubling)
-            case ir.NormaliseL2(a=a):
-                length = exponent(float(a.shape[-1] if a.shape else 1))
-                self._set(row, Column.SHIFT_A, max(self.choice.bits - 1 - (31 - length) // 2, 0))
-                scale = min(self.choice.bits, 16) - 2
-                self._set(row, Column.SHIFT_B, scale)
-                self._settle(row, out, scale)
+            case ir.Pointwise(a=a):
+                for column, value in constant_columns(operation.constants(self.choice.bits, self._scale(a))):
+                    self._set(row, column, int(value))
+                self._settle(row, out, self._scale(a))
+            case ir.TableFunction():
+                self._look_up(row, out, operation)
             case ir.Fill(value=value):
-                if out not in self.pinned and out not in self._sums():
-                    self._settle(row, out, self._literal_scale(value))
-                scale = self.scales.get(out, 0)
-                self._set(row, Column.CONSTANT_A, int(quantise(value, self.choice.bits, scale)))
-            case ir.ArgMax() | ir.Sign():
+                self._fill(row, out, value)
+            case ir.Sign():
                 self._set(row, Column.BITS, 16)
             case _:
-                raise NotImplementedError(type(operation).__name__)
+                assert_never(operation)
+
+    def _sum(self, row: int, out: str, a: ir.Operand, b: ir.Operand, result: tuple[int, int]) -> None:
+        """Both operands at the smaller of their scales; `result`: scale of the result, and by how much more both are divided."""
+        smaller = min(self._scale(a), self._scale(b))
+        scale, shift = result
+        self._set(row, Column.SHIFT_A, self._scale(a) - smaller + shift)
+        self._set(row, Column.SHIFT_B, self._scale(b) - smaller + shift)
+        self._constant(row, Column.CONSTANT_A, a, scale)
+        self._constant(row, Column.CONSTANT_B, b, scale)
+        self._settle(row, out, scale)
+
+    def _fill(self, row: int, out: str, value: float) -> None:
+        if out not in self.pinned and out not in self._sums():
+            self._settle(row, out, self._literal_scale(value))
+        self._set(row, Column.CONSTANT_A, int(quantise(value, self.choice.bits, self.scales.get(out, 0))))
+
+    def _look_up(self, row: int, out: str, operation: ir.TableFunction) -> None:
+        scale = self._scale(operation.a)
+        if isinstance(operation, ir.Exp):
+            low, high = self.exponent_ranges[row]
+            table = seedot_exponential(
+                self.choice.bits, self.choice.maxscale, scale, low, high, self.choice.table_index_bits
+            )
+            self._function(row, out, table, 0)
+        else:
+            table = shiftry_exponential(min(self.choice.bits, 16))
+            self._function(row, out, table, scale - table.input_scale - operation.doubling)
 
     def _set(self, row: int, column: Column, value: int) -> None:
         self.rows[row, column] = value

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array, constant_columns
 
 Ints = npt.NDArray[np.int64]
 
@@ -78,33 +79,45 @@ class _Lowering:
 
     def _lower(self, row: int, operation: ir.Operation) -> None:
         out = operation.out.variable
+        if isinstance(operation, ir.Elementwise):
+            self._lower_elements(row, out, operation)
+            return
+        match operation:
+            case ir.MatMul(a=a, b=b) | ir.Conv2D(a=a, b=b):
+                self._make_room(row, out, a, b)
+                self._product(row, out, a, b)
+            case ir.MaxPool(a=a):
+                self._move(row, out, a)
+            case ir.NormaliseL2():
+                self._normalise(row, operation)
+            case ir.ArgMax():
+                self.rows[:, row, Column.BITS] = 16
+            case _:
+                assert_never(operation)
+
+    def _lower_elements(self, row: int, out: str, operation: ir.Elementwise) -> None:
         match operation:
             case ir.Add(a=a, b=b) | ir.Subtract(a=a, b=b) | ir.Select(a=a, b=b):
                 self._sum(row, out, a, b)
             case ir.Multiply(a=a, b=b):
                 self._product(row, out, a, b)
-            case ir.MatMul(a=a, b=b) | ir.Conv2D(a=a, b=b):
-                self._make_room(row, out, a, b)
-                self._product(row, out, a, b)
-            case ir.Copy(a=a) | ir.Negate(a=a) | ir.Relu(a=a) | ir.Relu6(a=a) | ir.MaxPool(a=a):
-                self._move(row, operation, out, a)
-            case ir.Exp(a=a):
-                self._function(row, out, a, self.rules.largest_exponents.get(row, 0.0), 0)
-            case ir.Sigmoid(a=a):
-                self._function(row, out, a, 0.0, 0)
-            case ir.Tanh(a=a):
-                self._function(row, out, a, 0.0, 1)
-            case ir.NormaliseL2(a=a):
-                self._normalise(row, out, a)
+            case ir.Pointwise(a=a):
+                self._move(row, out, a)
+                bits, scale = self._operand(a, a, out)
+                for column, values in constant_columns(operation.constants(bits, scale)):
+                    self._set(row, column, values)
+            case ir.TableFunction(a=a):
+                largest = self.rules.largest_exponents.get(row, 0.0) if isinstance(operation, ir.Exp) else 0.0
+                self._function(row, out, a, largest, operation.doubling)
             case ir.Fill(value=value):
                 wanted = self.scales[:, self.index[out]]
                 if out not in self.pinned and value != 0.0:
                     self._settle(out, self._literal_scale(value, self._bits_of(out)))
                 self.rows[:, row, Column.CONSTANT_A] = _quantise_each(value, self._bits_of(out), wanted)
-            case ir.ArgMax() | ir.Sign():
+            case ir.Sign():
                 self.rows[:, row, Column.BITS] = 16
             case _:
-                raise NotImplementedError(type(operation).__name__)
+                assert_never(operation)
 
     def _bits_of(self, name: str) -> Ints:
         return self.bits[:, self.index[name]]
@@ -185,15 +198,12 @@ class _Lowering:
             if isinstance(operand, ir.Literal):
                 self._set(row, constant, _quantise_each(operand.value, bits, scale))
 
-    def _move(self, row: int, operation: ir.Operation, out: str, a: ir.View) -> None:
+    def _move(self, row: int, out: str, a: ir.View) -> None:
+        """An element that keeps its scale."""
         bits, natural = self._operand(a, a, out)
         natural = natural.copy()
         self._set(row, Column.ACC_BITS, np.maximum(bits, self._bits_of(out)))
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
-        if isinstance(operation, ir.Relu6):
-            largest = (1 << (bits - 1)) - 1
-            # the smaller one while still real: 6 at a scale above 60 fits no int64
-            self._set(row, Column.CONSTANT_B, np.minimum(np.floor(np.ldexp(6.0, natural)), largest).astype(np.int64))
 
     def _function(self, row: int, out: str, a: ir.View, largest: float, doubling: int) -> None:
         """The argument's bitwidth chooses the table, and the table fixes both scales (Section 5.4)."""
@@ -215,11 +225,11 @@ class _Lowering:
             self.functions.append(table)
         return self.functions.index(table)
 
-    def _normalise(self, row: int, out: str, a: ir.View) -> None:
+    def _normalise(self, row: int, operation: ir.NormaliseL2) -> None:
         """The sum of squares of a row must fit 31 bits; the quotient is at most 1."""
+        a, out = operation.a, operation.out.variable
         bits, _ = self._operand(a, a, out)
-        length = a.shape[-1] if a.shape else 1
-        self._set(row, Column.SHIFT_A, np.maximum(bits - 1 - (31 - exponent(float(length))) // 2, 0))
+        self._set(row, Column.SHIFT_A, np.maximum(bits - 1 - (31 - exponent(float(operation.length))) // 2, 0))
         natural = bits - 2
         self._set(row, Column.SHIFT_B, natural)
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))

@@ -12,8 +12,9 @@ candidates is one array, and nothing is parsed, built or compiled per candidate.
                       HALVINGS < 0: in order, modulo 2**ACC_BITS;
                       HALVINGS = h: by SeeDot's TreeSum, whose first h levels halve both addends;
                       then wrap(down(sum, SHIFT_OUT), BITS)
-    Copy, Negate, Relu, Relu6, MaxPool
-                      wrap(down(f(a), SHIFT_OUT), BITS); -a wraps at ACC_BITS; Relu6 clips at CONSTANT_B
+    MaxPool           wrap(down(the largest a, SHIFT_OUT), BITS)
+    pointwise         wrap(down(f(a), SHIFT_OUT), BITS), with f as its module of `codegen/ir/pointwise` says; what it computes of
+                      widths and scales is in CONSTANT_A, CONSTANT_B and SHIFT_B
     Select            wrap(down(the chosen one of down(a, SHIFT_A), down(b, SHIFT_B), SHIFT_OUT), BITS)
     Exp, Sigmoid, Tanh
                       wrap(down(f(down(a, SHIFT_A)), SHIFT_OUT), BITS) with f from functions[FUNCTION]
@@ -35,7 +36,8 @@ import numpy.typing as npt
 
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.exponential import Exponential
-from kilotune.codegen.ir import Program
+from kilotune.codegen.ir import Constants, Program
+from kilotune.codegen.ir.numbers import Constant
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -53,6 +55,11 @@ class Column(enum.IntEnum):
     CONSTANT_A = 7
     CONSTANT_B = 8
     FUNCTION = 9
+
+
+def constant_columns(constants: Constants) -> tuple[tuple[Column, Constant], ...]:
+    """The columns in which the constants of a pointwise operator are stored, with their values."""
+    return (Column.CONSTANT_A, constants.a), (Column.CONSTANT_B, constants.b), (Column.SHIFT_B, constants.shift)
 
 
 @dataclass(frozen=True)

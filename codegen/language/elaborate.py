@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import assert_never
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from kilotune.codegen.language import syntax as ast
 from kilotune.codegen.language.assigned import assigned_names, source_names
 from kilotune.codegen.language.emitter import NOWHERE, Emitter, Goal
 from kilotune.codegen.language.lowering import Lowering, as_shape, real
+from kilotune.codegen.language.sizes import check_length, check_work
 from kilotune.codegen.language.sparsity import sparse_parameters
 from kilotune.codegen.language.values import Integer, Label, Real, Value, describe, describe_shape, shape_of
 from kilotune.codegen.language.views import may_overlap, same_elements, scaled
@@ -46,7 +48,7 @@ def elaborate(tree: ast.Expression, name: str, values: Mapping[str, np.ndarray] 
 
     `values` are the parameters' elements as far as they are known: they decide which parameters are stored
     sparsely, and `X` is a parameter instead of the input when it is among them.
-    Raises InputError for whatever is wrong with names, shapes, ranges or arguments.
+    Raises InputError for whatever is wrong with names, shapes, ranges, arguments or sizes.
     """
     emitter = Emitter(source_names(tree))
     try:
@@ -60,6 +62,8 @@ def elaborate(tree: ast.Expression, name: str, values: Mapping[str, np.ndarray] 
         lowering = Lowering(emitter)
         view = lowering.fill((), value.value, tree.location) if isinstance(value, Literal) else value
         kind = ResultKind.REAL
+    check_length(tuple(emitter.body))
+    check_work(tuple(emitter.body))
     program = Program(name, tuple(emitter.variables), tuple(emitter.body), view, kind)
     emitter.mark_sparse(sparse_parameters(program, values))
     return replace(program, variables=tuple(emitter.variables))
@@ -86,6 +90,22 @@ class Elaborator:
             case ast.Init():
                 _check_extents(node.shape, node.location, "shape of init")
                 return self._lowering.fill(node.shape, node.value, node.location, goal)
+            case ast.Unary() | ast.Binary() | ast.Call() | ast.Conditional():
+                return self._operator(node, scope, goal)
+            case ast.Sum():
+                return self._sum(node, scope, goal)
+            case ast.Loop():
+                return self._loop(node, scope)
+            case ast.Shape() | ast.Declaration():
+                raise InputError.at(
+                    node.location, "shape", "'let name = (...) in [low, high] in' around it", "no declaration"
+                )
+            case _:
+                return self._tensor_operator(node, scope, goal)
+
+    def _operator(self, node: ast.Unary | ast.Binary | ast.Call | ast.Conditional, scope: Scope, goal: Goal) -> Value:
+        """Arithmetic, functions, choices."""
+        match node:
             case ast.Unary():
                 value = self.evaluate(node.operand, scope, NOWHERE if node.negative else goal)
                 return self._lowering.negate(value, node.location, goal) if node.negative else value
@@ -97,16 +117,8 @@ class Elaborator:
             case ast.Conditional():
                 condition, a, b = self._operands((node.condition, node.positive, node.negative), scope)
                 return self._lowering.select(condition, node.strict, a, b, node.location, goal)
-            case ast.Sum():
-                return self._sum(node, scope, goal)
-            case ast.Loop():
-                return self._loop(node, scope)
-            case ast.Shape() | ast.Declaration():
-                raise InputError.at(
-                    node.location, "shape", "'let name = (...) in [low, high] in' around it", "no declaration"
-                )
             case _:
-                return self._tensor_operator(node, scope, goal)
+                assert_never(node)
 
     def _tensor_operator(self, node: ast.Expression, scope: Scope, goal: Goal) -> Value:
         """Views and convolutions."""
@@ -125,11 +137,7 @@ class Elaborator:
                     return gather.index_by_label(lowering, operand, place, node.location, goal)
                 return subscripts.index(operand, place, ranges, node.location)
             case ast.Slice():
-                starts = tuple(span.start for span in node.spans)
-                operand, *places = self._operands((node.operand, *starts), scope)
-                if any(isinstance(place, Label) for place in places):
-                    return gather.slice_by_label(lowering, operand, node.spans, places, node.location, goal)
-                return subscripts.take_slice(operand, node.spans, places, ranges, node.location)
+                return self._slice(node, scope, goal)
             case ast.MaxPool():
                 image = self.evaluate(node.operand, scope)
                 return convolution.max_pool(
@@ -157,6 +165,13 @@ class Elaborator:
                 )
                 return convolution.bottleneck(lowering, image, stages, node.stride, node.padding, node.location, goal)
         raise AssertionError(f"no rule for {type(node).__name__}")
+
+    def _slice(self, node: ast.Slice, scope: Scope, goal: Goal) -> Value:
+        starts = tuple(span.start for span in node.spans)
+        operand, *places = self._operands((node.operand, *starts), scope)
+        if any(isinstance(place, Label) for place in places):
+            return gather.slice_by_label(self._lowering, operand, node.spans, places, node.location, goal)
+        return subscripts.take_slice(operand, node.spans, places, self._emitter.index_ranges, node.location)
 
     def _number(self, node: ast.Number) -> Value:
         if not math.isfinite(node.value):

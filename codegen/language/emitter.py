@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kilotune.codegen.ir import Location, Operation, Role, Statement, Variable, View, whole
+from kilotune.codegen.language.sizes import check_variable
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Emitter:
         return candidate
 
     def declare(self, variable: Variable) -> View:
-        """Add a variable whose name has been claimed; returns the view of all of it."""
+        """Add a variable whose name has been claimed; returns the view of all of it. InputError for one that is far too large."""
+        check_variable(variable)
         self.variables.append(variable)
         return whole(variable)
 

@@ -6,8 +6,12 @@ Every method takes the values, the location for errors and for the operation, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import NoReturn
+
+import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
@@ -27,18 +31,26 @@ from kilotune.codegen.language.values import (
 from kilotune.codegen.language.views import broadcast_along_last, may_overlap, reshaped, same_elements, scaled
 
 Elementwise = type[ir.Add] | type[ir.Subtract] | type[ir.Multiply]
-Function = type[ir.Relu] | type[ir.Relu6] | type[ir.Exp] | type[ir.Tanh] | type[ir.Sigmoid]
+TABLE_FUNCTIONS: Mapping[str, type[ir.TableFunction]] = MappingProxyType(
+    {kind.function: kind for kind in (ir.Exp, ir.Tanh, ir.Sigmoid)}
+)
+POINTWISE: Mapping[str, type[ir.Pointwise]] = MappingProxyType(
+    {kind.function: kind for kind in ir.POINTWISE if kind.function is not None}
+)
+"""Elementwise functions by name."""
 
-FUNCTIONS: dict[str, tuple[Function, Callable[[float], float]]] = {
-    "relu": (ir.Relu, lambda x: max(x, 0.0)),
-    "relu6": (ir.Relu6, lambda x: min(max(x, 0.0), 6.0)),
-    "exp": (ir.Exp, math.exp),
-    "tanh": (ir.Tanh, math.tanh),
-    "sigmoid": (ir.Sigmoid, lambda x: 0.5 * (1.0 + math.tanh(0.5 * x))),
-}
-"""Elementwise functions: the operation, and the function itself for folding constants."""
+_ELEMENTWISE: Mapping[BinaryOperator, Elementwise] = MappingProxyType(
+    {BinaryOperator.ADD: ir.Add, BinaryOperator.SUBTRACT: ir.Subtract, BinaryOperator.HADAMARD: ir.Multiply}
+)
+_BY_CHANNEL: Mapping[BinaryOperator, Elementwise] = MappingProxyType(
+    {BinaryOperator.CHANNEL_ADD: ir.Add, BinaryOperator.CHANNEL_SUBTRACT: ir.Subtract}
+)
+"""Operators whose right side is a vector, repeated over all axes but the last; the others multiply."""
 
-FUNCTION_NAMES = (*FUNCTIONS, "argmax", "sgn", "normaliseL2")
+_SCALAR = View("", (), ())
+"""What an operator is made of where only its function is asked for."""
+
+FUNCTION_NAMES = (*POINTWISE, *TABLE_FUNCTIONS, "argmax", "sgn", "normaliseL2")
 
 
 def real(value: Value, location: Location, subject: str) -> Real:
@@ -99,32 +111,24 @@ class Lowering:
             return _integer_arithmetic(operator, a, b, location)
         subject = f"operands of '{operator.value}'"
         left, right = real(a, location, subject), real(b, location, subject)
-        match operator:
-            case BinaryOperator.ADD:
-                return self.elementwise(ir.Add, left, right, location, goal, subject)
-            case BinaryOperator.SUBTRACT:
-                return self.elementwise(ir.Subtract, left, right, location, goal, subject)
-            case BinaryOperator.HADAMARD:
-                return self.elementwise(ir.Multiply, left, right, location, goal, subject)
-            case BinaryOperator.CHANNEL_ADD:
-                return self.channels(ir.Add, left, right, location, goal, subject)
-            case BinaryOperator.CHANNEL_SUBTRACT:
-                return self.channels(ir.Subtract, left, right, location, goal, subject)
-            case BinaryOperator.MULTIPLY:
-                if size_of(left) == 1 or size_of(right) == 1:
-                    return self.elementwise(ir.Multiply, left, right, location, goal, subject)
-                return self.product(left, right, location, goal, subject, sparse=False)
-            case BinaryOperator.SPARSE_MULTIPLY:
-                if not shape_of(left) or not shape_of(right):
-                    return self.elementwise(ir.Multiply, left, right, location, goal, subject)
-                return self.product(left, right, location, goal, subject, sparse=True)
+        if operator in _ELEMENTWISE:
+            return self.elementwise(_ELEMENTWISE[operator], left, right, location, goal, subject)
+        if operator in _BY_CHANNEL:
+            return self.channels(_BY_CHANNEL[operator], left, right, location, goal, subject)
+        sparse = operator is BinaryOperator.SPARSE_MULTIPLY
+        # of one element is enough to be a scalar, except where the source says that it is a product of matrices
+        scalar = any(not shape_of(x) if sparse else size_of(x) == 1 for x in (left, right))
+        if scalar:
+            return self.elementwise(ir.Multiply, left, right, location, goal, subject)
+        return self.product(left, right, location, goal, subject, sparse=sparse)
 
     def elementwise(
         self, operation: Elementwise, a: Real, b: Real, location: Location, goal: Goal, subject: str
     ) -> Real:
         """Equal shapes, or one operand of size 1 (rules T-M2S, T-S2M); two numbers are folded."""
         if isinstance(a, Literal) and isinstance(b, Literal):
-            return _fold(lambda: _ARITHMETIC[operation](a.value, b.value), location, subject)
+            numbers = np.asarray(a.value), np.asarray(b.value)
+            return _fold(lambda: float(operation(_SCALAR, location, a, b).real(*numbers)), location, subject)
         shape = _broadcast_shape(shape_of(a), shape_of(b))
         if shape is None:
             _shapes_differ(a, b, "equal shapes, or a scalar on one side", location, subject)
@@ -164,13 +168,21 @@ class Lowering:
         return out
 
     def call(self, function: str, arguments: tuple[Value, ...], location: Location, goal: Goal) -> Value:
-        """A function of one argument, by name. Raises InputError for an unknown name or another argument count."""
+        """A function of one argument, and of the constants that some take besides, by name.
+
+        Raises InputError for an unknown name, another argument count or a constant that the function does not take.
+        """
         if function not in FUNCTION_NAMES:
             known = ", ".join(FUNCTION_NAMES)
             raise InputError.at(location, "function", f"one of {known}", function)
-        if len(arguments) != 1:
-            raise InputError.at(location, f"arguments of {function}", "1", str(len(arguments)))
+        kind = POINTWISE.get(function)
+        most = 1 if kind is None else len(kind.parameter_names()) + 1
+        if not 1 <= len(arguments) <= most:
+            wanted = "1" if most == 1 else f"1 to {most}"
+            raise InputError.at(location, f"arguments of {function}", wanted, str(len(arguments)))
         operand = real(arguments[0], location, f"argument of {function}")
+        if kind is not None:
+            return self.pointwise(kind, operand, arguments[1:], location, goal)
         if function == "argmax":
             return self.argmax(operand, location, goal)
         if function == "sgn":
@@ -180,11 +192,34 @@ class Lowering:
             out = self.output(view.shape, location, goal, (view,), aligned=False)
             self.emitter.emit(ir.NormaliseL2(out, location, view))
             return out
-        operation, compute = FUNCTIONS[function]
+        tabled = TABLE_FUNCTIONS[function]
         if isinstance(operand, Literal):
-            return _fold(lambda: compute(operand.value), location, f"argument of {function}")
+            number = operand.value
+            return _fold(lambda: tabled(_SCALAR, location, _SCALAR).fold(number), location, f"argument of {function}")
         out = self.output(operand.shape, location, goal, (operand,), aligned=True)
-        self.emitter.emit(operation(out, location, operand))
+        self.emitter.emit(tabled(out, location, operand))
+        return out
+
+    def pointwise(
+        self, kind: type[ir.Pointwise], operand: Real, constants: tuple[Value, ...], location: Location, goal: Goal
+    ) -> Real:
+        """A pointwise operator; `constants` are its parameters."""
+        subject = f"constants of {kind.function}"
+        numbers = []
+        for value in constants:
+            number = real(value, location, subject)
+            if not isinstance(number, Literal):
+                raise InputError.at(location, subject, "numbers", describe(number))
+            numbers.append(number.value)
+        try:
+            of_scalar = kind(_SCALAR, location, _SCALAR, *numbers)
+        except ValueError as error:
+            raise InputError.at(location, subject, str(error), ", ".join(f"{n:g}" for n in numbers)) from None
+        if isinstance(operand, Literal):
+            argument = np.asarray(operand.value)
+            return _fold(lambda: float(of_scalar.real(argument)), location, f"argument of {kind.function}")
+        out = self.output(operand.shape, location, goal, (operand,), aligned=True)
+        self.emitter.emit(replace(of_scalar, out=out, a=operand))
         return out
 
     def argmax(self, operand: Real, location: Location, goal: Goal) -> Label:
@@ -232,13 +267,6 @@ def as_shape(value: Real, shape: tuple[int, ...]) -> Real:
     return value
 
 
-_ARITHMETIC: dict[Elementwise, Callable[[float, float], float]] = {
-    ir.Add: lambda x, y: x + y,
-    ir.Subtract: lambda x, y: x - y,
-    ir.Multiply: lambda x, y: x * y,
-}
-
-
 def _broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
     if a == b:
         return a
@@ -267,7 +295,8 @@ def _integer_arithmetic(operator: BinaryOperator, a: Integer, b: Integer, locati
 
 def _fold(compute: Callable[[], float], location: Location, subject: str) -> Literal:
     try:
-        result = compute()
+        with np.errstate(all="ignore"):  # what is not finite is refused below
+            result = compute()
     except OverflowError:
         result = math.inf
     if not math.isfinite(result):

@@ -15,6 +15,9 @@ from kilotune.codegen.language import syntax as ast
 if TYPE_CHECKING:
     from lark import Token, Tree
 
+MOST_DIGITS = 40
+"""Of an integer; sizes are refused long before, but by their values."""
+
 
 def build(tree: Tree[Token], path: str) -> ast.Expression:
     """The syntax tree of a whole program.
@@ -45,6 +48,11 @@ class _Builder:
         assert token.column is not None
         return Location(self._path, token.line, token.column)
 
+    def _whole(self, token: Token) -> int:
+        if len(token) > MOST_DIGITS:
+            raise InputError.at(self._at(token), "number", f"at most {MOST_DIGITS} digits", str(len(token)))
+        return int(token)
+
     # Leaves
 
     def integer(self, children: list[Any]) -> ast.Number:
@@ -60,7 +68,7 @@ class _Builder:
         return ast.Shape(self._at(children[0]), self.integers(children))
 
     def integers(self, children: list[Any]) -> tuple[int, ...]:
-        return tuple(int(child) for child in children)
+        return tuple(self._whole(child) for child in children)
 
     kernel = integers
     stride = integers
@@ -73,7 +81,7 @@ class _Builder:
         return result
 
     def groups(self, children: list[Any]) -> int:
-        return int(children[0])
+        return self._whole(children[0])
 
     def number(self, children: list[Any]) -> float:
         sign, digits = children
@@ -87,7 +95,7 @@ class _Builder:
 
     def span(self, children: list[Any]) -> ast.Span:
         bracket, start, length = children
-        return ast.Span(self._at(bracket), start, int(length))
+        return ast.Span(self._at(bracket), start, self._whole(length))
 
     def brackets(self, children: list[Any]) -> list[Any]:
         return children
@@ -122,7 +130,7 @@ class _Builder:
 
     def conditional(self, children: list[Any]) -> ast.Conditional:
         condition, comparison, threshold, positive, negative = children
-        if int(threshold) != 0:
+        if self._whole(threshold) != 0:
             raise InputError.at(self._at(threshold), f"condition '{comparison}'", "a comparison with 0", threshold)
         return ast.Conditional(self._at(comparison), condition, comparison == ">", positive, negative)
 
@@ -143,7 +151,7 @@ class _Builder:
 
     def reverse(self, children: list[Any]) -> ast.Reverse:
         keyword, operand, axis = children
-        return ast.Reverse(self._at(keyword), operand, int(axis))
+        return ast.Reverse(self._at(keyword), operand, self._whole(axis))
 
     def maxpool(self, children: list[Any]) -> ast.MaxPool:
         keyword, operand, kernel, padding, stride = children

@@ -24,6 +24,9 @@ def decode(tensor: Any, folder: str) -> Array:
     kind = TensorProto.DataType.Name(tensor.data_type)
     if kind in ("STRING", "COMPLEX64", "COMPLEX128", "UNDEFINED"):
         raise ValueError(f"expected real numbers, found {kind.lower()}")
+    if any(extent < 0 for extent in tensor.dims):
+        raise ValueError(f"expected extents from 0, found {'x'.join(map(str, tensor.dims))}")
+    check_size(tensor.dims)  # before anything is read or reserved
     try:
         array = np.asarray(numpy_helper.to_array(tensor, base_dir=folder))
         array = array.astype(np.float32) if array.dtype.kind not in "fiub" or array.dtype == np.float16 else array
@@ -31,7 +34,8 @@ def decode(tensor: Any, folder: str) -> Array:
         size = "x".join(str(d) for d in tensor.dims) or "one"
         external = tensor.data_location == TensorProto.EXTERNAL
         found = "an external file without them" if external else "data of another size"
-        raise ValueError(f"expected {size} elements of type {kind.lower()}, found {found} ({error})") from None
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"expected {size} elements of type {kind.lower()}, found {found} ({reason})") from None
     return array
 
 

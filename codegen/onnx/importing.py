@@ -14,8 +14,9 @@ from kilotune.codegen.onnx.constants import FOLDED, Array, decode
 from kilotune.codegen.onnx.folding import fold
 from kilotune.codegen.onnx.graph import Graph, HostOperator, Node, Shape, check_size
 
-EXTRA = "pip install 'kilotune[cm]'"
 MAIN_DOMAINS = ("", "ai.onnx")
+MOST_FILE_BYTES = (1 << 31) - 1
+"""What protobuf can hold; larger networks keep their weights in files beside the model."""
 
 Result = TypeVar("Result")
 
@@ -90,12 +91,16 @@ class Imported:
 
 def load_model(path: Path) -> Any:
     """The ModelProto in a file. InputError for a file that is none, is cut short, or lacks its external data."""
+    import onnx  # takes a third of a second, and networks by name need none
+
     try:
-        import onnx
-    except ImportError:
-        raise InputError(str(path), expected=f"the package onnx ({EXTRA})", found="none installed") from None
-    try:
+        size_bytes = path.stat().st_size
+        if size_bytes > MOST_FILE_BYTES:
+            found = f"{size_bytes}"
+            raise InputError(str(path), expected=f"an ONNX file of at most {MOST_FILE_BYTES} bytes", found=found)
         model = onnx.load(str(path), load_external_data=False)
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(str(path), expected="an ONNX file", found=f"one that cannot be read ({error})") from None
     except Exception:  # protobuf's own error types differ between its implementations
@@ -219,9 +224,10 @@ def _applied(call: Call, convert: Callable[[], Result]) -> Result:
     """ValueError where an input or an attribute is missing, or is of another type."""
     try:
         return convert()
-    except (IndexError, KeyError, TypeError) as error:
-        detail = f"{type(error).__name__}: {error}"
-        raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({detail})") from None
+    except (IndexError, KeyError, TypeError, AttributeError) as error:
+        kinds: dict[type[Exception], str] = {IndexError: "too few", KeyError: f"none called {error}"}
+        what = kinds.get(type(error), "one of another type")
+        raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({what})") from None
 
 
 def _finish(model: Any, path: str, imported: Imported) -> Graph:
@@ -233,7 +239,7 @@ def _finish(model: Any, path: str, imported: Imported) -> Graph:
     value = imported.values[outputs[0]]
     images = [value.name for value in model.graph.input if value.name not in imported.constants]
     graph = Graph(
-        model.graph.name or Path(path).stem,
+        Path(path).stem,  # exporters call every graph main_graph
         images[0],
         value.tensor,
         tuple(imported.nodes),

@@ -16,6 +16,7 @@ from typing import Any
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, Kernel, KernelSet
+from kilotune.codegen.text_files import read_text_file
 
 MAXIMUM_SIDE = 64
 """Rows or columns of a kernel; the array has 256."""
@@ -44,12 +45,7 @@ class _Constant:
 
 def read_kernel_file(path: Path) -> KernelFile:
     """Raises `InputError` for a file that is not such JSON: place, expected, found."""
-    name = str(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(name, expected="a readable JSON file", found=str(error)) from error
-    return parse_kernel_file(text, name)
+    return parse_kernel_file(read_text_file(path, "a JSON file"), str(path))
 
 
 def parse_kernel_file(text: str, path: str) -> KernelFile:
@@ -57,7 +53,7 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
     try:
         content = json.loads(text, parse_float=Fraction, parse_constant=_Constant)
     except json.JSONDecodeError as error:
-        found = repr(text.splitlines()[error.lineno - 1].strip()[:40]) if text.strip() else "an empty file"
+        found = repr(line.strip()[:40]) if (line := error.doc.split("\n")[error.lineno - 1]) else "the end of the file"
         raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=found) from error
     except (RecursionError, ValueError) as error:
         raise InputError(path, expected="JSON", found=str(error)) from error
@@ -67,7 +63,7 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
     if unknown is not None:
         raise InputError(path, place=f"key {unknown!r}", expected=f"one of {', '.join(_KEYS)}", found=repr(unknown))
     target = content.get("target")
-    if target is not None and target not in INSTRUCTION_SETS:
+    if target is not None and not (isinstance(target, str) and target in INSTRUCTION_SETS):
         raise InputError(path, place="target", expected=" or ".join(INSTRUCTION_SETS), found=_shown(target))
     return KernelFile(
         KernelSet(_kernels(content["kernels"], path)),

@@ -3,12 +3,17 @@
  * Within a tick: packets arrive and finished iterations release buffers; then stages start; then packets ask for links,
  * in the order of their streams. A link moves `width` elements a tick, first come first served, so its state is one number: the
  * element slot until which it is taken. See plain_timing.py, which is the definition.
+ *
+ * Whenever an image is through, the whole state is compared, by a hash and relative to that tick and image, with that of the
+ * last few images. Where it has come back, everything from there on is known: so many images more every so many ticks.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WHEEL 4096
+#define COMPARED 8 /* images */
+#define NEVER (-((int64_t)1 << 60))
 
 typedef struct {
     int32_t stage_count, stream_count, link_count, images;
@@ -22,6 +27,8 @@ typedef struct {
     const int32_t *route_start, *route;             /* link numbers by stream */
     const int32_t *width, *hop;                     /* by link */
     int64_t pace_ticks;                             /* of an image; 0: it is all there at once */
+    const volatile int32_t *stop;                   /* set by another thread: end soon */
+    int32_t settle;                                 /* end where the state comes back */
 } Problem;
 
 typedef struct {
@@ -30,7 +37,10 @@ typedef struct {
     int64_t *finish;     /* by image */
     int64_t **starts;    /* by stage; NULL: not wanted */
     int64_t ticks;       /* the tick of the last event */
+    int64_t settled_at, period_images, period_ticks; /* where the state has come back: images that are through; else 0 */
 } Outcome;
+
+typedef struct { uint64_t hash; int64_t images, tick; } Snapshot;
 
 typedef struct { int64_t tick; int32_t what, hop, next; } Event; /* hop -1: stage `what` has finished an iteration */
 
@@ -48,6 +58,10 @@ typedef struct {
     int32_t request_count, request_room;
     int32_t *marked; uint8_t *is_marked; int32_t marked_count;
     int64_t left;        /* outputs of images still to come */
+    int64_t held_back;   /* the last tick at which GMEM waited for its pace */
+    int64_t through;     /* images that have come out whole */
+    Snapshot snapshots[COMPARED];
+    int32_t snapshot_count;
 } Run;
 
 static int add_event(Run *r, int64_t tick, int32_t what, int32_t hop) {
@@ -195,6 +209,7 @@ static int send_image(Run *r, int32_t stream, int64_t tick) {
         if (p->route_start[stream] == p->route_start[stream + 1]) deliver(r, stream, tick);
         else if (add_request(r, stream, 0)) return -1;
     }
+    if (*at < end && paced(p, stream, *at) > tick) r->held_back = tick;
     return 0;
 }
 
@@ -254,7 +269,67 @@ static int serve_requests(Run *r, int64_t tick) {
     return 0;
 }
 
-/* 0: all images are through. 1: deadlock. -1: out of memory. */
+static uint64_t mixed(uint64_t hash, int64_t value) {
+    uint64_t x = (hash ^ (uint64_t)value) * 0x9E3779B97F4A7C15ULL;
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9ULL;
+    return x ^ (x >> 32);
+}
+
+/* All that decides what happens after `tick`, counted from this tick and from image `r->through` on. */
+static uint64_t state_hash(const Run *r, int64_t tick) {
+    const Problem *p = r->p;
+    const Outcome *o = r->o;
+    uint64_t hash = 1, events = 0;
+    for (int32_t s = 0; s < p->stage_count; s++) {
+        int64_t before = r->through * p->iterations[s];
+        hash = mixed(hash, r->free_at[s] > tick ? r->free_at[s] - tick : 0);
+        hash = mixed(mixed(hash, r->done[s] - before), o->next[s] - before);
+    }
+    for (int32_t s = 0; s < p->stream_count; s++) {
+        int64_t before = r->through * p->packets[s];
+        hash = mixed(mixed(hash, o->delivered[s] - before), o->issued[s] - before);
+        if (p->reader[s] >= 0) hash = mixed(hash, o->freed[s] - before);
+        if (p->writer[s] < 0) hash = mixed(hash, r->gmem_next[s] - r->through * p->writer_iterations[s]);
+    }
+    for (int32_t k = 0; k < p->link_count; k++) {
+        int64_t taken = r->slot[k] - (tick + 1) * p->width[k];
+        hash = mixed(hash, taken > 0 ? taken : 0);
+    }
+    for (int32_t bucket = 0; bucket < WHEEL; bucket++)
+        for (int32_t at = r->head[bucket]; at >= 0; at = r->events[at].next) {
+            const Event *event = &r->events[at]; /* in any order: those of one tick do not depend on it */
+            events += mixed(mixed(mixed(7, event->tick - tick), event->what), event->hop);
+        }
+    return mixed(hash, (int64_t)events);
+}
+
+/* Whether the state is that of some images ago. GMEM must be as far behind its pace as then, or the pace must not have
+   mattered since, and matter less and less. */
+static int has_settled(Run *r, int64_t tick) {
+    const Problem *p = r->p;
+    int64_t through = p->images;
+    for (int32_t s = 0; s < p->stream_count; s++)
+        if (p->reader[s] < 0 && r->o->delivered[s] / p->packets[s] < through) through = r->o->delivered[s] / p->packets[s];
+    if (through == r->through) return 0;
+    r->through = through;
+    Snapshot now = {state_hash(r, tick), through, tick};
+    int32_t kept = r->snapshot_count < COMPARED ? r->snapshot_count : COMPARED;
+    for (int32_t k = 1; k <= kept; k++) {
+        const Snapshot *before = &r->snapshots[(r->snapshot_count - k) % COMPARED];
+        int64_t images = now.images - before->images, ticks = now.tick - before->tick;
+        int64_t later = ticks - images * p->pace_ticks;
+        if (before->hash != now.hash || later < 0 || (later > 0 && r->held_back >= before->tick)) continue;
+        r->o->settled_at = through;
+        r->o->period_images = images;
+        r->o->period_ticks = ticks;
+        return 1;
+    }
+    r->snapshots[r->snapshot_count++ % COMPARED] = now;
+    return 0;
+}
+
+/* 0: all images are through. 1: deadlock. 2: the state has come back. 3: stopped. -1: out of memory. */
 static int run(Run *r) {
     const Problem *p = r->p;
     int64_t tick = 0;
@@ -272,6 +347,8 @@ static int run(Run *r) {
         if (serve_requests(r, tick)) return -1;
         r->o->ticks = tick;
         if (r->left == 0) return 0;
+        if (p->settle && has_settled(r, tick)) return 2;
+        if (*p->stop) return 3;
         int64_t sends = next_image_tick(r);
         if (!r->pending && sends < 0) return 1;
         tick++;
@@ -281,7 +358,7 @@ static int run(Run *r) {
 }
 
 int kilotune_stream(const Problem *p, Outcome *o) {
-    Run r = {.p = p, .o = o, .free_event = -1};
+    Run r = {.p = p, .o = o, .free_event = -1, .held_back = NEVER};
     for (int32_t i = 0; i < WHEEL; i++) r.head[i] = r.tail[i] = -1;
     size_t stages = (size_t)p->stage_count + 1, streams = (size_t)p->stream_count + 1;
     r.slot = calloc((size_t)p->link_count + 1, sizeof(int64_t));

@@ -26,8 +26,12 @@ from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.deadlock import Deadlock, Progress, find_deadlock
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 TickArray = NDArray[np.int64]
+
+PACKETS_AT_ONCE = 200_000
+"""Some hundredths of a second; more are simulated so that a signal ends it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +65,16 @@ class StreamTiming:
     deadlock: Deadlock | None
 
 
-def simulate(setting: Setting, images: int, record_starts: bool = False) -> StreamTiming:
-    """Run it: compiled, or tick by tick where there is no C compiler."""
+def simulate(setting: Setting, images: int, record_starts: bool = False, settle: bool = False) -> StreamTiming:
+    """Run it: compiled, or tick by tick where there is no C compiler. `settle`: no further than to where the state of
+    everything has come back, relative to the image that is through; the ticks of the images that follow are known then. They
+    are those of an endless stream: the last images of a stream, behind which links are free, may finish sooner."""
     kernel = _kernel()
     if kernel is None:
         from kilotune.evaluators.cm.plain_timing import simulate_plainly
 
         return simulate_plainly(setting, images)
-    return _compiled(kernel, setting, images, record_starts)
+    return _compiled(kernel, setting, images, record_starts, settle)
 
 
 class _Problem(ctypes.Structure):
@@ -99,13 +105,15 @@ class _Problem(ctypes.Structure):
             )
         ),
         ("pace_ticks", ctypes.c_int64),
+        ("stop", ctypes.c_void_p),
+        ("settle", ctypes.c_int32),
     ]
 
 
 class _Outcome(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("next", "delivered", "issued", "freed", "finish", "starts")),
-        ("ticks", ctypes.c_int64),
+        *((name, ctypes.c_int64) for name in ("ticks", "settled_at", "period_images", "period_ticks")),
     ]
 
 
@@ -119,9 +127,10 @@ def _kernel() -> ctypes.CDLL | None:
     return loaded.library
 
 
-def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts: bool) -> StreamTiming:
+def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts: bool, settle: bool) -> StreamTiming:
     pipeline, streams, stages = setting.pipeline, setting.streams, setting.pipeline.stages
     kept: list[NDArray[np.generic]] = []
+    flag = StopFlag()
 
     def pointer(array: NDArray[np.generic]) -> int:
         kept.append(array)  # it must live as long as the call
@@ -166,6 +175,8 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
         width=ints([link.elements_per_tick for link in setting.links]),
         hop=ints([link.hop_ticks for link in setting.links]),
         pace_ticks=setting.pace_ticks,
+        stop=flag.address,
+        settle=settle and not record_starts,
     )
     starts = [np.zeros(images * s.iterations, dtype=np.int64) for s in stages] if record_starts else None
     after = {name: np.zeros(len(streams), dtype=np.int64) for name in ("delivered", "issued", "freed")}
@@ -176,13 +187,21 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
         starts=None if starts is None else pointers(starts),
         **{name: pointer(array) for name, array in after.items()},
     )
-    status = kernel.kilotune_stream(ctypes.byref(problem), ctypes.byref(outcome))
+
+    def call() -> int:
+        return int(kernel.kilotune_stream(ctypes.byref(problem), ctypes.byref(outcome)))
+
+    packets = images * sum(stream.packets for stream in streams)
+    status = call() if packets < PACKETS_AT_ONCE else interruptible(call, flag.set)
     if status < 0:
         raise MemoryError("The pipeline simulator ran out of memory.")
     progress = Progress(started.tolist(), *(after[name].tolist() for name in ("delivered", "issued", "freed")))
-    deadlock = find_deadlock(pipeline, streams, setting.capacities, progress) if status else None
+    deadlock = find_deadlock(pipeline, streams, setting.capacities, progress) if status == 1 else None
+    if outcome.settled_at:
+        for image in range(outcome.settled_at, images):
+            finish[image] = finish[image - outcome.period_images] + outcome.period_ticks
     for number, stream in enumerate(streams):
-        if stream.reader == GMEM:
+        if stream.reader == GMEM and not outcome.settled_at:
             finish[after["delivered"][number] // stream.packets :] = 0  # some of an image's results are no image
     return StreamTiming(finish, None if starts is None else tuple(starts), deadlock)
 

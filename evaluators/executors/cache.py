@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kilotune.evaluators.compiled_library import cache_folder
+from kilotune.search.abandoning import uninterrupted
 from kilotune.search.encoding import encoding_of
 from kilotune.search.executor import Executor, Finished
 from kilotune.search.space import Assignment, Measurement, Space
@@ -66,15 +67,20 @@ class EvaluationCache:
         if self._connection is None:
             return
         rows = [(key, json.dumps(dict(m.metrics))) for key, m in measurements.items() if m.failure is None]
-        with contextlib.suppress(sqlite3.Error, TypeError):
+        with contextlib.suppress(sqlite3.Error, TypeError), uninterrupted():
             self._connection.execute("BEGIN")
             self._connection.executemany("INSERT OR IGNORE INTO measurements VALUES (?, ?)", rows)
             self._connection.execute("COMMIT")
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything. ValueError, a sentence, for a file that is no such cache: it stays."""
+        ours = self._connection is not None
         self.close()
-        if not self.path.parent.is_dir():
+        if not ours:
+            if self.path.is_file():  # it may be somebody else's
+                raise ValueError(
+                    f"{self.path} is no cache of measurements, or damaged: it is left alone; remove it yourself."
+                )
             return
         for path in (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm"))):
             path.unlink(missing_ok=True)

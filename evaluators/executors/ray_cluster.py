@@ -7,23 +7,18 @@ actor's death means is decided in `dispatch`, so Ray itself restarts and retries
 from __future__ import annotations
 
 import contextlib
-import logging
-import os
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.evaluators.executors.ray_connection import LOCAL, connect, first_line
 from kilotune.search.executor import ExecutorError, measure
 from kilotune.search.space import Assignment, Measurement, Space
 
 LOOK_AT_NODES_S = 5.0
 """How long nothing may come back before we ask whether the cluster still has nodes: a call to a lost one never ends."""
-
-LOCAL = "local"
-"""The address that starts a cluster on this machine, for this process."""
 
 
 class RayExecutor(DispatchingExecutor):
@@ -48,7 +43,7 @@ class ActorCrew:
     jobs_each = 2
 
     def __init__(self, space: Space, address: str, workers: int | None) -> None:
-        self._ray = _connect(address, workers)
+        self._ray = connect(address, workers)
         self._reference = self._ray.put(space)
         processors = int(self._ray.cluster_resources().get("CPU", 0))
         if workers is None and processors < 1:
@@ -71,7 +66,7 @@ class ActorCrew:
             if not ready and timeout_s > 0:
                 ready, _ = self._ray.wait(list(heads), num_returns=1, timeout=timeout_s)
         except self._ray.exceptions.RaySystemError as error:
-            raise ExecutorError(f"The Ray cluster is gone ({_first_line(error)}).") from None
+            raise ExecutorError(f"The Ray cluster is gone ({first_line(error)}).") from None
         if ready:
             self._last_news_s = time.monotonic()
         elif time.monotonic() - self._last_news_s > LOOK_AT_NODES_S:
@@ -106,9 +101,9 @@ class ActorWorker:
         try:
             answer = self._ray.get(self.calls.popleft())
         except self._ray.exceptions.RayActorError as error:
-            return Death(_first_line(error))
+            return Death(first_line(error))
         except self._ray.exceptions.RayTaskError as error:  # loading the space failed
-            return Death(_first_line(error))
+            return Death(first_line(error))
         return Ready() if answer is None else Answer(*answer)
 
     def kill(self) -> None:
@@ -127,36 +122,3 @@ class _Evaluator:
 
     def measure(self, candidates: list[Assignment]) -> tuple[list[Measurement], float]:
         return measure(self._space, candidates)
-
-
-def _connect(address: str, workers: int | None) -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
-    try:
-        import ray
-    except ImportError:
-        raise ValueError("Ray is not installed: `pip install ray`.") from None
-    quiet: dict[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
-    try:
-        if address == LOCAL:
-            ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
-        else:
-            _knock(address)
-            ray.init(address=address, **quiet)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(f"The Ray cluster {address} cannot be reached ({_first_line(error)}).") from None
-    # Ray prints what happens to its workers on stdout, where our result goes; we report it as measurements instead.
-    with contextlib.suppress(AttributeError):
-        ray._private.worker.print_to_stdstream = lambda *_arguments, **_options: None
-    return ray
-
-
-def _knock(address: str) -> None:
-    """OSError when nobody listens at HOST:PORT: Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), timeout=5.0).close()
-
-
-def _first_line(error: Exception) -> str:
-    """The first sentence of Ray's own words."""
-    return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)

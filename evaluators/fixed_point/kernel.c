@@ -18,7 +18,16 @@
 /* The columns of a row, in the order of codegen/fixed/table.py. */
 enum { BITS, ACC_BITS, SHIFT_A, SHIFT_B, SHIFT_TERM, SHIFT_OUT, HALVINGS, CONSTANT_A, CONSTANT_B, FUNCTION, COLUMNS };
 
-enum { FILL, COPY, ADD, SUBTRACT, MULTIPLY, DOT, MAXPOOL, NEGATE, RELU, RELU6, TABLE, NORMALISE, SELECT, ARGMAX, SIGN };
+#include "pointwise.h"
+
+/* What executes operations, by the names of their classes; pointwise operators come on top. */
+#define STRUCTURED(CASE) \
+    CASE(Fill) CASE(Add) CASE(Subtract) CASE(Multiply) CASE(Dot) CASE(MaxPool) CASE(Table) CASE(NormaliseL2) CASE(Select) \
+    CASE(ArgMax) CASE(Sign)
+#define OPCODE(name, ...) OP_##name,
+enum { STRUCTURED(OPCODE) POINTWISE(OPCODE) OPCODES };
+#define NAME_OF(name, ...) #name,
+static const char *const NAMES[] = {STRUCTURED(NAME_OF) POINTWISE(NAME_OF)};
 
 enum { TOWARD_ZERO, FLOOR, NEAREST };
 
@@ -33,10 +42,10 @@ typedef struct {
 
 typedef struct {
     int32_t opcode, row;
-    int32_t n, window;       /* elements written; elements of one window (MAXPOOL, NORMALISE), or strictness (SELECT) */
-    int32_t p, q, r;         /* DOT: [p, q] x [q, r] */
-    int32_t packs;           /* DOT: this step packs the weights that it, and later ones with the same pack, use */
-    int64_t pack;            /* DOT: where its packed weights start */
+    int32_t n, window;       /* elements written; elements of one window (MaxPool, NormaliseL2), or strictness (Select) */
+    int32_t p, q, r;         /* Dot: [p, q] x [q, r] */
+    int32_t packs;           /* Dot: this step packs the weights that it, and later ones with the same pack, use */
+    int64_t pack;            /* Dot: where its packed weights start */
     int32_t out_variable;
     const int32_t *out;
     Operand a, b, c;
@@ -47,8 +56,8 @@ typedef struct {
     const int32_t *result;           /* element numbers of the result */
     const int64_t *variable_offsets; /* into the block's storage, in elements; -1 for static variables */
     int64_t storage_elements;
-    int64_t scratch_terms;           /* the largest q of any DOT */
-    int64_t packed_pairs;            /* pairs of weights of all DOTs with one static operand */
+    int64_t scratch_terms;           /* the largest q of any Dot */
+    int64_t packed_pairs;            /* pairs of weights of all Dots with one static operand */
     int32_t rounding;
     const Step *steps;
 } Program;
@@ -57,7 +66,7 @@ typedef struct {
     const Program *program;
     const int32_t *rows;               /* [row_count][COLUMNS] */
     const int16_t *const *statics;     /* [variable_count], NULL for dynamic variables */
-    const int16_t *const *tables;      /* [row_count], NULL where the operation is no TABLE */
+    const int16_t *const *tables;      /* [row_count], NULL where the operation is no Table */
     const int16_t *input;              /* [block_count][features][LANES] */
     int64_t input_elements;
     int16_t *storage;
@@ -70,6 +79,12 @@ static inline int32_t wrap(int32_t v, int bits)
 {
     const int spare = 32 - bits;
     return (int32_t)((uint32_t)v << spare) >> spare;
+}
+
+static inline int32_t clip(int32_t v, int32_t limit)
+{
+    const int32_t low = v > 0 ? v : 0;
+    return low < limit ? low : limit;
 }
 
 static inline int16_t *lanes_of(const Machine *m, int32_t variable, int32_t element)
@@ -141,6 +156,14 @@ int kilotune_run(const Program *program, int32_t count, const int32_t *rows, con
     free(m.pairs);
     free(m.zeros);
     return failed ? -1 : 0;
+}
+
+/* The number of what executes operations of that name; -1 where nothing does. */
+int kilotune_opcode(const char *name)
+{
+    for (int i = 0; i < OPCODES; i++)
+        if (!strcmp(NAMES[i], name)) return i;
+    return -1;
 }
 
 /* The vector unit that this build uses, for reports. */

@@ -18,12 +18,19 @@ class Kernel:
     compiler: str
     vector_unit: str
 
+    def opcode(self, name: str) -> int:
+        """The number of what executes operations of that name. LookupError when the kernel has nothing for them."""
+        number = int(self.library.kilotune_opcode(name.encode()))
+        if number < 0:
+            raise LookupError(f"the compiled kernel executes no {name}: kernel.c or pointwise.h has to name it")
+        return number
+
 
 @cache
 def load_kernel() -> Kernel | None:
     """The kernel; None when there is no working C compiler (the NumPy execution is used then)."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "kernel.c", [folder / "kernel_body.h"])
+    loaded = load_library(folder / "kernel.c", [folder / "kernel_body.h", folder / "pointwise.h"])
     if loaded is None:
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p

@@ -49,16 +49,16 @@ static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
         NAME(load)(m, &s->a, e, row[SHIFT_A], row[CONSTANT_A], a);
         NAME(load)(m, &s->b, e, row[SHIFT_B], row[CONSTANT_B], b);
         switch (s->opcode) {
-        case ADD:
+        case OP_Add:
             for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] + b[l]) << acc_spare) >> acc_spare;
             break;
-        case SUBTRACT:
+        case OP_Subtract:
             for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] - b[l]) << acc_spare) >> acc_spare;
             break;
-        case MULTIPLY:
+        case OP_Multiply:
             for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] * b[l]) << acc_spare) >> acc_spare;
             break;
-        default: { /* SELECT */
+        default: { /* Select */
             int32_t c[LANES];
             NAME(load)(m, &s->c, 0, 0, 0, c);
             const int32_t least = s->window ? 1 : 0;
@@ -69,32 +69,36 @@ static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
     }
 }
 
-static void NAME(unary)(const Machine *m, const Step *s, const int32_t *row)
+static void NAME(pointwise)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t a[LANES] __attribute__((aligned(64)));
+    const int32_t constant_a = row[CONSTANT_A], constant_b = row[CONSTANT_B];
+    const int shift = row[SHIFT_B], acc_bits = row[ACC_BITS];
+    (void)constant_a, (void)shift; /* not every set of operators needs both */
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, 0, 0, a);
+        switch (s->opcode) {
+#define CASE(name, value) \
+        case OP_##name: \
+            for (int l = 0; l < LANES; l++) { \
+                const int32_t v = a[l]; \
+                a[l] = value; \
+            } \
+            break;
+            POINTWISE(CASE)
+#undef CASE
+        }
+        NAME(store)(a, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+    }
+}
+
+static void NAME(sign)(const Machine *m, const Step *s)
 {
     int32_t a[LANES] __attribute__((aligned(64)));
     for (int32_t e = 0; e < s->n; e++) {
         NAME(load)(m, &s->a, e, 0, 0, a);
-        switch (s->opcode) {
-        case NEGATE:
-            for (int l = 0; l < LANES; l++) a[l] = wrap(-a[l], row[ACC_BITS]);
-            break;
-        case RELU:
-            for (int l = 0; l < LANES; l++) a[l] = a[l] > 0 ? a[l] : 0;
-            break;
-        case RELU6:
-            for (int l = 0; l < LANES; l++) {
-                const int32_t low = a[l] > 0 ? a[l] : 0;
-                a[l] = low < row[CONSTANT_B] ? low : row[CONSTANT_B];
-            }
-            break;
-        case SIGN:
-            for (int l = 0; l < LANES; l++) a[l] = a[l] > 0;
-            break;
-        default: /* COPY */
-            break;
-        }
-        const int exact = s->opcode == SIGN;
-        NAME(store)(a, exact ? 0 : row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        for (int l = 0; l < LANES; l++) to[l] = a[l] > 0;
     }
 }
 
@@ -340,7 +344,7 @@ static void NAME(pack)(const Machine *m, const Step *s)
 
 static inline int NAME(is_packed)(const Step *s, const int32_t *row)
 {
-    return s->opcode == DOT && (s->a.place == STATIC) != (s->b.place == STATIC) && row[HALVINGS] < 0 &&
+    return s->opcode == OP_Dot && (s->a.place == STATIC) != (s->b.place == STATIC) && row[HALVINGS] < 0 &&
            row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
 }
 
@@ -359,17 +363,18 @@ static void NAME(candidate)(Machine *m, int16_t *outputs)
             const Step *s = &program->steps[i];
             const int32_t *row = m->rows + (int64_t)s->row * COLUMNS;
             switch (s->opcode) {
-            case FILL: NAME(fill)(m, s, row); break;
-            case ADD: case SUBTRACT: case MULTIPLY: case SELECT: NAME(binary)(m, s, row); break;
-            case DOT:
+            case OP_Fill: NAME(fill)(m, s, row); break;
+            case OP_Add: case OP_Subtract: case OP_Multiply: case OP_Select: NAME(binary)(m, s, row); break;
+            case OP_Dot:
                 if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
                 else NAME(dot_general)(m, s, row);
                 break;
-            case MAXPOOL: NAME(maxpool)(m, s, row); break;
-            case TABLE: NAME(table)(m, s); break;
-            case NORMALISE: NAME(normalise)(m, s, row); break;
-            case ARGMAX: NAME(argmax)(m, s); break;
-            default: NAME(unary)(m, s, row); break;
+            case OP_MaxPool: NAME(maxpool)(m, s, row); break;
+            case OP_Table: NAME(table)(m, s); break;
+            case OP_NormaliseL2: NAME(normalise)(m, s, row); break;
+            case OP_ArgMax: NAME(argmax)(m, s); break;
+            case OP_Sign: NAME(sign)(m, s); break;
+            default: NAME(pointwise)(m, s, row); break;
             }
         }
         const int32_t first = block * LANES;

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +16,12 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from kilotune.search.fingerprint import fingerprint
 
 Metrics = dict[str, float]
+
+SEMANTICS = 1
+"""Version of what fixed-point programs compute and how they are measured; part of every fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,9 @@ class Task:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the program, its parameters and the data."""
-        digest = hashlib.sha256(repr((self.program.body, self.program.variables)).encode())
-        arrays = [self.parameters[name] for name in sorted(self.parameters)]
-        arrays += [self.features, *([] if self.targets is None else [self.targets])]
-        for array in arrays:
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        """Hash of the program, its parameters and the data, wherever they were read from."""
+        used = {name: self.parameters[name] for name in sorted(self.parameters)}
+        return fingerprint("fixed-point task", SEMANTICS, self.program, used, self.features, self.targets)
 
 
 class FixedPointEvaluator:

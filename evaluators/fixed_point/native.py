@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,27 +18,6 @@ from kilotune.evaluators.fixed_point.reference import evaluate_function
 
 LANES = 64
 TILE = 4
-_OPCODES: Mapping[type[ir.Operation], int] = {
-    ir.Fill: 0,
-    ir.Copy: 1,
-    ir.Add: 2,
-    ir.Subtract: 3,
-    ir.Multiply: 4,
-    ir.MatMul: 5,
-    ir.Conv2D: 5,
-    ir.MaxPool: 6,
-    ir.Negate: 7,
-    ir.Relu: 8,
-    ir.Relu6: 9,
-    ir.Exp: 10,
-    ir.Sigmoid: 10,
-    ir.Tanh: 10,
-    ir.NormaliseL2: 11,
-    ir.Select: 12,
-    ir.ArgMax: 13,
-    ir.Sign: 14,
-}
-_DOT = 5
 _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
 _LITERAL, _STATIC, _DYNAMIC = range(3)
 
@@ -95,6 +75,7 @@ class NativeProgram:
         features: np.ndarray,
     ) -> None:
         self._kernel = kernel
+        self._opcodes = {kind: kernel.opcode(_case(kind)) for kind in {type(step.operation) for step in steps}}
         self._program = program
         self._parameters = parameters
         self._features = features
@@ -103,11 +84,11 @@ class NativeProgram:
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
         self._kept: list[np.ndarray] = []  # what the C structures point to
-        self._statics: dict[tuple[int, int, int], np.ndarray] = {}
-        self._inputs: dict[tuple[int, int], np.ndarray] = {}
-        self._tables: dict[tuple[object, ...], np.ndarray] = {}
+        self._statics: dict[tuple[int, int, int], _Addressed] = {}
+        self._inputs: dict[tuple[int, int], _Addressed] = {}
+        self._tables: dict[tuple[object, ...], _Addressed] = {}
         self._operations = tuple(ir.operations(program.body))
-        self._tabled = [row for row, o in enumerate(self._operations) if isinstance(o, ir.Exp | ir.Sigmoid | ir.Tanh)]
+        self._tabled = [row for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._pack_offsets: dict[tuple[int, bytes], int] = {}
         self._packed_pairs = 0
         self._c_steps = (_Step * len(steps))(*(self._step(step) for step in steps))
@@ -197,14 +178,12 @@ class NativeProgram:
             (p, q), r = step.sources[0].elements.shape, step.sources[1].elements.shape[1]
             if (operands[0].place == _STATIC) != (operands[1].place == _STATIC):
                 pack, packs = self._pack(step, operands[1].place == _STATIC)
-        window = 0
-        if isinstance(step.operation, ir.MaxPool | ir.NormaliseL2):
-            window = step.sources[0].elements.shape[1]
-        elif isinstance(step.operation, ir.Select):
+        window = step.sources[0].elements.shape[1] if step.operation.order in (ir.Order.WINDOWS, ir.Order.ROWS) else 0
+        if isinstance(step.operation, ir.Select):
             window = int(step.operation.strict)
         count = step.sources[0].elements.size if isinstance(step.operation, ir.ArgMax) else step.out.size
         return _Step(
-            opcode=_OPCODES[type(step.operation)],
+            opcode=self._opcodes[type(step.operation)],
             row=step.row,
             n=count,
             window=window,
@@ -234,8 +213,9 @@ class NativeProgram:
     def _static(self, column: int, name: str, bits: int, scale: int) -> int:
         key = (column, bits, scale)
         if key not in self._statics:
-            self._statics[key] = quantise(self._parameters[name], bits, scale).astype(np.int16).reshape(-1)
-        return int(self._statics[key].ctypes.data)
+            values = quantise(self._parameters[name], bits, scale).astype(np.int16).reshape(-1)
+            self._statics[key] = _Addressed.of(values)
+        return self._statics[key].address
 
     def _input(self, bits: int, scale: int) -> int:
         """The features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
@@ -244,14 +224,13 @@ class NativeProgram:
             values = quantise(self._features, bits, scale).astype(np.int16)
             padding = -values.shape[0] % LANES
             blocks = np.pad(values, ((0, padding), (0, 0))).reshape(-1, LANES, values.shape[1])
-            self._inputs[key] = np.ascontiguousarray(blocks.transpose(0, 2, 1))
-        return int(self._inputs[key].ctypes.data)
+            self._inputs[key] = _Addressed.of(np.ascontiguousarray(blocks.transpose(0, 2, 1)))
+        return self._inputs[key].address
 
     def _table(self, batch: FixedBatch, row: int, values: np.ndarray) -> int:
         """The function of the row for every argument that its operand can hold, scaled and wrapped."""
         operation = self._operations[row]
-        operand = operation.operands[0]
-        assert isinstance(operand, ir.View)
+        assert isinstance(operation, ir.TableFunction)
         shift_a, shift_out, bits = (int(values[c]) for c in (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS))
         function = batch.functions[int(values[Column.FUNCTION])]
         key = (type(operation), id(function), shift_a, shift_out, bits, batch.rounding)
@@ -260,9 +239,27 @@ class NativeProgram:
             scaled = scale_down(arguments, shift_a, batch.rounding)
             results = evaluate_function(operation, scaled, function, batch.rounding)
             entries = wrap(scale_down(results, shift_out, batch.rounding), bits).astype(np.int16)
-            self._tables[key] = entries
-        return int(self._tables[key].ctypes.data)
+            self._tables[key] = _Addressed.of(entries)
+        return self._tables[key].address
+
+
+class _Addressed(NamedTuple):
+    """An array, kept alive, and where it is: NumPy takes microseconds to say so, and every candidate asks."""
+
+    array: np.ndarray
+    address: int
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> _Addressed:
+        return cls(array, int(array.ctypes.data))
 
 
 def _is_dot(step: Step) -> bool:
-    return _OPCODES[type(step.operation)] == _DOT
+    return step.operation.order is ir.Order.PRODUCTS
+
+
+def _case(kind: type[ir.Operation]) -> str:
+    """The kernel's name of what executes such operations: all products are one, and all functions from tables."""
+    if kind.order is ir.Order.PRODUCTS:
+        return "Dot"
+    return "Table" if issubclass(kind, ir.TableFunction) else kind.__name__

@@ -6,6 +6,8 @@ Storage is int64 [elements, samples]; every value is the exact integer that the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.ir import Constants
+from kilotune.codegen.ir.numbers import Constant
 from kilotune.codegen.straight_line import NOWHERE, Source, Step, elements_of, unroll
 
 
@@ -96,47 +100,54 @@ class _Machine:
 
     def _result(self, step: Step, row: Int32Array) -> IntArray:
         operation, sources = step.operation, step.sources
-        if isinstance(operation, ir.Fill):
-            return np.full((step.out.size, 1), int(row[Column.CONSTANT_A]), dtype=np.int64)
-        if isinstance(operation, ir.Select):
-            condition = self.storage[sources[0].variable or ""][sources[0].elements]
-            chosen = condition > 0 if operation.strict else condition >= 0
-            a = self._read(sources[1], row, Column.SHIFT_A, Column.CONSTANT_A)
-            b = self._read(sources[2], row, Column.SHIFT_B, Column.CONSTANT_B)
-            return np.where(chosen, a, b)
+        if isinstance(operation, ir.Elementwise):
+            return self._elements(operation, step, row)
         a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
-        accumulator = int(row[Column.ACC_BITS])
         match operation:
-            case ir.Add() | ir.Subtract():
-                b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
-                return wrap(a + b if isinstance(operation, ir.Add) else a - b, accumulator)
-            case ir.Multiply():
-                b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
-                return wrap(a * b, accumulator)
             case ir.MatMul() | ir.Conv2D():
                 b = self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
                 a = np.where((sources[0].elements == NOWHERE)[..., None], 0, a)
                 return self._dot(a, b, row)
-            case ir.Copy():
-                return a
-            case ir.Negate():
-                return wrap(-a, accumulator)
-            case ir.Relu():
-                return np.maximum(a, 0)
-            case ir.Relu6():
-                return np.clip(a, 0, int(row[Column.CONSTANT_B]))
             case ir.MaxPool():
                 outside = (sources[0].elements == NOWHERE)[..., None]
                 return np.asarray(np.where(outside, np.iinfo(np.int64).min, a).max(axis=1))
-            case ir.Exp() | ir.Sigmoid() | ir.Tanh():
-                return evaluate_function(operation, a, self.functions[int(row[Column.FUNCTION])], self.rounding)
             case ir.NormaliseL2():
                 return _normalise(a, int(row[Column.SHIFT_B]))
             case ir.ArgMax():
                 return np.asarray(a.argmax(axis=0)[None, :], dtype=np.int64)
+            case _:
+                assert_never(operation)
+
+    def _elements(self, operation: ir.Elementwise, step: Step, row: Int32Array) -> IntArray:
+        sources, accumulator = step.sources, int(row[Column.ACC_BITS])
+        match operation:
+            case ir.Fill():
+                return np.full((step.out.size, 1), int(row[Column.CONSTANT_A]), dtype=np.int64)
+            case ir.Select():
+                condition = self.storage[sources[0].variable or ""][sources[0].elements]
+                chosen = condition > 0 if operation.strict else condition >= 0
+                return np.where(chosen, *self._pair(sources[1:], row))
+            case ir.Add() | ir.Subtract() | ir.Multiply():
+                return wrap(operation.of_integers(*self._pair(sources, row)), accumulator)
+            case ir.Pointwise():
+                constants = Constants(
+                    int(row[Column.CONSTANT_A]), int(row[Column.CONSTANT_B]), int(row[Column.SHIFT_B])
+                )
+                a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
+                return operation.integer(Arrays(self.rounding, accumulator), a, constants)
+            case ir.TableFunction():
+                a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
+                return evaluate_function(operation, a, self.functions[int(row[Column.FUNCTION])], self.rounding)
             case ir.Sign():
+                a = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
                 return np.asarray(a > 0, dtype=np.int64)
-        raise NotImplementedError(type(operation).__name__)
+            case _:
+                assert_never(operation)
+
+    def _pair(self, sources: Sequence[Source], row: Int32Array) -> tuple[IntArray, IntArray]:
+        """Both operands, divided as the row says."""
+        first = self._read(sources[0], row, Column.SHIFT_A, Column.CONSTANT_A)
+        return first, self._read(sources[1], row, Column.SHIFT_B, Column.CONSTANT_B)
 
     def _dot(self, a: IntArray, b: IntArray, row: Int32Array) -> IntArray:
         """[P, Q, S] x [Q, R, S] -> [P, R, S]."""
@@ -164,19 +175,47 @@ class _Machine:
         return np.asarray(terms[0])
 
 
-def evaluate_function(operation: ir.Operation, x: IntArray, table: Exponential, rounding: Rounding) -> IntArray:
+def evaluate_function(operation: ir.TableFunction, x: IntArray, table: Exponential, rounding: Rounding) -> IntArray:
     """Exp, Sigmoid or Tanh of the scaled argument (Shiftry Section 5.4.1, Libraries 8 and 9), at `table.scale`.
 
-    For Tanh the caller has already doubled x. The divisions are C's, toward zero.
+    For Tanh the caller has already doubled x.
     """
-    if isinstance(operation, ir.Exp):
-        return table(x, rounding)
-    one = np.int64(1 << table.scale)
-    decayed = table(-np.abs(x), rounding)
-    if isinstance(operation, ir.Sigmoid):
-        return np.asarray((one * np.where(x <= 0, decayed, one)) // (one + decayed))
-    magnitude = (one * (one - decayed)) // (one + decayed)
-    return np.asarray(np.where(x <= 0, -magnitude, magnitude))
+    return operation.integer(x, lambda argument: table(argument, rounding), table.scale)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Pointwise operators on exact integers in NumPy: `codegen.ir.numbers` over arrays, which defines what they compute."""
+
+    rounding: Rounding
+    accumulator_bits: int
+
+    def negative(self, a: IntArray) -> IntArray:
+        return wrap(-a, self.accumulator_bits)
+
+    def positive(self, a: IntArray) -> IntArray:
+        return np.maximum(a, 0)
+
+    def clip(self, a: IntArray, limit: Constant) -> IntArray:
+        return np.clip(a, 0, limit)
+
+    def plus(self, a: IntArray, constant: Constant) -> IntArray:
+        return np.asarray(a + constant)
+
+    def scaled(self, a: IntArray, constant: Constant) -> IntArray:
+        return np.asarray(a * constant)
+
+    def times(self, a: IntArray, b: IntArray) -> IntArray:
+        return np.asarray(a * b)
+
+    def down(self, a: IntArray, shift: Constant) -> IntArray:
+        return scale_down(a, int(shift), self.rounding)
+
+    def narrow(self, a: IntArray, like: IntArray) -> IntArray:
+        return a
+
+    def where_negative(self, a: IntArray, then: IntArray, otherwise: IntArray) -> IntArray:
+        return np.where(a < 0, then, otherwise)
 
 
 def _normalise(a: IntArray, scale: int) -> IntArray:

@@ -36,6 +36,7 @@ from kilotune.evaluators.cost_features import FEATURES
 from kilotune.evaluators.cost_model import CostTable, shipped_cost_table
 from kilotune.evaluators.devices import CORTEX
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
+from kilotune.experiments.artefacts.whole_file import replace
 from kilotune.experiments.benchmarks.probe_programs import probe
 from kilotune.experiments.model_problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
@@ -306,7 +307,7 @@ def main(arguments: list[str]) -> None:
     }
     named = {name: round(float(value), 2) for name, value in zip(FEATURES, cycles, strict=True) if value > 0.005}
     place = Path(next(iter(costs.__path__))) / f"{target}.json"
-    place.write_text(CostTable(target, named, made).as_json(), encoding="utf-8")
+    replace(place, CostTable(target, named, made).as_json().encode())
     print(f"\n{place} written; {time.process_time() - start:.0f} CPU-s besides the compilers'")
 
 

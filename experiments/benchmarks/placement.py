@@ -29,7 +29,7 @@ from kilotune.spaces.memory.instance import Buffer, Instance, Placement
 from kilotune.spaces.memory.orders import GREEDY, place_in_order, sorted_by
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.procedure import block_allocation
-from kilotune.spaces.memory.space import MemorySpace, SortKeySpace
+from kilotune.spaces.memory.space import MemorySpace
 
 MEGABYTE = 1 << 20
 
@@ -107,7 +107,7 @@ def baselines(paths: Sequence[Path], capacity: int, seconds: float) -> None:
         begun = time.process_time()
         peaks.append(peak_of(instance, anneal(BufferArrays.of(instance), seconds, seed=0)))
         spent = [time.process_time() - begun]
-        for space, strategy in ((SortKeySpace(instance), "tpe"), (MemorySpace(instance, capacity), "cp")):
+        for space, strategy in ((MemorySpace(instance), "tpe"), (MemorySpace(instance, capacity), "cp")):
             make_strategy(strategy, space, 0)  # loads its libraries
             result, cpu_s = run_for(space, strategy, seconds)
             spent.append(cpu_s)

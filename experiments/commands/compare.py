@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kilotune.experiments import completion
 from kilotune.experiments.command_line import WithFamilies, storage_option, with_problem_options
 from kilotune.experiments.exit_status import ExitStatus
 
@@ -22,9 +25,18 @@ DEFAULT_BUDGET = "10s"
 
 @click.command("compare", cls=WithFamilies)
 @with_problem_options
-@click.option("--suite", metavar="NAME|FILE", help="Several cases instead of one --space: five-spaces, or a TOML file.")
 @click.option(
-    "--strategies", metavar="A,B,C", help="What is compared [default: all common ones that fit, and the best]."
+    "--suite",
+    metavar="NAME|FILE",
+    shell_complete=completion.suites,
+    help="Several cases instead of one --space: five-spaces, or a TOML file.",
+)
+@click.option(
+    "--strategies",
+    metavar="A,B,C",
+    shell_complete=completion.strategy_lists,
+    help="What is compared: names of `tune list strategies` with commas between, or all that fit: all  [default: the common "
+    "ones that fit, and the space's best].",
 )
 @click.option("--repeats", type=click.IntRange(1), help=f"Seeds per strategy  [default: {DEFAULT_REPEATS}]")
 @click.option(
@@ -32,33 +44,40 @@ DEFAULT_BUDGET = "10s"
 )
 @click.option("--seed", type=click.IntRange(0, 2**62), help="The first one  [default: 0]")
 @click.option("--jobs", type=click.IntRange(1), help="Runs at the same time  [default: one a processor].")
-@click.option("--name", metavar="NAME", help="Of the comparison; goes on with it when it exists.")
+@click.option(
+    "--name",
+    metavar="NAME",
+    shell_complete=completion.comparisons,
+    help="Of the comparison; goes on with it when it exists.",
+)
 @storage_option
 @click.option("--json", "json_file", metavar="FILE", help="Write everything as JSON; - for stdout.")
 @click.option("--csv", "csv_file", metavar="FILE", help="Write one row a run; - for stdout.")
 @click.option("--markdown", "markdown_file", metavar="FILE", help="Write the tables as Markdown; - for stdout.")
 @click.option("--quiet", is_flag=True, help="No progress, no tables.")
-@click.option("--debug", is_flag=True, help="Show tracebacks.")
 @click.pass_context
 def compare_command(context: click.Context, /, **options: Any) -> None:
     """Compare strategies on a space: the same empty start, the same budget, paired seeds.
 
     Every run is a study of its own, on one core and a clock of its own, and shares no measurements with others. A killed comparison
     goes on with `tune compare --name NAME`; there, more --repeats, --strategies or --budget extend it.
+    Exit status: 0 complete, 1 complete and no run of any case met the constraints, else as of `tune`.
 
     \b
     tune compare --space memory --strategies exhaustive,greedy,tpe,cp,random --repeats 10 --budget 10s
+    tune compare --space shiftry --strategies all --repeats 12
     tune compare --suite five-spaces --name five --budget 5s
     tune report five
     """
     from kilotune.experiments.comparison.records import load
     from kilotune.experiments.comparison.session import run_comparison
-    from kilotune.experiments.tuning import default_storage
+    from kilotune.experiments.storage import default_storage
     from kilotune.search.store import Store
 
     files = _files(options)
     store = Store(options["storage"] or default_storage())
     name, plan = _plan(store, options)
+    _refuse_inputs(files, plan, store, options)
     try:
         complete = run_comparison(store, name, plan, options["jobs"], options["quiet"])
     except KeyboardInterrupt:
@@ -73,6 +92,7 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
         _say_interrupted(context, name)
     if not options["quiet"]:
         click.echo(f"comparison {name}; `tune report {name}` writes it as a page", err=True)
+    context.exit(ExitStatus.FEASIBLE if outcome.feasible else ExitStatus.INFEASIBLE)
 
 
 def _files(options: dict[str, Any]) -> dict[str, str]:
@@ -83,10 +103,21 @@ def _files(options: dict[str, Any]) -> dict[str, str]:
     for kind, file in files.items():
         check_output_file(f"--{kind}", file)
     for one, other in combinations(files, 2):
-        if files[one] == files[other]:
+        if files[one] == files[other] or Path(files[one]).resolve() == Path(files[other]).resolve():
             place = "stdout" if files[one] == "-" else files[one]
             raise click.UsageError(f"--{one} {files[one]} and --{other} {files[other]} would both go to {place}.")
     return files
+
+
+def _refuse_inputs(files: Mapping[str, str], plan: Plan, store: Store, options: Mapping[str, Any]) -> None:
+    """ValueError when a result would be written over something that the runs read."""
+    from kilotune.experiments.artefacts.inputs import files_of_store, files_read
+    from kilotune.experiments.output_file import check_output_file
+
+    described = [Path(options[name]) for name in ("device", "suite") if options[name]]
+    read = [*described, *files_of_store(store), *(file for case in plan.cases for file in files_read(case.request()))]
+    for kind, file in files.items():
+        check_output_file(f"--{kind}", file, read)
 
 
 def _write(outcome: ComparisonOutcome, files: dict[str, str]) -> None:
@@ -110,6 +141,7 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
     """The name, and the plan: of what was asked, or of the stored comparison of that name, extended. StoreError when it was
     asked for something else."""
     from kilotune.experiments.comparison.plan import Plan
+    from kilotune.experiments.comparison.records import stored_plan
     from kilotune.experiments.comparison.session import extended, free_comparison_name
     from kilotune.experiments.tuning import check_study_name
     from kilotune.search.comparison_store import comparison, comparisons
@@ -117,7 +149,7 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
     name = options["name"]
     existing = None
     if name is not None and comparisons(store, check_study_name(name)):
-        existing = Plan.from_json(comparison(store, name).plan)
+        existing = stored_plan(comparison(store, name))
     if options["space"] is None and options["suite"] is None:
         if existing is None:
             raise click.UsageError("Expected --space, --suite, or the --name of a comparison that exists.")
@@ -158,7 +190,7 @@ def _strategies(options: dict[str, Any]) -> list[str] | None:
 def _cases(options: dict[str, Any]) -> tuple[Case, ...]:
     """ValueError for what cannot be compared."""
     from kilotune.experiments.asking import given_options, request_from
-    from kilotune.experiments.comparison.suite import DEFAULT_STRATEGIES, case_of, fitting, load_suite, require
+    from kilotune.experiments.comparison.suite import ALL, DEFAULT_STRATEGIES, case_of, fitting, load_suite, require
 
     given, strategies = given_options(options), _strategies(options)
     if options["suite"] is not None:
@@ -175,6 +207,6 @@ def _cases(options: dict[str, Any]) -> tuple[Case, ...]:
         options=given,
     )
     for name in strategies or ():
-        require(request, name)
-    chosen = strategies or fitting(request, (*DEFAULT_STRATEGIES, request.strategy))
-    return (case_of(request, tuple(dict.fromkeys(chosen))),)
+        if name != ALL:
+            require(request, name)
+    return (case_of(request, fitting(request, strategies or (*DEFAULT_STRATEGIES, request.strategy))),)

@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
+from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.comparison import Reached, ReferenceKind, RunRecord, Standing
 from kilotune.search.result import as_metric
 
@@ -75,6 +76,7 @@ def _case(case: CaseOutcome) -> dict[str, Any]:
         if case.paper is None
         else {"value": metric(case.paper.loss), "evaluations": case.paper.evaluations},
         "horizon_s": compared.horizon_s,
+        "time_resolution_s": RESOLUTION_S,
         "complete": case.complete,
         "verdict": case.verdict,
         "standings": [_standing(case, standing) for standing in compared.standings],
@@ -82,8 +84,16 @@ def _case(case: CaseOutcome) -> dict[str, Any]:
             {
                 "first": duel.first,
                 "second": duel.second,
-                "final": {**dataclasses.asdict(duel.final), "adjusted_p": duel.adjusted_final},
-                "area": {**dataclasses.asdict(duel.area), "adjusted_p": duel.adjusted_area},
+                "final": {
+                    **dataclasses.asdict(duel.final),
+                    "adjusted_p": duel.adjusted_final,
+                    "needs_seeds": duel.needs_final,
+                },
+                "area": {
+                    **dataclasses.asdict(duel.area),
+                    "adjusted_p": duel.adjusted_area,
+                    "needs_seeds": duel.needs_area,
+                },
             }
             for duel in compared.duels
         ],

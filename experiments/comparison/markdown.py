@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.table import legend, reached
-from kilotune.experiments.comparison.verdict import amount, percent
+from kilotune.experiments.comparison.verdict import amount, cpu_time, percent, regret_area
 from kilotune.search.comparison import ReferenceKind, Standing
 
 HEADLINE = (
@@ -72,7 +72,7 @@ def _always(standing: Standing) -> str:
     found = standing.optimum
     if found is None or found.evaluations is None or found.seconds is None:
         return _text(standing.strategy)
-    return f"{_text(standing.strategy)} ({found.evaluations:.0f}, {found.seconds:.2g})"
+    return f"{_text(standing.strategy)} ({found.evaluations:.0f}, {_text(cpu_time(found.seconds))})"
 
 
 def _standings(case: CaseOutcome) -> str:
@@ -96,9 +96,9 @@ def _standings(case: CaseOutcome) -> str:
             " to ".join(amount(objective, loss) for loss in standing.quartiles),
             "" if standing.gap is None else f"{100 * standing.gap:.3g}",
             f"{standing.proved}/{len(standing.runs)}",
-            reached(standing.paper, standing),
-            reached(standing.optimum, standing),
-            "" if standing.regret_area is None else f"{100 * standing.regret_area:.3g}",
+            _text(reached(standing.paper, standing)),
+            _text(reached(standing.optimum, standing)),
+            _text(regret_area(case.comparison, standing)),
         ]
         for standing in case.comparison.standings
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from kilotune.experiments.comparison.plan import Case, Plan
@@ -67,6 +68,11 @@ class ComparisonOutcome:
     def complete(self) -> bool:
         """Whether nothing is missing."""
         return not self.unfinished and all(case.complete for case in self.cases)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether any run of any case found a candidate that meets the limits."""
+        return any(math.isfinite(case.best_run().curve.loss) for case in self.cases)
 
     @property
     def unfinished(self) -> str:

@@ -9,28 +9,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.request import TuneRequest, stored_fields
 from kilotune.search.budget import Budget
 
 
 @dataclass(frozen=True)
 class Case:
-    """One space on one input; `title` is short and a file name. `input` and `options` as in `TuneRequest`.
-
-    `reference_strategy` is the space's best. Some spaces are narrower for other strategies (orders of splits instead of all
-    programs), and what is proved of those is not proved of the problem.
-    """
+    """One space on one input; `title` is short and a file name. `input` and `options` as in `TuneRequest`."""
 
     title: str
     space: str
     input: str
     strategies: tuple[str, ...]
-    reference_strategy: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def request(self, strategy: str | None = None, seed: int = 0) -> TuneRequest:
-        """That of a run; without a strategy, that of the space's best one."""
-        return TuneRequest(self.space, self.input, strategy or self.reference_strategy, seed, self.options)
+    def request(self, strategy: str = "random", seed: int = 0) -> TuneRequest:
+        """The request of a run. The problem is the same for every strategy, so whoever only wants that need not name one."""
+        return TuneRequest(self.space, self.input, strategy, seed, self.options)
 
 
 @dataclass(frozen=True)
@@ -93,9 +88,17 @@ class Plan:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Plan:
-        """The plan of a stored comparison."""
-        cases = tuple(Case(**{**case, "strategies": tuple(case["strategies"])}) for case in stored["cases"])
-        return cls(cases, stored["repeats"], stored["budget"], stored["seed"])
+        """The plan of a stored comparison. ValueError, a sentence, for one that is damaged; keys of other versions
+        are left out."""
+        listed = stored.get("cases")
+        if not isinstance(listed, list) or not listed or not all(isinstance(case, Mapping) for case in listed):
+            raise ValueError(f"the stored plan is damaged: expected a list of cases, found {repr(listed)[:60]}")
+        cases = tuple(stored_fields(Case, case, "case") for case in listed)
+        cases = tuple(dataclasses.replace(case, strategies=tuple(case.strategies)) for case in cases)
+        plan = stored_fields(cls, {**stored, "cases": ()}, "plan")
+        if plan.repeats < 1:
+            raise ValueError(f"the stored plan is damaged: expected 1 or more repeats, found {plan.repeats}")
+        return dataclasses.replace(plan, cases=cases)
 
 
 def _without_strategies(plan: Plan) -> list[Any]:

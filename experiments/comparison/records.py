@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from kilotune.experiments.problem import Problem, build_problem
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Comparison, RunRecord, compare
-from kilotune.search.comparison_store import comparison, save_curve, saved_curves
+from kilotune.search.comparison_store import ComparisonRow, comparison, save_curve, saved_curves
 from kilotune.search.front import Ranking
 from kilotune.search.result import Status
 from kilotune.search.space import Measurement
@@ -25,14 +26,14 @@ class RecordReader:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._problems: dict[tuple[str, str], Problem] = {}  # by case and strategy
+        self._problems: dict[str, Problem] = {}  # by what is asked
         self._curves = saved_curves(store)
         self._compared: dict[str, tuple[tuple[Any, ...], Comparison]] = {}  # what was compared, by case
 
     def load(self, name: str) -> ComparisonOutcome:
         """StoreError: no such comparison. ValueError: proofs contradict each other, or an input is gone."""
         row = comparison(self._store, name)
-        plan = Plan.from_json(row.plan)
+        plan = stored_plan(row)
         stored = {study.name: study for study in self._store.studies() if study.request.get("comparison") == name}
         cases = []
         for number, case in enumerate(plan.cases):
@@ -55,7 +56,7 @@ class RecordReader:
     ) -> CaseOutcome:
         problem = self.problem(case)
         runs = [self._record(case, problem, study, limits) for study in studies.values() if _begun(study, limits)]
-        paper = None if findings is None else PaperResult(_number(findings["loss"]), findings["evaluations"])
+        paper = None if findings is None else _paper(findings)
         seconds = limits.seconds if math.isfinite(limits.seconds) else None
         asked = (tuple(runs), None if paper is None else paper.loss, seconds)
         if case.title not in self._compared or self._compared[case.title][0] != asked:
@@ -69,11 +70,11 @@ class RecordReader:
             case, problem, compared, paper, names, wanted, verdict(problem.space.objectives[0], compared)
         )
 
-    def problem(self, case: Case, strategy: str | None = None) -> Problem:
-        """Of a case: the space of its best strategy, or that of another one."""
-        key = (repr(case), strategy or case.reference_strategy)
+    def problem(self, case: Case) -> Problem:
+        """The problem of a case, built once."""
+        key = json.dumps([case.space, case.input, case.options], sort_keys=True)
         if key not in self._problems:
-            self._problems[key] = build_problem(case.request(strategy))
+            self._problems[key] = build_problem(case.request())
         return self._problems[key]
 
     def keep(self, plan: Plan, comparison: str, run: RunKey) -> None:
@@ -86,20 +87,27 @@ class RecordReader:
         if known is None or (known.evaluations, known.seconds) != (study.trials, study.elapsed_s):
             rows = self._store.trials(study.name)
             measured = ((row.elapsed_s, Measurement(row.metrics, row.failure)) for row in rows)
-            ranking = Ranking.of(self.problem(case, study.strategy).space)
+            ranking = Ranking.of(self.problem(case).space)
             known = self._curves[study.name] = best_so_far(measured, ranking, study.elapsed_s)
         return known
 
     def _record(self, case: Case, problem: Problem, study: StudyRow, limits: Budget) -> RunRecord:
         curve = self._curve(case, study)
-        # A strategy may search a narrower space than the problem's: what it proves there holds there.
-        whole = self.problem(case, study.strategy).space.fingerprint == problem.space.fingerprint
-        root = problem.space.start().bound()
-        bound = max(root, -math.inf if study.bound is None or not whole else study.bound)
-        ended = whole and study.outcome in ("proved", "exhausted")
+        bound = max(problem.space.start().bound(), -math.inf if study.bound is None else study.bound)
+        ended = study.outcome in ("proved", "exhausted")
         proved = ended or curve.loss <= bound
         complete = _complete(study, limits)
         return RunRecord(study.strategy, study.seed, curve, curve.loss if ended else bound, proved, complete)
+
+
+def stored_plan(row: ComparisonRow) -> Plan:
+    """The plan of a stored comparison. ValueError, which names the comparison, for one that is damaged."""
+    try:
+        plan = Plan.from_json(row.plan)
+        plan.limits  # noqa: B018 - a budget that cannot be read
+    except ValueError as error:
+        raise ValueError(f"Comparison {row.name!r}: {error}") from None
+    return plan
 
 
 def load(store: Store, name: str) -> ComparisonOutcome:
@@ -132,5 +140,10 @@ def _begun(study: StudyRow, limits: Budget) -> bool:
     return study.trials > 0 or study.status == Status.BUDGET_SPENT.value or _complete(study, limits)
 
 
-def _number(stored: float | None) -> float:
-    return math.inf if stored is None else stored
+def _paper(findings: Any) -> PaperResult:
+    """ValueError, a sentence, for findings that are damaged. A loss of null is +inf."""
+    loss, evaluations = (findings.get("loss"), findings.get("evaluations")) if isinstance(findings, dict) else ("", 0)
+    if not isinstance(loss, (int, float, type(None))) or not isinstance(evaluations, int):
+        expected = "a loss and a number of evaluations"
+        raise ValueError(f"the stored findings are damaged: expected {expected}, found {repr(findings)[:60]}")
+    return PaperResult(math.inf if loss is None else loss, evaluations)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import json
 import multiprocessing
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -228,10 +228,9 @@ def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunK
 def forget_intermediate_results() -> None:
     """Bounded caches hold what was computed for some candidate: a run must not find what an earlier one has paid for.
     Unbounded ones hold what is loaded once in a process, and stay."""
-    gc.collect()
-    for thing in gc.get_objects():
-        ours = isinstance(thing, _CACHED) and str(thing.__module__).startswith("kilotune.")
-        if ours and thing.cache_parameters()["maxsize"] is not None:
+    ours = [module for name, module in sys.modules.items() if name.startswith("kilotune.")]
+    for thing in (thing for module in ours for thing in vars(module).values()):
+        if isinstance(thing, _CACHED) and thing.cache_parameters()["maxsize"] is not None:
             thing.cache_clear()
 
 

@@ -13,6 +13,7 @@ from kilotune.experiments.comparison.plan import Plan, case_title
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
 from kilotune.experiments.comparison.running import RunEnd, RunNews, run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
+from kilotune.experiments.comparison.verdict import seeds_sentence
 from kilotune.experiments.comparison.view import ComparisonView
 from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.store import Store
@@ -25,6 +26,8 @@ def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None,
     save_comparison(store, name, plan.as_json())
     jobs = min(jobs or _processors(), max(1, len(missing)))
     with ComparisonView(plan, len(missing), jobs, quiet) as view:
+        if missing:
+            view.announce(seeds_sentence(plan))
         measure_procedures(store, name, plan, lambda title: view.say(f"the paper's procedure on {title}"))
         if not missing:
             return True

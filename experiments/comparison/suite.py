@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.text_files import read_text_file
 from kilotune.experiments.asking import read_keywords, request_from
 from kilotune.experiments.comparison.plan import Case, case_title
 from kilotune.experiments.problem import build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.strategy import make_strategy, strategy_names
+from kilotune.search.suggestion import did_you_mean
 
 DEFAULT_STRATEGIES = ("greedy", "exhaustive", "cp", "tpe", "local", "random")
 """The paper's procedure, what proves, what samplers there are, and two that no comparison is honest without."""
+
+ALL = "all"
+"""In place of names: every strategy that fits."""
 
 ENTRY_KEYS = ("space", "input", "title", "limits", "device", "objective", "also")
 """Of a case; everything else is an option of the space."""
@@ -35,17 +40,19 @@ def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case
     or a case in it that cannot be run."""
     path = Path(name)
     if path.is_file():
-        content = path.read_bytes()
+        content = read_text_file(path, "a TOML file")
     elif name in suite_names():
-        content = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_bytes()
+        content = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_text("utf-8")
     else:
-        raise InputError(name, expected=f"a TOML file, or one of {', '.join(suite_names())}", found="neither")
+        raise InputError(
+            name,
+            expected=f"a TOML file, or one of {', '.join(suite_names())}",
+            found=f"neither{did_you_mean(name, suite_names())}",
+        )
     try:
-        suite = tomllib.loads(content.decode())
-    except tomllib.TOMLDecodeError as error:
+        suite = tomllib.loads(content)
+    except (ValueError, RecursionError) as error:  # brackets thousands deep, a number of thousands of digits
         raise InputError(name, expected="a TOML file", found=str(error)) from None
-    except UnicodeDecodeError as error:
-        raise InputError(name, expected="a TOML file", found=f"no UTF-8 at byte {error.start}") from None
     unknown = [key for key in suite if key not in ("strategies", "case")]
     if unknown:
         raise InputError(name, expected="`strategies` and [[case]]", found=f"`{unknown[0]}`")
@@ -73,7 +80,7 @@ def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case
 def require_use(cases: Sequence[Case], strategies: Sequence[str]) -> None:
     """ValueError, a sentence, when a strategy that was asked for fits none of the cases."""
     for name in strategies:
-        if not any(name in case.strategies for case in cases):
+        if name != ALL and not any(name in case.strategies for case in cases):
             try:
                 require(cases[0].request(), name)
             except ValueError as error:
@@ -85,11 +92,11 @@ def fitting(request: TuneRequest, names: Sequence[str]) -> tuple[str, ...]:
     no such problem."""
     build_problem(request)  # what is wrong with the input is wrong with no strategy
     chosen = []
-    for name in dict.fromkeys(names):
+    listed = [one for name in names for one in (strategy_names() if name == ALL else (name,))]
+    for name in dict.fromkeys(listed):
         if name.partition(":")[0] not in (*strategy_names(), "optuna"):
-            raise ValueError(
-                f"There is no strategy {name!r}; there are {', '.join(strategy_names())}, and optuna:SAMPLER."
-            )
+            hint, known = did_you_mean(name, (*strategy_names(), ALL)), ", ".join(strategy_names())
+            raise ValueError(f"There is no strategy {name!r}{hint}; there are {known}, optuna:SAMPLER, and {ALL}.")
         try:
             require(request, name)
         except ValueError:
@@ -104,9 +111,9 @@ def require(request: TuneRequest, name: str) -> None:
 
 
 def case_of(request: TuneRequest, strategies: Sequence[str], title: str | None = None) -> Case:
-    """`request` names the space's best strategy; it need not be among those that are compared."""
+    """The case of a request, whose own strategy need not be among those that are compared."""
     shown = title or case_title(request.space, Path(request.input).name)
-    return Case(shown, request.space, request.input, tuple(strategies), request.strategy, request.options)
+    return Case(shown, request.space, request.input, tuple(strategies), request.options)
 
 
 def _case(entry: Mapping[str, Any], wanted: Sequence[str]) -> Case:

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
-from kilotune.experiments.comparison.verdict import amount
+from kilotune.experiments.comparison.verdict import amount, cpu_time, regret_area
+from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Reached, ReferenceKind, Standing, duel_of
 
@@ -92,7 +93,7 @@ def _standings(case: CaseOutcome) -> tuple[tuple[str, ...], list[tuple[str, ...]
             f"{standing.proved}/{len(standing.runs)}",
             reached(standing.paper, standing),
             *([reached(standing.optimum, standing)] if optimum else []),
-            "" if standing.regret_area is None else f"{100 * standing.regret_area:.3g}",
+            regret_area(compared, standing),
             _duel(case, leader, standing.strategy),
         )
         rows.append(row)
@@ -106,7 +107,7 @@ def reached(found: Reached | None, standing: Standing) -> str:
     share = "" if found.runs == len(standing.runs) else f" ({found.runs}/{len(standing.runs)})"
     if found.seconds is None or found.evaluations is None:
         return f"-{share}"
-    return f"{found.evaluations:.0f} ev, {found.seconds:.2g} s{share}"
+    return f"{found.evaluations:.0f} ev, {cpu_time(found.seconds)} s{share}"
 
 
 def legend(outcome: ComparisonOutcome) -> str:
@@ -118,7 +119,9 @@ def legend(outcome: ComparisonOutcome) -> str:
         f"{seeds}, {_budget(plan.limits)} a run, no measurements shared. median: with the quartiles where they differ. gap: of the "
         "median to the optimum, the bound or the best known, in % of that (of 1 where it is 0). to ...: medians of evaluations and "
         f"CPU-s. regret: best so far above that, in % of it, averaged over {horizon}. against: wins-ties-losses of the leader "
-        "at the end, Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner')."
+        "at the end, Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner'). "
+        "needs ... seeds: so many can show that difference, these cannot. "
+        f"Times closer than {1000 * RESOLUTION_S:g} ms are no different."
     )
 
 
@@ -140,6 +143,10 @@ def _duel(case: CaseOutcome, leader: str, other: str) -> str:
     if not (duel.final.wins or duel.final.losses or duel.area.wins or duel.area.losses):
         return "alike"
     soon = duel.final.wins == duel.final.losses == 0
-    test, p = (duel.area, duel.adjusted_area) if soon else (duel.final, duel.adjusted_final)
+    test, p, needs = duel.final, duel.adjusted_final, duel.needs_final
+    if soon:
+        test, p, needs = duel.area, duel.adjusted_area, duel.needs_area
     shown = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.2g}"
+    if needs is not None:
+        shown = f", needs {needs} seeds"
     return f"{'sooner ' if soon else ''}{test.wins}-{test.ties}-{test.losses}{shown}, {test.effect:+.2f}"

@@ -4,9 +4,32 @@ from __future__ import annotations
 
 import math
 
-from kilotune.search.comparison import Comparison, ReferenceKind, Standing, duel_of, indistinguishable
+from kilotune.experiments.comparison.plan import Plan
+from kilotune.search.anytime import RESOLUTION_S
+from kilotune.search.comparison import (
+    Comparison,
+    ReferenceKind,
+    Standing,
+    duel_of,
+    indistinguishable,
+    seeds_needed,
+    undecided,
+)
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
+
+
+def seeds_sentence(plan: Plan) -> str:
+    """Before the runs: whether they can end in a verdict. Empty where there is nothing to compare."""
+    cases = [case for case in plan.cases if len(case.strategies) > 1]
+    if not cases:
+        return ""
+    most = max(len(case.strategies) for case in cases)
+    needed = seeds_needed(most)
+    said = f"A verdict between {most} strategies needs at least {needed} seeds"
+    if plan.repeats >= needed:
+        return f"{said}; there are {plan.repeats}."
+    return f"{said}, and there {_are(plan.repeats)}: `--repeats {needed}` (now, or later to go on with it) makes up for that."
 
 
 def verdict(objective: Objective, comparison: Comparison) -> str:
@@ -62,13 +85,19 @@ def strategies_sentence(objective: Objective, comparison: Comparison) -> str:
         return f"Always at the optimum, with the medians of what it took: {ways}.{rest}"
     if len(comparison.standings) == 1:
         return f"{leader.strategy}: median {amount(objective, leader.median)}."
-    level = indistinguishable(comparison)
-    worse = [s.strategy for s in comparison.standings if s.strategy not in level]
+    open_ones = undecided(comparison)
+    level = [name for name in indistinguishable(comparison)[1:] if name not in open_ones]
+    worse = [s.strategy for s in comparison.standings[1:] if s.strategy not in level and s.strategy not in open_ones]
+    seeds = "1 seed" if len(leader.runs) == 1 else f"{len(leader.runs)} seeds"
     text = f"Best median: {leader.strategy}, {amount(objective, leader.median)}"
-    if len(level) > 1:
-        verb = "is" if len(level) == 2 else "are"
-        seeds = "1 seed" if len(leader.runs) == 1 else f"{len(leader.runs)} seeds"
-        text += f"; {_names(level[1:])} {verb} not worse for all that {seeds} can tell"
+    if open_ones:
+        wanted = [
+            f"{_names([name for name, needed in open_ones.items() if needed == count])} (needs {count} seeds)"
+            for count in sorted(set(open_ones.values()))
+        ]
+        text += f"; {seeds} cannot tell whether it is better than {_names(wanted)}"
+    if level:
+        text += f"; {_names(level)} {'is' if len(level) == 1 else 'are'} not worse for all that {seeds} can tell"
     if worse:
         text += f"; worse: {', '.join(_worse(comparison, leader.strategy, name) for name in worse)}"
     return f"{text}."
@@ -100,12 +129,44 @@ def percent(loss: float, better: float) -> str:
     return f"{share:.3g} %" if share < 100 else f"{share:.0f} %"
 
 
+def cpu_time(seconds: float) -> str:
+    """To the resolution of what is measured, and to two digits, without a unit."""
+    if seconds < RESOLUTION_S:
+        return f"< {RESOLUTION_S:g}"
+    return f"{float(f'{resolved(seconds):.2g}'):g}"
+
+
+def resolved(seconds: float) -> float:
+    """To the resolution of what is measured."""
+    return round(round(seconds / RESOLUTION_S) * RESOLUTION_S, 9)
+
+
+def resolved_regret(comparison: Comparison, standing: Standing) -> float | None:
+    """The regret area in %, to the decimal place that the resolution of times can tell; None where there is none."""
+    area, least = standing.regret_area, comparison.area_resolution
+    if area is None or not least:
+        return None if area is None else 100 * area
+    return round(100 * area, -math.floor(math.log10(100 * least)))
+
+
+def regret_area(comparison: Comparison, standing: Standing) -> str:
+    """In %, without a sign; what less than the resolution of times makes is not told apart."""
+    area, least = standing.regret_area, comparison.area_resolution
+    if area is None:
+        return ""
+    return f"< {100 * least:.1g}" if least is not None and 0 < area < least else f"{100 * area:.3g}"
+
+
+def _are(count: int) -> str:
+    return f"{'is' if count == 1 else 'are'} {count}"
+
+
 def _way(standing: Standing) -> str:
     reached = standing.optimum
     if reached is None or reached.seconds is None or reached.evaluations is None:
         return standing.strategy
     plural = "" if reached.evaluations == 1 else "s"
-    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{plural}, {reached.seconds:.2g} CPU-s)"
+    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{plural}, {cpu_time(reached.seconds)} CPU-s)"
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:

@@ -43,6 +43,11 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
         if self._live is not None:
             self._live.stop()
 
+    def announce(self, text: str) -> None:
+        """A line that stays above what is redrawn; none where there is nothing to say."""
+        if text:
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def say(self, text: str) -> None:
         """A line about what is done besides the runs."""
         if self._live is not None:

@@ -88,7 +88,12 @@ class Dashboard:
         """What can be had from /assets/, by the name under which it never changes."""
         release = version("kilotune")
         plotly_js = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-        own = [PARTS / "report.css", PARTS / "report.js", OWN_PAGES / "dashboard.css", OWN_PAGES / "live.js"]
+        own = [
+            PARTS / "report.css",
+            PARTS / "report.js",
+            PARTS / "figure_data.js",
+            *(OWN_PAGES / n for n in ("dashboard.css", "live.js")),
+        ]
         named = {f"{path.stem}-{release}-{int(path.stat().st_mtime)}{path.suffix}": path for path in own}
         return {**named, f"plotly-{plotly.__version__}.js": plotly_js}
 
@@ -162,11 +167,11 @@ class Dashboard:
         return as_json(self._pages.overview_news(entries, comparisons(self._store), whole), request)
 
     def _study_news(self, request: Request, name: str) -> Response:
+        running = self._pulse.running().get(name, 0)  # before its row: one that ends meanwhile has not stopped
         row = self._store.study(name)
         watched = self._watched_study(row)
         drawn, current = watched.drawn(row)
         html = None if request.query.get("drawn") == drawn.version else drawn.html
-        running = self._pulse.running().get(name, 0)
         return as_json(self._pages.study_news(row, watched.study, running, drawn.version, html, current), request)
 
     def _comparison_news(self, request: Request, name: str) -> Response:

@@ -16,7 +16,7 @@ from kilotune.experiments.dashboard.reading import Reading, measured
 from kilotune.experiments.problem import build_problem
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.front import Front, Ranking
-from kilotune.search.result import as_metric, relative_gap
+from kilotune.search.result import Status, as_metric, relative_gap, status_words
 from kilotune.search.store import Store, StudyRow
 
 PATIENCE_S = 0.4
@@ -60,35 +60,39 @@ class Entry:
     @property
     def status(self) -> str:
         """In words."""
-        return status_words(self.row, self.running, self.proved, None if self.leading is None else self.feasible)
+        return standing_words(self.row, self.running, self.proved, None if self.leading is None else self.feasible)
 
 
-def status_words(row: StudyRow, running: int, proved: bool, feasible: bool | None) -> str:
-    """A process that was killed leaves a study that says of itself that it is running. `feasible`: whether the best keeps the
-    limits, None where that is not known; when it does not, what is proved is that nothing does."""
-    if running:
-        return "running" if running == 1 else f"running in {running} processes"
-    if row.status == "running":
-        return "stopped without a word"
-    if proved or row.outcome in ("proved", "exhausted"):
+def standing_words(row: StudyRow, running: int, proved: bool, feasible: bool | None) -> str:
+    """`feasible`: whether the best keeps the limits, None where that is not known; when it does not, what is proved is that
+    nothing does."""
+    if not running and row.status != Status.RUNNING.value and (proved or row.outcome in ("proved", "exhausted")):
         return "proved" if feasible is None else "proved optimal" if feasible else "proved: nothing keeps the limits"
-    return row.status
+    return status_words(row.status, running)
 
 
 class Overview:
     """Reads what is new when somebody asks, in a thread of its own: building a space takes a while, its input included."""
 
-    def __init__(self, store: Store, pulse: Pulse, build: Callable[[TuneRequest], Any] = build_problem) -> None:
-        self._store, self._pulse, self._build = store, pulse, build
+    def __init__(
+        self,
+        store: Store,
+        pulse: Pulse,
+        build: Callable[[TuneRequest], Any] = build_problem,
+        wanted: Callable[[StudyRow], bool] = lambda row: True,
+    ) -> None:
+        """`wanted`: which of the store's studies are looked at."""
+        self._store, self._pulse, self._build, self._wanted = store, pulse, build, wanted
         self._goals: dict[str, Goal] = {}  # by what a request says of the problem
         self._fronts: dict[tuple[str, float], tuple[Reading, Front]] = {}  # by name and creation
         self._changed: dict[tuple[str, float], tuple[int, float]] = {}  # trials, and when we saw that number first
+        self._unreadable: dict[tuple[str, float], tuple[int, str]] = {}  # trials when they could not be read, and why
         self._lock = threading.Lock()
         self._working = threading.Lock()
 
     def entries(self) -> tuple[list[Entry], bool]:
         """Newest first; whether all has been read."""
-        rows, running = self._store.studies(), self._pulse.running()
+        rows, running = [row for row in self._store.studies() if self._wanted(row)], self._pulse.running()
         self._notice(rows)
         whole = True
         if any(self._is_stale(row) for row in rows):
@@ -111,8 +115,15 @@ class Overview:
         goal = self._goals.get(_problem_key(row.request))
         if goal is None:
             return True
+        if goal.ranking is None or self._why_unreadable(row):
+            return False
         known = self._fronts.get((row.name, row.created))
-        return goal.ranking is not None and (known is None or len(known[0]) < row.trials)
+        return known is None or len(known[0]) < row.trials
+
+    def _why_unreadable(self, row: StudyRow) -> str:
+        """What was wrong with its trials; empty where nothing was, and where there are more of them now."""
+        trials, why = self._unreadable.get((row.name, row.created), (-1, ""))
+        return why if trials == row.trials else ""
 
     def _read(self, rows: list[StudyRow]) -> None:
         if not self._working.acquire(blocking=False):
@@ -120,11 +131,15 @@ class Overview:
         try:
             for row in reversed(rows):
                 goal = self._goal(row)
-                if goal.ranking is not None:
-                    self._follow(row, goal.ranking)
+                if goal.ranking is not None and self._is_stale(row):
+                    try:
+                        self._follow(row, goal.ranking)
+                    except Exception as error:  # a broken study must not take the others with it
+                        self._unreadable[row.name, row.created] = (row.trials, f"{error}" or type(error).__name__)
             there = {(row.name, row.created) for row in rows}
-            for gone in set(self._fronts) - there:
-                del self._fronts[gone]
+            for kept in (self._fronts, self._unreadable):
+                for gone in set(kept) - there:
+                    del kept[gone]
         finally:
             self._working.release()
 
@@ -145,8 +160,9 @@ class Overview:
         changed = self._changed[row.name, row.created][1]
         goal = self._goals.get(_problem_key(row.request))
         known = self._fronts.get((row.name, row.created))
-        if goal is None or goal.ranking is None or known is None:
-            return Entry(row, running, changed, trouble="" if goal is None else goal.trouble)
+        unreadable = self._why_unreadable(row)
+        if unreadable or goal is None or goal.ranking is None or known is None:
+            return Entry(row, running, changed, trouble=unreadable or ("" if goal is None else goal.trouble))
         leading = goal.ranking.objectives[0]
         with self._lock:
             front = known[1]

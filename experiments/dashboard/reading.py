@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
 
+from kilotune.search import cells
 from kilotune.search.schema import STUDIES, TRIALS
 from kilotune.search.space import Measurement, Trial
 from kilotune.search.store import Store
@@ -59,4 +59,10 @@ def measured(store: Store, study: str, first: int) -> list[Trial]:
     query = sa.select(*columns).join(STUDIES).where(STUDIES.c.name == study, TRIALS.c.number >= first)
     with store.transaction() as connection:
         rows = connection.execute(query.order_by(TRIALS.c.number)).all()
-    return [Trial(row.number, {}, Measurement(json.loads(row.metrics), row.failure), row.elapsed_s) for row in rows]
+    trials = []
+    for row in rows:
+        with store.damage(f"study {study!r}, trial {row.number}"):
+            metrics = cells.numbers_of(row.metrics, "metrics")
+            elapsed_s = cells.number_of(row.elapsed_s, "elapsed_s")
+            trials.append(Trial(row.number, {}, Measurement(metrics, row.failure), elapsed_s))
+    return trials

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from kilotune.experiments.comparison.plan import Plan
 from kilotune.experiments.dashboard.optuna_pages import MOST_TRIALS
-from kilotune.experiments.dashboard.overview import Entry, status_words
+from kilotune.experiments.dashboard.overview import Entry, standing_words
 from kilotune.experiments.live_view import duration
 from kilotune.experiments.report.page import environment
 from kilotune.experiments.report.text import metric_label
@@ -86,7 +86,7 @@ class Pages:
         """Facts, and the sections where the page does not have them yet."""
         proved = study is not None and study.is_proved() and len(study.space.objectives) == 1
         facts = {
-            "status": status_words(row, running, proved, None if study is None else study.front.feasible),
+            "status": standing_words(row, running, proved, None if study is None else study.front.feasible),
             "trials": str(row.trials),
             "elapsed": duration(row.elapsed_s),
             "best": "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, execute, prove
 from kilotune.experiments.faces.cascade import Cascade
 from kilotune.experiments.faces.shapes import Shape, kernel_sum, placed, symmetries
+from kilotune.experiments.output_file import write_whole
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
 from kilotune.spaces.reverse_split.separable import separable_plan
@@ -104,11 +104,9 @@ def total(cascade: Cascade, features: Iterable[int], programs: Mapping[Shape, Fe
 
 
 def save_programs(path: Path, programs: Mapping[Shape, FeatureProgram]) -> None:
-    """The shapes and texts as JSON; written beside, then renamed."""
+    """The shapes and texts as JSON."""
     rows = [{"shape": shape, "program": entry.text} for shape, entry in programs.items()]
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    write_whole(path, json.dumps(rows, indent=0) + "\n")
 
 
 def load_programs(path: Path) -> dict[Shape, FeatureProgram]:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import click
 
@@ -58,6 +58,14 @@ class Asked:
     limits: Mapping[str, float] = field(default_factory=dict)
     objective: str | None = None
     device: Mapping[str, Any] | None = None
+
+
+@runtime_checkable
+class NamesInputs(Protocol):
+    """Ability of a front door: something is bundled."""
+
+    def input_names(self) -> tuple[str, ...]:
+        """What --input takes besides files, as `resolve_input` knows it."""
 
 
 class FrontDoor(Protocol):

@@ -7,6 +7,7 @@ from kilotune.experiments.families.family import Family, Offer
 from kilotune.experiments.families.fixed_point import FIXED_POINT
 from kilotune.experiments.families.memory import MEMORY
 from kilotune.experiments.families.reverse_split import REVERSE_SPLIT
+from kilotune.search.suggestion import did_you_mean
 
 FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, REVERSE_SPLIT, CM)
 """Our own. Those of other packages are asked for by name: see `plugins`."""
@@ -40,7 +41,8 @@ def find_offer(space: str) -> tuple[Family, Offer]:
 
     plug_in = find_plug_in(space)
     if plug_in is None:
-        raise ValueError(f"There is no space {space!r}; there are {', '.join(space_names())}.")
+        names = space_names()
+        raise ValueError(f"There is no space {space!r}{did_you_mean(space, names)}; there are {', '.join(names)}.")
     return load_plug_in(plug_in)
 
 

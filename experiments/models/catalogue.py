@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kilotune.search.suggestion import did_you_mean
+
 DEFAULT_MODEL = "fastgrnn16-digits"
 
 _FOLDER = Path(__file__).parent
@@ -18,5 +20,7 @@ def model_path(name: str) -> Path:
     """The folder of a bundled model. ValueError, with the names there are, when there is none of that name."""
     names = model_names()
     if name not in names:
-        raise ValueError(f"There is no bundled model '{name}'; there are {', '.join(names)}.")
+        raise ValueError(
+            f"There is no bundled model {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}."
+        )
     return _FOLDER / name

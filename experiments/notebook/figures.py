@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kilotune.experiments.report.section import Figure, Section
+from kilotune.experiments.report.section import Section, figures_in
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -25,8 +25,7 @@ def figures_of(sections: Iterable[Section]) -> Mapping[str, go.Figure]:
 
     found: dict[str, go.Figure] = {}
     for section in sections:
-        blocks = [block for block in section.blocks if isinstance(block, Figure)]
-        for number, block in enumerate(blocks, start=1):
+        for number, block in enumerate(figures_in(section.blocks), start=1):
             stem = section.title if number == 1 else f"{section.title} ({number})"
             name = next(n for n in (stem, *(f"{stem}, again {k}" for k in range(2, 1000))) if n not in found)
             figure = go.Figure(block.figure).update_layout(template=TEMPLATE)

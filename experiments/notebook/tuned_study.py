@@ -17,6 +17,7 @@ from kilotune.experiments.problem import Metrics, Problem, export_trial
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Space, Trial
+from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import StudyRow
 from kilotune.search.study import Study
 
@@ -55,7 +56,7 @@ class TunedStudy:
 
     @property
     def status(self) -> Status:
-        """How the last search ended: FINISHED, BUDGET_SPENT or INTERRUPTED."""
+        """How the last search ended: FINISHED, SETTLED, BUDGET_SPENT or INTERRUPTED."""
         return self.search.status
 
     @property
@@ -117,13 +118,23 @@ class TunedStudy:
         from kilotune.experiments.summary import print_summary
 
         text = io.StringIO()
-        print_summary(self.outcome(), Console(file=text, highlight=False, markup=False, width=140))
+        # in a notebook rich would show it below the cell and return nothing
+        console = Console(file=text, highlight=False, markup=False, width=140, force_jupyter=False)
+        print_summary(self.outcome(), console)
         return text.getvalue()
 
-    def resume(self, budget: str | Budget = "60s", *, jobs: int | None = None, progress: Watch = None) -> TunedStudy:
-        """Search on for another budget; the study itself. See `tune` for `progress` and Ctrl-C."""
+    def resume(
+        self,
+        budget: str | Budget = "60s",
+        *,
+        jobs: int | None = None,
+        progress: Watch = None,
+        stop: str | None = None,
+    ) -> TunedStudy:
+        """Search on for another budget; the study itself. See `tune` for `progress`, Ctrl-C and `stop`, by default what `tune`
+        was told."""
         refuse_in_starting_worker()
-        wanted = budget_of(budget)
+        wanted, rule = budget_of(budget), StopRule.parse(stop or self.problem.request.stop or str(SETTLED))
         workplace = self._workplace if jobs is None else self._workplace.with_jobs(jobs)
         require_workers(self.space, workplace)
         executor = workplace.executor(self.space)
@@ -134,7 +145,7 @@ class TunedStudy:
                     if report is not None and report(progress) is True:
                         self.search.stop()
 
-                self.search.run(executor, wanted, on_progress=on_progress)
+                self.search.run(executor, wanted, stop=rule, on_progress=on_progress)
         finally:
             executor.close()
         return self
@@ -158,13 +169,16 @@ class TunedStudy:
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the page that `tune report` writes; its path. ValueError for a folder."""
-        from kilotune.experiments.output_file import write_whole
+        from kilotune.experiments.artefacts.inputs import files_read
+        from kilotune.experiments.output_file import check_output_file, write_whole
         from kilotune.experiments.report.page import render_page
         from kilotune.experiments.report.study_sections import study_title
 
         file = Path(path)
         if file.is_dir():
             raise ValueError(f"{file} is a folder: expected the name of a file, such as report.html.")
+        if file.parent.is_dir():  # else it is made
+            check_output_file("report", file, files_read(self.problem.request))
         write_whole(file, render_page(study_title(self.problem), self._sections(), f"Study {self.name}"))
         return file
 
@@ -181,7 +195,6 @@ class TunedStudy:
         if self.best is None:
             raise ValueError(f"Study {self.name!r} has measured nothing yet: there is nothing to export.")
         path = Path(folder)
-        self.problem.check_output(path)
         return export_trial(self.problem, self.best, path, target, level)
 
     def __repr__(self) -> str:

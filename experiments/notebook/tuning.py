@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 import os
 from collections.abc import Mapping
@@ -10,15 +11,18 @@ from typing import Any, SupportsIndex
 
 from kilotune.experiments import tuning
 from kilotune.experiments.asking import read_keywords, request_from
+from kilotune.experiments.command_time import CommandTime
 from kilotune.experiments.families.plugins import PLAIN_STRATEGY, plain_family
 from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
 from kilotune.experiments.plain_problem import PlainProblem, as_space
-from kilotune.experiments.problem import HANDED_OVER, Problem, build_problem
+from kilotune.experiments.problem import HANDED_OVER, Problem
 from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.storage import default_storage
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space
+from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
@@ -41,6 +45,7 @@ def tune(
     storage: str | os.PathLike[str] | None = None,
     jobs: int = 1,
     time_limit: str | None = None,
+    stop: str | None = None,
     cache: bool | None = None,
     progress: Watch = None,
     **options: Any,
@@ -54,6 +59,7 @@ def tune(
     budget: "60s", "500trials" or "2h,500trials".
     study, storage: with either, trials are kept there (storage: a file or a database URL, by default the user's own; study:
         a name, and the same call goes on with a study that exists). With neither they are in memory, and nothing is written.
+    stop: when to end before the budget does, as the command's --stop ("settled", "proved", "stalled=30s", "never").
     jobs, time_limit: worker processes, and how long one evaluation may take ("30s"; what takes longer has failed).
     cache: whether measurements of earlier studies are used and new ones kept for later ones; by default with a stored study.
     progress: True for what the command shows (in a notebook, where it is the default, a line), False for silence, or a function that takes
@@ -66,7 +72,8 @@ def tune(
     was asked for something else, or the storage fails; ExecutorError when no worker can be had.
     """
     refuse_in_starting_worker()
-    wanted = budget_of(budget)
+    rule = StopRule.parse(stop or str(SETTLED))
+    wanted, time = budget_of(budget), CommandTime(budget_of(budget))
     stored = study is not None or storage is not None
     workplace = tuning.Workplace(
         jobs=_whole("jobs", jobs, 1, MOST_JOBS),
@@ -86,21 +93,23 @@ def tune(
             objective=objective,
             options=read_keywords(space, options),
         )
-        problem = build_problem(request)
+        request = dataclasses.replace(request, procedure_first=True, stop=str(rule))
+        problem = time.build(request)
     else:
         given = {"input": input, "limits": limits, "device": device, "objective": objective, **options}
         _refuse_any(given, as_space(space, "tune"))
         family = plain_family(space.name, f"The space {space.name}", type(space))
-        request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed, {HANDED_OVER: type(space).__name__})
+        made_of = {HANDED_OVER: type(space).__name__}
+        request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed, made_of, True, str(rule))
         problem = PlainProblem(request, space, (family, family.offers[0]))
     search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
-    return TunedStudy(problem, search, workplace, row).resume(wanted, progress=progress)
+    return TunedStudy(problem, search, workplace, row).resume(time.for_search(), progress=progress, stop=stop)
 
 
 def _stored(
     name: str | None, storage: str | os.PathLike[str] | None, problem: Problem, budget: Budget
 ) -> tuple[Study, StudyRow]:
-    store = Store(tuning.default_storage() if storage is None else os.fspath(storage))
+    store = Store(default_storage() if storage is None else os.fspath(storage))
     search = tuning.join(store, name, problem, budget)
     return search, store.study(search.name)
 
@@ -109,7 +118,7 @@ def _in_memory(problem: Problem, budget: Budget) -> tuple[Study, StudyRow]:
     space, request = problem.space, problem.request
     make_strategy(request.strategy, space, request.seed)  # an unknown name is found out before the search
     row = StudyRow(request.space, space.name, space.fingerprint, request.strategy, request.seed, str(budget))
-    return Study(space, request.strategy, request.seed, name=row.name), row
+    return Study(space, request.strategy, request.seed, name=row.name, procedure_first=request.procedure_first), row
 
 
 def _refuse_any(given: Mapping[str, Any], space: Space) -> None:

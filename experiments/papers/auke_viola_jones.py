@@ -95,7 +95,6 @@ def _programs(target: str, shapes: Sequence[Shape], steps: int, folder: Path | N
     found = compile_shapes(shapes, target, steps, tell=tell)
     print(f"\n{target}: {len(found)} programs compiled and proved in {time.process_time() - start:.1f} CPU-s")
     if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
         save_programs(kept, found)
     return found
 

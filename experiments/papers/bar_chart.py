@@ -15,8 +15,9 @@ def bar_chart_svg(title: str, unit: str, groups: Sequence[str], series: Mapping[
     across, up = (WIDTH - LEFT - 20.0) / max(len(groups), 1), (HEIGHT - BOTTOM - TOP) / most
     bar = 0.8 * across / max(len(series), 1)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
         f'font-size="12">',
+        f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="{LEFT:g}" y="20" font-size="15">{escape(title)}</text>',
     ]

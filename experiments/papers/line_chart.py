@@ -37,8 +37,9 @@ def line_chart_svg(title: str, across: str, up: str, lines: Sequence[Line], loga
         return f"{right:.1f},{HEIGHT - BOTTOM - max(y, 0.0) / most * (HEIGHT - BOTTOM - TOP):.1f}"
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
         f'font-size="12">',
+        f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="{LEFT:g}" y="20" font-size="15">{escape(title)}</text>',
         f'<text x="{WIDTH - RIGHT:g}" y="{HEIGHT - 12:g}" text-anchor="end">{escape(across)}</text>',

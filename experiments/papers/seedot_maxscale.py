@@ -16,6 +16,7 @@ from rich.table import Table
 
 from kilotune.experiments.model_problem import ModelProblem, build_problem
 from kilotune.experiments.models.catalogue import model_path
+from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.request import TuneRequest
 from kilotune.spaces.seedot.space import COVERAGES, TABLE_INDEX_BITS, SeeDotSpace
 
@@ -42,7 +43,8 @@ def figure(curves: Mapping[str, Sequence[float]]) -> str:
     across, up = (WIDTH - 2 * MARGIN) / max(longest - 1, 1), (HEIGHT - 2 * MARGIN) / 100
     base = HEIGHT - MARGIN
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" font-size="12">',
+        "<title>Training accuracy by maxscale</title>",
         '<rect width="100%" height="100%" fill="white"/>',
         f'<path d="M{MARGIN:g} {MARGIN:g}V{base:g}H{WIDTH - MARGIN:g}" fill="none" stroke="black"/>',
         f'<text x="{WIDTH / 2:g}" y="{HEIGHT - 12:g}" text-anchor="middle">maxscale</text>',
@@ -82,7 +84,7 @@ def main() -> None:
         table.add_row(str(scale), *(f"{'* ' if b else ''}{a:.2f} %" for a, b in zip(row, best, strict=True)))
     Console().print(table)
     if chosen.figure is not None:
-        chosen.figure.write_text(figure(curves), encoding="utf-8")
+        write_whole(chosen.figure, figure(curves))
 
 
 if __name__ == "__main__":

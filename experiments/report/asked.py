@@ -43,7 +43,7 @@ def asked_section(problem: Problem, row: StudyRow) -> Section:
     return Section(
         "What was asked",
         (
-            Table(("", "asked"), facts, "The search as it was asked for.", sortable=False),
+            Table(("what", "asked"), facts, "The search as it was asked for.", sortable=False),
             *_again(problem, row),
         ),
     )

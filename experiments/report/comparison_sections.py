@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import plotly.graph_objects as go
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
+from kilotune.experiments.comparison.verdict import resolved, resolved_regret
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.command import input_name
 from kilotune.experiments.report.palette import BLUE, ORANGE
 from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
-from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.report.section import (
+    Block,
+    Cell,
+    Figure,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
 from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.report.text import metric_label, plotly_text
+from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.comparison import Comparison, Reached, ReferenceKind
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
@@ -71,7 +81,7 @@ def overview_section(outcome: ComparisonOutcome) -> Section:
             "How far the paper's procedure and the best strategy's median run are above the reference of each case, in % "
             "of it. The reference is the proved optimum where there is one (else the bound, or the best that is known)."
         )
-        blocks.append(Figure(figure, description))
+        blocks.append(Figure(figure, description, "How far above the reference the cases are"))
     return Section("All cases", tuple(blocks))
 
 
@@ -153,6 +163,7 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
         blocks.append(_duels(comparison))
     label = metric_label(objective.metric)
     seeds = max(len(standing.runs) for standing in comparison.standings)
+    curves: list[Figure] = []
     for by_time, unit in ((True, "CPU seconds"), (False, "evaluations")):
         regret = regret_figure(comparison, by_time)
         if regret is not None:
@@ -160,7 +171,9 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
                 f"Regret in {label}, how far the best so far is above the {comparison.reference.kind.value}, over {unit}: "
                 f"lines are medians of {seeds} runs, bands go from quartile to quartile."
             )
-            blocks.append(Figure(regret, description))
+            curves.append(Figure(regret, description, f"{case.title}: regret over {unit}"))
+    if curves:
+        blocks.append(Row(tuple(curves)))
     final = final_figure(comparison, objective)
     if final is not None:
         description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
@@ -170,7 +183,7 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
             if nothing > 1:
                 found = "runs found nothing that meets the constraints, and have no mark"
             description += f" {nothing} {found}."
-        blocks.append(Figure(final, description))
+        blocks.append(Figure(final, description, f"{case.title}: where every run ended"))
     if case.unfinished:
         blocks.insert(0, Paragraph(case.unfinished))
     return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
@@ -228,38 +241,44 @@ def _standings(comparison: Comparison, objective: Objective) -> Table:
             standing.proved,
             *_reached(standing.paper),
             *_reached(standing.optimum),
-            None if standing.regret_area is None else 100 * standing.regret_area,
+            resolved_regret(comparison, standing),
         )
         for standing in comparison.standings
     ]
     caption = (
         f"Strategies in {metric_label(objective.metric)}, best first. Evaluations and CPU seconds are medians over all "
-        f"runs, where more than half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s."
+        f"runs, where more than half of them got so far; the regret area is the mean regret over {comparison.horizon_s:.6g} CPU s, "
+        f"to the decimal place that times to {1000 * RESOLUTION_S:g} ms can tell."
     )
     return Table(columns, rows, caption)
 
 
 def _reached(reached: Reached | None) -> tuple[Cell, Cell, Cell]:
-    return (None, None, None) if reached is None else (reached.runs, reached.evaluations, reached.seconds)
+    if reached is None:
+        return (None, None, None)
+    return (reached.runs, reached.evaluations, None if reached.seconds is None else resolved(reached.seconds))
 
 
 def _duels(comparison: Comparison) -> Table:
     columns = (
-        *("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "effect"),
-        *("sooner", "later", "p of that", "adjusted", "effect of that"),
+        *("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "needs seeds", "effect"),
+        *("sooner", "later", "p of that", "adjusted", "needs seeds ", "effect of that"),
     )
     rows = [
         (
             *(duel.first, duel.second, duel.final.wins, duel.final.ties, duel.final.losses),
-            *(duel.final.p, duel.adjusted_final, duel.final.effect),
-            *(duel.area.wins, duel.area.losses, duel.area.p, duel.adjusted_area, duel.area.effect),
+            *(duel.final.p, duel.adjusted_final, duel.needs_final, duel.final.effect),
+            *(duel.area.wins, duel.area.losses, duel.area.p),
+            *(duel.adjusted_area, duel.needs_area, duel.area.effect),
         )
         for duel in comparison.duels
     ]
     caption = (
         "Pairs of strategies, seed by seed: what the runs ended with, and on the right how soon (their regret areas). p is of "
         "Wilcoxon's signed-rank test, adjusted after Holm; the effect is the matched-pairs rank-biserial correlation, from -1 "
-        "(the first is always worse) to 1 (always better). Where pairs do not vary there is nothing to test."
+        "(the first is always worse) to 1 (always better). Where pairs do not vary there is nothing to test. "
+        "A number of seeds stands where those there are could not have shown any difference. "
+        f"Times closer than {1000 * RESOLUTION_S:g} ms are no different."
     )
     return Table(columns, rows, caption)
 
@@ -274,4 +293,19 @@ def _best_run(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
         return (Section("The best run", (Paragraph(sentence),), level=3),)
     drawn = drawn_sections(problem, study) if study.trials() else ()
     what = Paragraph(f"Of the best run: {run.strategy}, seed {run.seed}.")
-    return tuple(dataclasses.replace(s, blocks=(what, *s.blocks), level=3) for s in drawn)
+    return tuple(dataclasses.replace(s, blocks=(what, *_of_case(case, s)), level=3) for s in drawn)
+
+
+def _of_case(case: CaseOutcome, section: Section) -> Iterator[Block]:
+    """Its blocks, with figures that say of which case they are: every case has such figures."""
+
+    def named(figure: Figure) -> Figure:
+        return dataclasses.replace(figure, title=f"{case.title}: {figure.title or section.title}")
+
+    for block in section.blocks:
+        if isinstance(block, Figure):
+            yield named(block)
+        elif isinstance(block, Row):
+            yield Row(tuple(map(named, block.figures)))
+        else:
+            yield block

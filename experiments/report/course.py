@@ -1,74 +1,116 @@
-"""How the search went: best-so-far curves, and the Pareto front of the first two objectives."""
+"""How the search went: best-so-far curves of what improved, and the Pareto front of the first two objectives."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import plotly.graph_objects as go
 
+from kilotune.experiments.report.axes import axis_of, focused_range, near, ticks_of
 from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
 from kilotune.experiments.report.reported import Reported, thinned
-from kilotune.experiments.report.section import Figure, Paragraph, Section
+from kilotune.experiments.report.section import Block, Figure, Paragraph, Row, Section
 from kilotune.experiments.report.text import metric_label, plotly_text
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.result import as_metric
-from kilotune.search.space import Trial
+from kilotune.search.space import Objective, Trial
 
 MOST_DOTS = 1500
 LOGARITHMIC_FROM = 1000
 """With more evaluations than that, the axis is logarithmic: the early improvements are what is to be seen."""
 
 
+MOST_CURVES = 2
+"""Objectives whose course is drawn."""
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """An objective and the best-so-far curve of its metric. `place`: among the objectives, from 0."""
+
+    place: int
+    objective: Objective
+    curve: Curve
+
+    @property
+    def label(self) -> str:
+        return metric_label(self.objective.metric)
+
+
 def course_section(reported: Reported) -> Section:
-    """Best-so-far over evaluations and over time."""
-    measured = ((trial.elapsed_s, trial.measurement) for trial in reported.trials)
-    curve = best_so_far(measured, reported.ranking, reported.seconds)
-    if not curve.steps:
-        return Section("How the search went", (Paragraph("No candidate that meets the constraints was found."),))
-    if curve.evaluations == 1:
-        return Section(
-            "How the search went", (Paragraph("One candidate was measured, so there is no course to draw."),)
+    """Best-so-far over evaluations and over time, of the objectives that improved: where the first one is as good with the
+    first candidate as it can be, the search is about the next."""
+    title = "How the search went"
+    curves = [_moved(reported, place) for place in range(len(reported.ranking.objectives))]
+    first = curves[0].curve
+    if not first.steps:
+        return Section(title, (Paragraph("No candidate that meets the constraints was found."),))
+    if first.evaluations == 1:
+        return Section(title, (Paragraph("One candidate was measured, so there is no course to draw."),))
+    drawn = [moved for moved in curves if len(moved.curve.steps) > 1][:MOST_CURVES] or curves[:1]
+    still = [moved.label for moved in curves[: drawn[0].place]]
+    blocks: list[Block] = [Paragraph(_when(reported, drawn[0], still))]
+    for moved in drawn:
+        dots = MOST_DOTS // len(drawn)
+        of_best = "" if moved.place == 0 else f" of the best candidate in {_listed(curves[: moved.place])} so far"
+        description = (
+            f"Best {moved.label} so far{of_best}, by evaluations. Dots are single candidates that meet the constraints."
         )
-    label = metric_label(reported.problem.space.objectives[0].metric)
-    return Section(
-        "How the search went",
-        (
-            Paragraph(_when(reported, curve, label)),
-            Figure(
-                _best_so_far(reported, curve, by_time=False),
-                f"Best {label} so far, by evaluations. Dots are single candidates that meet the constraints.",
-            ),
-            Figure(_best_so_far(reported, curve, by_time=True), "The same, by seconds since the study began."),
-        ),
-    )
+        by_evaluations = Figure(
+            _best_so_far(reported, moved, False, dots), description, f"Best {moved.label} so far, by evaluations"
+        )
+        by_time = Figure(
+            _best_so_far(reported, moved, True, dots),
+            "The same, by seconds since the study began.",
+            f"Best {moved.label} so far, by seconds",
+        )
+        blocks.append(Row((by_evaluations, by_time)))
+    return Section(title, tuple(blocks))
 
 
-def _when(reported: Reported, curve: Curve, label: str) -> str:
-    """When the best candidate was found; the curve knows of the first objective only, and others may have gone on."""
-    best, last = reported.outcome.result.best, curve.steps[-1]
+def _moved(reported: Reported, place: int) -> _Moved:
+    measured = ((trial.elapsed_s, trial.measurement) for trial in reported.trials)
+    curve = best_so_far(measured, reported.ranking, reported.seconds, place)
+    return _Moved(place, reported.ranking.objectives[place], curve)
+
+
+def _listed(moved: list[_Moved]) -> str:
+    return " and then ".join(one.label for one in moved)
+
+
+def _when(reported: Reported, moved: _Moved, still: list[str]) -> str:
+    """When the best candidate was found; a curve knows of the objectives up to its own only, and others may have gone on.
+    `still`: objectives before it in which the first candidate was already as good as the best."""
+    best, curve, last = reported.outcome.result.best, moved.curve, moved.curve.steps[-1]
     assert best is not None
     place = next(n for n, trial in enumerate(reported.trials, start=1) if trial.number == best.number)
-    earlier = "" if place == last.evaluations else f" Its {label} had been reached with evaluation {last.evaluations}."
-    return (
+    sentences = [
         f"The best candidate was found with evaluation {place} of {curve.evaluations}, after {best.elapsed_s:.3g} s; "
-        f"the first feasible one with evaluation {curve.steps[0].evaluations}.{earlier}"
-    )
+        f"the first feasible one with evaluation {curve.steps[0].evaluations}."
+    ]
+    if still and len(curve.steps) > 1:
+        sentences.append(
+            f"In {' and '.join(still)} no candidate is better than the first; what improved is {moved.label}."
+        )
+    if place != last.evaluations:
+        sentences.append(f"Its {moved.label} had been reached with evaluation {last.evaluations}.")
+    return " ".join(sentences)
 
 
-def _best_so_far(reported: Reported, curve: Curve, by_time: bool) -> go.Figure:
-    objective = reported.problem.space.objectives[0]
-    label = plotly_text(metric_label(objective.metric))
+def _best_so_far(reported: Reported, moved: _Moved, by_time: bool, most_dots: int) -> go.Figure:
+    objective, curve, label = moved.objective, moved.curve, plotly_text(moved.label)
     steps = [
         (step.seconds if by_time else step.evaluations, as_metric(step.loss, objective), step) for step in curve.steps
     ]
     end = max(curve.seconds, steps[-1][0]) if by_time else curve.evaluations
     xs, ys = [x for x, _, _ in steps] + [end], [y for _, y, _ in steps] + [steps[-1][1]]
     figure = go.Figure()
-    places = dict(zip((trial.number for trial in reported.trials), range(1, len(reported.trials) + 1), strict=True))
     dots = [
-        (trial.elapsed_s if by_time else places[trial.number], metric, trial.number)
-        for trial in reported.trials
-        if (metric := reported.feasible_metric(trial)) is not None
+        (trial.elapsed_s if by_time else place, trial.measurement.metrics[objective.metric], trial.number)
+        for place, trial in enumerate(reported.trials, start=1)
+        if reported.feasible_metric(trial) is not None
     ]
-    shown = thinned(dots, MOST_DOTS)
+    shown = thinned(dots, most_dots)
     figure.add_scatter(
         x=[x for x, _, _ in shown],
         y=[y for _, y, _ in shown],
@@ -90,37 +132,37 @@ def _best_so_far(reported: Reported, curve: Curve, by_time: bool) -> go.Figure:
     )
     logarithmic = curve.evaluations > LOGARITHMIC_FROM or (by_time and 0 < 100 * xs[0] < end)
     start = min([x for x, _, _ in shown] + xs) if logarithmic else 0
-    result = reported.outcome.result
-    for value, name, colour, dash in (
-        (reported.paper_metric, "paper's procedure", ORANGE, "dash"),
-        (None if result.bound == ys[-1] else result.bound, "bound", GREEN, "dot"),
-    ):
-        if value is not None:
-            figure.add_scatter(
-                x=[start or xs[0] * 0.9, end],
-                y=[value, value],
-                mode="lines",
-                name=name,
-                line={"color": colour, "dash": dash, "width": 2},
-                hovertemplate=f"{name}: {label} %{{y}}<extra></extra>",
-            )
+    reached = [y for y in ys if y is not None]
+    levels = [(value, name, colour, dash) for value, name, colour, dash in _levels(reported, moved) if value != ys[-1]]
+    for value, name, colour, dash in levels:
+        far = "" if near(value, reached) else f", {value:.6g}"
+        figure.add_scatter(
+            x=[start or xs[0] * 0.9, end],
+            y=[value, value],
+            mode="lines",
+            name=f"{name}{far}",
+            line={"color": colour, "dash": dash, "width": 2},
+            hovertemplate=f"{name}: {label} %{{y}}<extra></extra>",
+        )
+    low, high = focused_range(reached, [y for _, y, _ in dots], [value for value, *_ in levels])
     figure.update_layout(
         xaxis={"title": {"text": "seconds" if by_time else "evaluations"}},
-        yaxis={"title": {"text": label}},
+        yaxis={"title": {"text": label}, "range": [low, high], **ticks_of(reached, low, high)},
     )
     if logarithmic:
         figure.update_xaxes(type="log", exponentformat="power", dtick=1 if end > 100 * start else "D2")
-    _focus(figure, [y for y in ys if y is not None], [y for _, y, _ in dots])
     return figure
 
 
-def _focus(figure: go.Figure, best: list[float], dots: list[float]) -> None:
-    """Where single candidates are far worse than the best ones, the curve decides what is seen."""
-    levels = sorted(dots)
-    low, high = levels[len(levels) // 20], levels[-1 - len(levels) // 20]
-    values = [*best, low, high, *(y for trace in figure.data[2:] for y in trace.y)]
-    margin = 0.06 * (max(values) - min(values)) or abs(max(values)) * 0.05 or 1.0
-    figure.update_yaxes(range=[min(values) - margin, max(values) + margin])
+def _levels(reported: Reported, moved: _Moved) -> list[tuple[float, str, str, str]]:
+    """What the curve is compared with: value, name, colour, dash."""
+    result, procedure = reported.outcome.result, reported.outcome.procedure
+    paper = None
+    if procedure is not None and reported.feasible_metric(procedure) is not None:
+        paper = procedure.measurement.metrics.get(moved.objective.metric)
+    bound = result.bound if moved.place == 0 else None
+    named = ((paper, "paper's procedure", ORANGE, "dash"), (bound, "bound", GREEN, "dot"))
+    return [(value, name, colour, dash) for value, name, colour, dash in named if value is not None]
 
 
 def pareto_sections(reported: Reported) -> tuple[Section, ...]:
@@ -183,7 +225,9 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
                 },
                 hovertemplate=f"{name}<br>{first_label} %{{x}}<br>{second_label} %{{y}}<extra></extra>",
             )
-    figure.update_layout(xaxis={"title": {"text": first_label}}, yaxis={"title": {"text": second_label}})
+    for letter, label in (("x", first_label), ("y", second_label)):
+        values = [value for trace in figure.data for value in trace[letter]]
+        figure.update_layout({f"{letter}axis": {"title": {"text": label}, **axis_of(values)}})
     description = (
         f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
         f"({second.direction.value}): {_count(len(staircase))} that none beats in both, of {len(points)} that meet the "

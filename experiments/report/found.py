@@ -12,6 +12,7 @@ from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
 from kilotune.search.space import Trial
+from kilotune.search.study import Study
 
 MOST_LINES = 400
 ARTEFACTS = (
@@ -49,9 +50,7 @@ def found_section(reported: Reported) -> Section:
             sentences.append(against_float(outcome.finalist.measured, outcome.float_on_device))
     blocks: list[Block] = []
     if outcome.result.status is Status.RUNNING:
-        blocks.append(
-            Paragraph("The study was still running, or was killed while it ran: this is how far it had come.")
-        )
+        blocks.append(Paragraph(f"{unended(reported.study)} This is how far it had come."))
     table = Table(
         ("metric", *titles),
         [(label, *values) for label, values in rows],
@@ -59,6 +58,13 @@ def found_section(reported: Reported) -> Section:
         sortable=False,
     )
     return Section("What was found", (*blocks, *(Paragraph(s) for s in sentences), table))
+
+
+def unended(study: Study) -> str:
+    """A sentence on a study that is stored as running."""
+    if study.is_at_work():
+        return "The study was still running."
+    return f"The study was stopped before its end, without a word: `tune resume {study.name}` goes on with it."
 
 
 def artefact_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:

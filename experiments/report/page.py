@@ -14,7 +14,18 @@ from markupsafe import Markup
 from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs
 
-from kilotune.experiments.report.section import Block, Cell, Figure, Listing, Paragraph, Section, Table
+from kilotune.experiments.report.section import (
+    Block,
+    Cell,
+    Figure,
+    Listing,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+    figures_in,
+)
+from kilotune.experiments.report.text import cell_text
 
 PARTS = Path(__file__).parent / "parts"
 FIGURE_HEIGHT = 420
@@ -25,9 +36,6 @@ MOST_CONTENTS = 24
 
 LONG = 48
 """Characters from which a cell is no name but a sentence, and gets a wide column."""
-
-WHOLE_FROM = 10_000
-"""Larger numbers are shown without decimals."""
 
 
 def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> str:
@@ -44,6 +52,7 @@ def render_page(title: str, sections: Sequence[Section], subtitle: str = "") -> 
             style=Markup((PARTS / "report.css").read_text(encoding="utf-8")),
             script=_script((PARTS / "report.js").read_text(encoding="utf-8")),
             plotly=_script(get_plotlyjs()) if _has_figures(sections) else None,
+            figure_data=_script((PARTS / "figure_data.js").read_text(encoding="utf-8")),
             footer=f"Written by kilotune {version('kilotune')}.",
         )
     )
@@ -61,53 +70,48 @@ def environment(*folders: Path) -> jinja2.Environment:
     )
 
 
-def cell_text(cell: Cell) -> str:
-    """A cell as it is shown: four digits, whole numbers whole."""
-    if cell is None or isinstance(cell, str):
-        return cell or ""
-    if not math.isfinite(cell):
-        return "" if math.isnan(cell) else "∞" if cell > 0 else "-∞"
-    if float(cell).is_integer() or abs(cell) >= WHOLE_FROM:
-        return f"{cell:.0f}"
-    return f"{cell:.4g}"
-
-
 def _has_figures(sections: Sequence[Section]) -> bool:
-    return any(isinstance(block, Figure) for section in sections for block in section.blocks)
+    return any(True for section in sections for _ in figures_in(section.blocks))
 
 
 def _sections(sections: Sequence[Section]) -> list[dict[str, Any]]:
-    numbers = {"figure": 0, "table": 0}
+    numbers = {"figure": 0, "table": 0, "listing": 0}
     return [
         {
             "title": section.title,
             "level": section.level,
             "number": number,
-            "blocks": [_described(block, numbers) for block in section.blocks],
+            "blocks": [_described(block, section.title, numbers) for block in section.blocks],
         }
         for number, section in enumerate(sections, start=1)
     ]
 
 
-def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
-    """What the template needs of a block; tables and figures are counted."""
-    if isinstance(block, Paragraph | Listing):
-        return {"kind": "paragraph" if isinstance(block, Paragraph) else "listing", **asdict(block)}
-    kind = "table" if isinstance(block, Table) else "figure"
+def _described(block: Block, section: str, numbers: dict[str, int]) -> dict[str, Any]:
+    """What the template needs of a block of the section of that title; listings, tables and figures are counted."""
+    if isinstance(block, Paragraph):
+        return {"kind": "paragraph", **asdict(block)}
+    if isinstance(block, Row):
+        return {"kind": "row", "blocks": [_described(figure, section, numbers) for figure in block.figures]}
+    kind = "table" if isinstance(block, Table) else "listing" if isinstance(block, Listing) else "figure"
     numbers[kind] += 1
+    if isinstance(block, Listing):
+        return {"kind": kind, "number": numbers[kind], "text": block.text, "title": section}
     if isinstance(block, Figure):
         layout = block.figure.layout
         return {
             "kind": kind,
             "number": numbers[kind],
+            "title": block.title or section,
             "description": block.description,
             "height": int(layout.height or FIGURE_HEIGHT),
+            "narrow_height": block.narrow_height,
             "json": _json(block),
         }
     width = len(block.columns)
     if any(len(row) != width for row in block.rows):
         raise ValueError(f"A row of the table {block.caption!r} has not as many cells as there are columns, {width}.")
-    numeric = [_numeric(block, at) for at in range(len(block.columns))]
+    numeric = [block.is_numeric(at) for at in range(len(block.columns))]
     return {
         "kind": kind,
         "number": numbers[kind],
@@ -122,11 +126,6 @@ def _described(block: Block, numbers: dict[str, int]) -> dict[str, Any]:
         ],
         "sortable": block.sortable and len(block.rows) > 1,
     }
-
-
-def _numeric(table: Table, column: int) -> bool:
-    cells = [row[column] for row in table.rows if row[column] is not None]
-    return bool(cells) and not any(isinstance(cell, str) for cell in cells)
 
 
 def _value(cell: Cell) -> str | None:

@@ -10,7 +10,7 @@ from kilotune.experiments import tuning
 from kilotune.experiments.problem import Problem, offer_of
 from kilotune.experiments.report.asked import asked_section
 from kilotune.experiments.report.course import course_section, pareto_sections
-from kilotune.experiments.report.found import artefact_sections, found_section
+from kilotune.experiments.report.found import artefact_sections, found_section, unended
 from kilotune.experiments.report.reported import Reported
 from kilotune.experiments.report.section import Drawing, Paragraph, Section
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
@@ -29,10 +29,8 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
     asked = asked_section(problem, row)
     trials = study.trials()
     if not trials:
-        running = (
-            " It is marked as running: it has just begun, or was killed." if study.status is Status.RUNNING else ""
-        )
-        nothing = Paragraph(f"This study holds no trial yet.{running} `tune resume {study.name}` goes on with it.")
+        ended = unended(study) if study.status is Status.RUNNING else f"`tune resume {study.name}` goes on with it."
+        nothing = Paragraph(f"This study holds no trial yet. {ended}")
         return (asked, Section("What was found", (nothing,)))
     reported = Reported(problem, study, row, trials, tuning.conclude(problem, study, study.result(), finalists=0))
     best = reported.outcome.result.best

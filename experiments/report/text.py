@@ -1,10 +1,15 @@
-"""Names: of metrics in words, of anything inside figures."""
+"""Names: of metrics in words, of anything inside figures. Cells of tables as they are shown."""
 
 from __future__ import annotations
 
 import html
+import math
 
-from kilotune.experiments.summary import SHOWN
+from kilotune.experiments.metric_names import metric_label
+from kilotune.experiments.report.section import Cell
+from kilotune.experiments.summary import number
+
+__all__ = ("cell_text", "metric_label", "plotly_text")
 
 
 def plotly_text(name: str) -> str:
@@ -13,6 +18,10 @@ def plotly_text(name: str) -> str:
     return html.escape(name, quote=False).replace("%{", "%&#123;")
 
 
-def metric_label(metric: str) -> str:
-    """A metric in words, with its unit."""
-    return dict(SHOWN).get(metric, metric.replace("_", " "))
+def cell_text(cell: Cell) -> str:
+    """A cell as it is shown: four digits, whole numbers whole."""
+    if cell is None or isinstance(cell, str):
+        return cell or ""
+    if not math.isfinite(cell):
+        return "" if math.isnan(cell) else "∞" if cell > 0 else "-∞"
+    return number(cell)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import plotly.graph_objects as go
 
 from kilotune.experiments.report.palette import BLUE
 from kilotune.experiments.report.reported import Reported
 from kilotune.experiments.report.section import Cell, Figure, Paragraph, Section, Table
-from kilotune.experiments.report.text import metric_label, plotly_text
+from kilotune.experiments.report.text import cell_text, metric_label, plotly_text
 from kilotune.search.importance import MainEffect, main_effects
 from kilotune.search.space import Option, Trial
 
@@ -114,9 +114,15 @@ def failures_sections(reported: Reported) -> tuple[Section, ...]:
 
 
 def best_trials_section(reported: Reported) -> Section:
-    """The best trials with their metrics, and those decisions in which they differ."""
+    """The best trials with their metrics, and those decisions in which they differ. Of those with the same metrics the first
+    stands for all."""
     ordered = sorted(reported.trials, key=lambda trial: (reported.ranking.rank(trial.measurement), trial.number))
-    best = ordered[:BEST_TRIALS]
+    alike: dict[Hashable, list[Trial]] = {}
+    for trial in ordered:
+        alike.setdefault(_shown(trial), []).append(trial)
+    groups = list(alike.values())[:BEST_TRIALS]
+    best = [group[0] for group in groups]
+    several = len(alike) < len(ordered)
     leading = [objective.metric for objective in reported.problem.space.objectives]
     metrics = list(dict.fromkeys([*leading, *(m for trial in best for m in trial.measurement.metrics)]))
     decisions = _telling(best)
@@ -127,23 +133,33 @@ def best_trials_section(reported: Reported) -> Section:
             trial.number,
             *(("no" if reported.feasible_metric(trial) is None else "yes",) if feasibility else ()),
             *(trial.measurement.metrics.get(metric) for metric in metrics),
+            *((len(group),) if several else ()),
             trial.elapsed_s,
             *(_cell(trial, name) for name in decisions),
         )
-        for place, trial in enumerate(best, start=1)
+        for place, (trial, group) in enumerate(zip(best, groups, strict=True), start=1)
     ]
     columns = (
         "place",
         "trial",
         *(("feasible",) if feasibility else ()),
         *(metric_label(metric) for metric in metrics),
+        *(("candidates like it",) if several else ()),
         "after s",
         *decisions,
     )
     caption = f"The best {len(best)} of {len(ordered)} candidates, by objectives in their order, then by number."
+    if several:
+        caption += f" Of candidates with the same metrics the first stands for all: {len(alike)} of {len(ordered)} differ in them."
     if decisions:
         caption += f" Decisions in which they differ stand on the right{_of_how_many(best, decisions)}."
     return Section("The best candidates", (Table(columns, rows, caption),))
+
+
+def _shown(trial: Trial) -> Hashable:
+    """What a reader sees of its measurement: candidates that differ in less look the same."""
+    measurement = trial.measurement
+    return measurement.failure, tuple((name, cell_text(value)) for name, value in sorted(measurement.metrics.items()))
 
 
 def _telling(best: Sequence[Trial]) -> list[str]:

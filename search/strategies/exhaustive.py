@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Generator
 
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
@@ -11,6 +12,9 @@ from kilotune.search.space import Assignment, HasExactSearch, Space, State, Tria
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 FULL_BATCH = 64
+LARGEST_BATCH, MEASURED_PER_LEAF = 512, 16
+"""Batches grow on where very much is measured, which is then quick; what is learnt a batch too late costs a sixteenth at most."""
+
 NODES_PER_LOOK = 256  # nodes visited without a leaf before the engine may look at its clock
 HOPELESS_KEPT = 64
 
@@ -22,7 +26,8 @@ class ExhaustiveSearch:
     """Visits every candidate that the bounds do not rule out, most promising branches first.
 
     What it proves is the lexicographic optimum: a subtree whose bound equals the incumbent's loss can still break a
-    tie by a later objective, so it is only cut when there is a single objective.
+    tie by a later objective, so it is only cut when there is a single objective. Such subtrees come last: by then the first
+    objective is proved.
     """
 
     def __init__(self, space: Space, seed: int) -> None:
@@ -31,6 +36,7 @@ class ExhaustiveSearch:
         self._ranking = Ranking.of(space)
         self._best: Rank = (math.inf,) * (1 + len(space.objectives))
         self._hopeless: list[State] = []
+        self._batch_size, self._measured = 1, 0
         self._seed = seed
         self._deadline_s = math.inf  # of the monotonic clock
 
@@ -52,15 +58,29 @@ class ExhaustiveSearch:
         return Outcome.FINISHED
 
     def _by_states(self) -> Steps:
-        stack: list[_Node] = [(self._space.start().bound(), self._space.start())]
+        root: _Node = (self._space.start().bound(), self._space.start())
+        ties: list[_Node] = []
+        yield from self._visit([root], ties)
+        # Now nothing can beat the best one in the first objective, and the engine knows; what is left can break ties.
+        yield from self._visit(ties, None)
+        if self._best[0] > 0.0:
+            yield from self._nearest()
+        self._tighten([], math.inf)
+        return Outcome.PROVED
+
+    def _visit(self, stack: list[_Node], ties: list[_Node] | None) -> Generator[list[Assignment], list[Trial], None]:
+        """Depth first through all below `stack`; what can only tie with the best one in the first objective is put aside in
+        `ties`, where that is a list."""
         leaves: list[Assignment] = []
         leaf_bound = math.inf
-        batch_size, visited = 1, 0
+        visited = 0
         while stack:
             visited += 1
             bound, state = stack.pop()
             if self._is_cut(bound):
                 self._keep_hopeless(bound, state)
+            elif ties is not None and self._only_ties(bound):
+                ties.append((bound, state))
             elif (decision := state.decision) is None:
                 leaves.append(state.assignment)
                 leaf_bound = min(leaf_bound, bound)
@@ -69,20 +89,20 @@ class ExhaustiveSearch:
                 nodes = [(max(bound, child.bound()), child) for child in children]
                 nodes.sort(key=lambda node: node[0])  # stable: equal bounds keep the space's order of options
                 stack.extend(reversed(nodes))
-            if len(leaves) >= batch_size:
+            if len(leaves) >= self._batch_size:
                 self._tighten(stack, leaf_bound)
                 self._learn((yield leaves))
-                # One leaf first, for an incumbent; then ever larger batches, for parallel workers.
-                leaves, leaf_bound, batch_size = [], math.inf, min(2 * batch_size, FULL_BATCH)
+                leaves, leaf_bound = [], math.inf
             elif visited % NODES_PER_LOOK == 0:
                 self._tighten(stack, leaf_bound)
                 yield []
         if leaves:
             self._learn((yield leaves))
-        if self._best[0] > 0.0:
-            yield from self._nearest()
         self._tighten([], math.inf)
-        return Outcome.PROVED
+
+    def _only_ties(self, bound: float) -> bool:
+        """Whether no completion is better than the best one in the first objective."""
+        return self._best[0] == 0.0 and bound >= self._best[1]
 
     def _is_cut(self, bound: float) -> bool:
         if bound == math.inf:
@@ -94,6 +114,10 @@ class ExhaustiveSearch:
     def _learn(self, trials: list[Trial]) -> None:
         for trial in trials:
             self._best = min(self._best, self._ranking.rank(trial.measurement))
+        self._measured += len(trials)
+        # One leaf first, for an incumbent; then ever larger batches, for parallel workers.
+        most = min(max(FULL_BATCH, self._measured // MEASURED_PER_LEAF), LARGEST_BATCH)
+        self._batch_size = min(2 * self._batch_size, most)
 
     def _tighten(self, stack: list[_Node], leaf_bound: float) -> None:
         """No candidate beats the best one, or what is still open."""

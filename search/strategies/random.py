@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import islice
 
@@ -16,6 +17,7 @@ BATCH = 64
 BATCH_IN_TREE = 4  # a walk through states can take long, and the engine looks at its clock between batches
 ENUMERABLE = 1 << 16  # up to so many candidates are shuffled, more are drawn
 DRAWS_PER_CANDIDATE = 200
+LONGEST_PROPOSAL_S = 0.2
 
 
 class RandomSearch:
@@ -46,15 +48,21 @@ class RandomSearch:
         while True:
             rng = batch_generator(self._seed, len(seen))
             batch: list[Assignment] = []
+            new, begun_s = 0, time.monotonic()
             for _ in range(size * DRAWS_PER_CANDIDATE):
                 candidate = draw(rng)
                 key = encode(candidate)
                 if key not in seen:
                     seen.add(key)
                     batch.append(candidate)
-                    if len(batch) == size:
+                    new += 1
+                    if new == size:
                         break
-            if len(batch) < size:  # hardly any new ones are left to draw: a small space that does not know its size
+                    # However the batch is cut up, the candidates are the same.
+                    if time.monotonic() - begun_s > LONGEST_PROPOSAL_S:
+                        yield batch
+                        batch, begun_s = [], time.monotonic()
+            if new < size:  # hardly any new ones are left to draw: a small space that does not know its size
                 everything = list(islice(all_candidates(self._space), ENUMERABLE + 1))
                 batch += [candidate for candidate in everything if encode(candidate) not in seen]
                 yield batch

@@ -20,6 +20,7 @@ from kilotune.search.encoding import Key, encoding_of
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.space import Assignment, Decision, Option, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Steps, batch_generator
+from kilotune.search.suggestion import did_you_mean
 
 BATCH = 8
 LONGEST_HISTORY = 400
@@ -135,7 +136,7 @@ class OptunaSearch:
 def _make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
     names = sorted(n for n in optuna.samplers.__all__ if n.endswith("Sampler") and not n.startswith("Base"))
     if name not in names:
-        raise ValueError(f"Optuna has no sampler {name!r}; it has {', '.join(names)}.")
+        raise ValueError(f"Optuna has no sampler {name!r}{did_you_mean(name, names)}; it has {', '.join(names)}.")
     sampler = getattr(optuna.samplers, name)
     wished: dict[str, Any] = {
         "seed": seed,

@@ -168,7 +168,8 @@ static void keep(Walk *w, State *best) {
     best->kept++;
 }
 
-static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t least, double step, double hot, double cold) {
+static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t least, double step, double hot, double cold,
+                 const volatile int32_t *stop) {
     const Network *n = w->n;
     int polishing = best->ticks <= least;
     aim(w, polishing ? least : target);
@@ -176,6 +177,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
     double cooling = pow(cold / hot, 1.0 / (double)(moves > 1 ? moves : 1)), temperature = hot;
     for (int64_t move = 0; move < moves; move++, temperature *= cooling) {
         if ((move & 8191) == 0) aim(w, w->target); /* rounding errors do not add up */
+        if (*stop) return;
         double before = w->energy;
         w->changed_count = 0;
         w->stamp_now++;
@@ -228,9 +230,11 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
     }
 }
 
-/* Walk from `from`, for `moves` moves, towards links busy for `target` ticks. `best` changes when it gets there. 0: out of memory. */
+/* Walk from `from`, for `moves` moves, towards links busy for `target` ticks. `best` changes when it gets there.
+ * `stop`: set by another thread, the walk ends. 0: out of memory. */
 int kilotune_anneal(const Network *n, const State *from, State *best, int64_t moves, int64_t target, int64_t least,
-                    double step, double hot, double cold, double traffic_weight, uint64_t seed) {
+                    double step, double hot, double cold, double traffic_weight, uint64_t seed,
+                    const volatile int32_t *stop) {
     Walk w = {.n = n, .random = seed * 0x9E3779B97F4A7C15u + 0x1234567, .traffic_weight = traffic_weight, .hop_weight = 0.3};
     size_t stages = (size_t)n->stages + 1, streams = (size_t)n->streams + 1, links = (size_t)n->links + 1;
     size_t longest = (size_t)n->longest;
@@ -254,7 +258,7 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
         for (int32_t e = 0; e < n->streams; e++) w.changed[w.changed_count++] = e;
         reroute(&w);
         if (w.far == 0 && busiest(&w) < best->ticks) keep(&w, best);
-        walk(&w, best, moves, target, least, step, hot, cold);
+        walk(&w, best, moves, target, least, step, hot, cold, stop);
     }
     free(w.core); free(w.stage_at); free(ints); free(w.load); free(w.scale);
     return enough;

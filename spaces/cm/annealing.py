@@ -15,6 +15,8 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.spaces.cm.plain_annealing import Course, Surroundings, walked
 
 HOT, COLD = 0.05, 0.0005
 """First and last temperature, in the unit of the energy: squares of shares of the target."""
@@ -62,7 +64,7 @@ def load_kernel() -> ctypes.CDLL | None:
     function = loaded.library.kilotune_anneal
     real, int64 = ctypes.c_double, ctypes.c_int64
     states = [ctypes.POINTER(_State)] * 2
-    function.argtypes = [ctypes.POINTER(_Network), *states, *[int64] * 3, *[real] * 4, ctypes.c_uint64]
+    function.argtypes = [ctypes.POINTER(_Network), *states, *[int64] * 3, *[real] * 4, ctypes.c_uint64, ctypes.c_void_p]
     function.restype = ctypes.c_int
     return loaded.library
 
@@ -83,6 +85,7 @@ class Annealer:
             )
             for node in range(hardware.cores + 1)
         ]
+        self._around = Surroundings(streams, hardware, tables, touching, near, strict, TRAFFIC_WEIGHT)
         reachable = tables.distance[tables.distance < 1 << 20]
         self._network = _Network(
             cores=hardware.cores,
@@ -118,18 +121,28 @@ class Annealer:
         cold: float = COLD,
     ) -> Placement | None:
         """A placement of fewer than `best_ticks`, or None; at `least`, one with as little traffic as can be found, which
-        may be of `best_ticks` as well. ValueError without a C compiler."""
+        may be of `best_ticks` as well. Without a C compiler it is a much shorter walk."""
         kernel = load_kernel()
         if kernel is None:
-            raise ValueError("Annealing needs a C compiler (`tune doctor`); `--strategy local` does without.")
+            course = Course(moves, max(target, 1), max(least, 1), step, hot, cold, seed)
+            walk = walked(self._around, start.cores, start.shapes, best_ticks, course)
+            return None if walk is None else Placement(*walk)
         arrays = [np.array(values, dtype=np.int32) for values in (start.cores, start.shapes)]
         found = [array.copy() for array in arrays]
         begin = _State(arrays[0].ctypes.data, arrays[1].ctypes.data, start.ticks)
         best = _State(found[0].ctypes.data, found[1].ctypes.data, best_ticks)
-        status = kernel.kilotune_anneal(
-            ctypes.byref(self._network), ctypes.byref(begin), ctypes.byref(best), moves, max(target, 1), max(least, 1),
-            step, hot, cold, TRAFFIC_WEIGHT, seed % (1 << 63)
-        )  # fmt: skip
+        flag = StopFlag()
+
+        def call() -> int:
+            return int(
+                kernel.kilotune_anneal(
+                    *(ctypes.byref(self._network), ctypes.byref(begin), ctypes.byref(best)),
+                    *(moves, max(target, 1), max(least, 1), step, hot, cold, TRAFFIC_WEIGHT),
+                    *(seed % (1 << 63), flag.address),
+                )
+            )
+
+        status = interruptible(call, flag.set) if moves else call()
         if not status:
             raise MemoryError("The annealer ran out of memory.")
         if not best.kept:

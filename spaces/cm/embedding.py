@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from ortools.sat.python import cp_model
+
+from kilotune.evaluators.constraint_solver import solved
+from kilotune.evaluators.interruptible import interruptible
 
 PairArray = NDArray[np.bool_]
 
@@ -47,7 +49,8 @@ class Answer:
 
 def solve_as_in_the_paper(problem: Embedding, seconds: float) -> Answer:
     """Z3 with finite sorts, an uninterpreted mapping, and quantifiers."""
-    z3 = _z3()
+    import z3
+
     context = z3.Context()
     part, parts = z3.EnumSort("Partition", [f"p{k}" for k in range(problem.partitions)], ctx=context)
     core, cores = z3.EnumSort("Core", [f"c{k}" for k in range(problem.cores)], ctx=context)
@@ -55,6 +58,7 @@ def solve_as_in_the_paper(problem: Embedding, seconds: float) -> Answer:
     place, link = z3.Function("place", part, core), z3.Function("link", core, core, boolean)
     edge = z3.Function("edge", part, part, boolean)
     solver = z3.Solver(ctx=context)
+    solver.set("ctrl_c", False)  # it is Python's to hear
     solver.set("timeout", max(1, int(1000 * seconds)))
     edges = set(problem.edges)
     for a in range(problem.partitions):
@@ -66,7 +70,7 @@ def solve_as_in_the_paper(problem: Embedding, seconds: float) -> Answer:
     p, q = z3.Consts("p q", part)
     solver.add(z3.ForAll([p, q], z3.Implies(edge(p, q), link(place(p), place(q)))))
     solver.add(z3.ForAll([p, q], z3.Implies(p != q, place(p) != place(q))))
-    status = solver.check()
+    status = interruptible(solver.check, context.interrupt)
     if status == z3.sat:
         model = solver.model()
         numbers = {str(one): k for k, one in enumerate(cores)}
@@ -76,9 +80,11 @@ def solve_as_in_the_paper(problem: Embedding, seconds: float) -> Answer:
 
 def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: int | None = None) -> Answer:
     """Z3 with a Boolean for each partition on each core. `most_steps` of the solver make the answer repeatable."""
-    z3 = _z3()
+    import z3
+
     context = z3.Context()
     solver = z3.SolverFor("QF_FD", ctx=context)
+    solver.set("ctrl_c", False)  # it is Python's to hear
     solver.set("timeout", max(1, int(1000 * seconds)))
     if most_steps is not None:
         solver.set("rlimit", most_steps)
@@ -92,7 +98,7 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
             for here, there, reachable in ((a, b, problem.near[c]), (b, a, problem.near[:, c])):
                 others = [on[there][d] for d in np.flatnonzero(reachable).tolist()]
                 solver.add(z3.Implies(on[here][c], z3.Or(others) if others else z3.BoolVal(False, ctx=context)))
-    status = solver.check()
+    status = interruptible(solver.check, context.interrupt)
     if status == z3.sat:
         model = solver.model()
         true = [[z3.is_true(model.eval(one)) for one in row] for row in on]
@@ -116,16 +122,7 @@ def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> Answ
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed % (1 << 31)
     solver.parameters.max_time_in_seconds = max(seconds, 0.01)
-    status = solver.solve(model)
+    status = solved(solver, model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return Answer(tuple(next(c for c, one in enumerate(row) if solver.value(one)) for row in on))
     return Answer(impossible=status == cp_model.INFEASIBLE)
-
-
-def _z3() -> Any:
-    """ImportError, a sentence, without the solver."""
-    try:
-        import z3
-    except ImportError:
-        raise ImportError("The paper's embedding needs Z3: pip install 'kilotune[cm]'.") from None
-    return z3

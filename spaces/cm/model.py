@@ -18,6 +18,7 @@ from ortools.sat.python import cp_model
 from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.bound import link_loads
+from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
@@ -170,7 +171,7 @@ class _Question:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
         solver.parameters.max_time_in_seconds = max(seconds, 0.01)
-        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        if solved(solver, model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         cores, routes = list(self._placed.cores), list(self._placed.routes)
         for (stage, core), here in self._on.items():

@@ -7,9 +7,9 @@ from one image to the next. `strict` asks the paper's question.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.timing import Setting, StreamTiming, simulate, steady_ticks
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -38,6 +39,9 @@ from kilotune.spaces.cm.state import BUFFER_OPTIONS, CmState
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
 SUM_TICKS = 8
+
+SEMANTICS = 1
+"""Version of what a mapping means and how its ticks are counted; part of the fingerprint."""
 
 
 class CmSpace:
@@ -75,12 +79,9 @@ class CmSpace:
     def fingerprint(self) -> str:
         """Hash of the pipeline, the replications that there are, the hardware, and the question."""
         once = self.lowered({})
-        digest = hashlib.sha256(repr((self.hardware, self.shapes, once.pipeline.stages, self.strict)).encode())
-        for stream in once.streams:
-            digest.update(repr((stream.writer, stream.reader, stream.elements)).encode())
-            for array in (stream.sends, stream.needed, stream.released):
-                digest.update(array.tobytes())
-        return digest.hexdigest()[:32]
+        streams = [(s.writer, s.reader, s.elements, s.sends, s.needed, s.released) for s in once.streams]
+        accelerator = replace(self.hardware, name="")
+        return fingerprint(self.name, SEMANTICS, accelerator, self.shapes, once.pipeline.stages, streams, self.strict)
 
     def start(self) -> CmState:
         """Nothing decided."""
@@ -175,14 +176,14 @@ class CmSpace:
         return max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
 
     def simulate(
-        self, lowered: Lowered, mapping: CoreMapping, images: int, record_starts: bool = False
+        self, lowered: Lowered, mapping: CoreMapping, images: int, record_starts: bool = False, settle: bool = False
     ) -> StreamTiming:
         """Fidelity B, GMEM sending at the promised pace."""
         pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
         setting = Setting(
             lowered.pipeline, lowered.streams, lowered.ticks, mapping.routes, mapping.capacities, links, pace
         )
-        return simulate(setting, images, record_starts)
+        return simulate(setting, images, record_starts, settle)
 
     def steady_timing(self, lowered: Lowered, mapping: CoreMapping) -> tuple[StreamTiming, float]:
         """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
@@ -192,7 +193,7 @@ class CmSpace:
             return first, math.inf
         under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
         warm = min(3 * under_way + 2, MOST_WARM_IMAGES)
-        timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2)
+        timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2, settle=True)
         if timing.deadlock is not None:
             return timing, math.inf
         ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])

@@ -56,13 +56,6 @@ def largest_live_sum(instance: Instance) -> LiveSum:
     return max(unaligned, LiveSum(total - slack, aligned_point, aligned_live), key=lambda found: found.peak_bytes)
 
 
-def require_capacity(instance: Instance, capacity_bytes: int) -> None:
-    """ValueError, naming the program point and the buffers that make it impossible, when the capacity is too small."""
-    found = largest_live_sum(instance)
-    if found.peak_bytes > capacity_bytes:
-        raise ValueError(f"A capacity of {capacity_bytes} bytes is too small for {instance.name}: {found.sentence()}.")
-
-
 def _sweep(buffers: Sequence[Buffer], sizes: Sequence[int]) -> tuple[int, int]:
     """The largest sum and the first point that has it."""
     events = [(b.lower, size) for b, size in zip(buffers, sizes, strict=True)]

@@ -7,10 +7,12 @@ Of our own: `banks`, the names of the banks that may hold the buffer, spaces bet
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.text_files import read_text_file
 from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Buffer, Instance
 
@@ -24,18 +26,17 @@ TRUTH: Mapping[str, bool] = {"1": True, "true": True, "yes": True, "0": False, "
 LARGEST = 1 << 40
 """Sizes and program points above this are mistakes (a terabyte); below it the compiled search cannot overflow."""
 
+MOST_BYTES = 1 << 28
+"""Of a file: some ten million buffers."""
+
 
 def read_instance(path: Path) -> Instance:
     """Load a placement problem. A file with a header and no rows is an instance without buffers, whose peak is 0 bytes.
 
     InputError, with the line: a column is missing or stands twice, a value is no integer, an id stands twice, upper <= lower, a
-    negative size, an alignment below 1. OSError when the file cannot be read.
+    negative size, an alignment below 1, a file that cannot be read or is far too large.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(str(path), expected="a CSV file in UTF-8", found=f"byte {error.start} is none") from None
-    rows = csv.reader(text.splitlines())
+    rows = csv.reader(read_text_file(path, "a CSV file", MOST_BYTES).splitlines())
     try:
         return Instance(path.stem, _buffers(str(path), rows))
     except csv.Error as error:
@@ -88,12 +89,9 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
     return tuple(buffers)
 
 
-def write_residences(path: Path, instance: Instance, residences: Sequence[Residence]) -> None:
+def residences_csv(instance: Instance, residences: Sequence[Residence]) -> str:
     """The instance with an `offset` column, a row a residence (`lower` and `upper` are the residence's own); with a `bank`
-    column where there are banks.
-
-    The file is written beside and renamed: nobody sees half of it.
-    """
+    column where there are banks."""
     buffers = {b.id: b for b in instance.buffers}
     place = {b.id: i for i, b in enumerate(instance.buffers)}
     banked = any(r.bank for r in residences)
@@ -101,21 +99,20 @@ def write_residences(path: Path, instance: Instance, residences: Sequence[Reside
     for r in sorted(residences, key=lambda r: (place[r.id], r.lower)):
         b = buffers[r.id]
         rows.append((r.id, r.lower, r.upper, b.size, b.alignment, r.offset, *([r.bank] if banked else [])))
-    _write(path, rows)
+    return _text(rows)
 
 
-def write_migrations(path: Path, migrations: Sequence[Migration]) -> None:
+def migrations_csv(migrations: Sequence[Migration]) -> str:
     """A row a memmove, in an order in which they can run: `point,id,bank,source,target,size`, before the point's
     instruction, offsets and size in bytes."""
     rows = [(m.point, m.id, m.bank, m.source, m.target, m.size) for m in migrations]
-    _write(path, [("point", "id", "bank", "source", "target", "size"), *rows])
+    return _text([("point", "id", "bank", "source", "target", "size"), *rows])
 
 
-def _write(path: Path, rows: Iterable[Sequence[object]]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="", encoding="utf-8") as stream:
-        csv.writer(stream, lineterminator="\n").writerows(rows)
-    partial.replace(path)
+def _text(rows: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def _columns(path: str, header: list[str]) -> dict[str, int]:

@@ -143,18 +143,19 @@ def minimise_peak(
 ) -> Iterator[Standing]:
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
-    `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal, or
-    the bound above it. The seed says which order is tried first. A step takes as long as its limit on work
+    `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal,
+    or a bound (the given one, too) above it. The seed says which order is tried first. A step takes as long as its limit on work
     (`first_work_limit` at first), or until `seconds_left()` of the moment when it began have passed.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
+    offsets = np.where(buffers.size > 0, offsets, 0)  # what takes no byte is in no component, and would keep its place
     parts = [_Part.of(buffers, m, offsets, seed, first_work_limit) for m in buffers.occupied_components()]
     nodes = 0
     while True:
         peak = max((part.peak for part in parts), default=0)
         bound = max([min(bound_bytes, peak), *(part.bound for part in parts)])
-        finished = peak <= max(goal, bound) or (goal_bytes is not None and bound > goal)
+        finished = peak <= max(goal, bound) or (goal_bytes is not None and bound > goal_bytes)
         yield Standing(offsets, peak, bound, finished, nodes)
         if finished:
             return

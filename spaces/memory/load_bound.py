@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import ceil, lcm
 from typing import Any
 
+from kilotune.evaluators.constraint_solver import solved
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.banks import MemoryMap
 from kilotune.spaces.memory.bounds import largest_live_sum
@@ -62,7 +63,7 @@ def _modelled(instance: Instance, memory: MemoryMap) -> Fraction:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = SOLVER_EFFORT
-    status = solver.solve(model)
+    status = solved(solver, model)
     if status == cp_model.INFEASIBLE:
         raise ValueError(
             f"The banks cannot hold {instance.name}: for no choice of banks are all live sums within them."

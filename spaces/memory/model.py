@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from ortools.sat.python import cp_model
 
+from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
@@ -98,7 +99,7 @@ def ask(buffers: BufferArrays, order: Order, capacity: int, seed: int, seconds: 
     solver.parameters.linearization_level = 0
     solver.parameters.random_seed = seed % (1 << 31)
     solver.parameters.max_time_in_seconds = seconds
-    status = int(solver.solve(model))
+    status = int(solved(solver, model))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return status, None
     return status, np.array([solver.value(step) for step in steps], dtype=np.int64) * buffers.alignment

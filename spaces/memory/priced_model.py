@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortools.sat.python import cp_model
 
+from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
@@ -216,7 +217,7 @@ class _Model:
         solver.parameters.symmetry_level = 0  # OR-tools 9.15 ends in an IndexError where it finds some in rectangles
         solver.parameters.random_seed = seed % (1 << 31)
         solver.parameters.max_time_in_seconds = seconds
-        status = solver.solve(self._model)
+        status = solved(solver, self._model)
         bound = Fraction(0)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             bound = max(Fraction(math.ceil(solver.best_objective_bound - 1e-6), self.scale), bound)

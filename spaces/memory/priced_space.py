@@ -8,7 +8,6 @@ goes through the checker.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from kilotune.search.flat_state import FlatState
+from kilotune.search.fingerprint import fingerprint
+from kilotune.search.flat_state import FlatView
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -35,10 +35,11 @@ from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill, migrations_in_order
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.load_bound import least_cost_without_addresses
+from kilotune.spaces.memory.placement_state import ALLOCATOR, SHIFTRY
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 from kilotune.spaces.memory.questions import best_within
 from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up, possible_cuts, some_order
-from kilotune.spaces.memory.space import ALLOCATOR, SHIFTRY, Layout
+from kilotune.spaces.memory.space import SEMANTICS, Layout
 
 PLACED = "placed"
 OFFSETS, SEARCHED = "offsets", "searched"
@@ -69,6 +70,7 @@ class PricedSpace:
     """Least cost in bytes of peak. ValueError when a buffer has no bank, or what is live together exceeds all of them."""
 
     name = "memory"
+    prefers_flat = False
 
     def __init__(self, instance: Instance, memory: MemoryMap) -> None:
         require_banks(instance, memory)
@@ -91,8 +93,7 @@ class PricedSpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the buffers, the banks and the prices."""
-        rows = "\n".join(repr(b) for b in self.instance.buffers)
-        return hashlib.sha256(f"{type(self).__name__} {self.memory!r}\n{rows}".encode()).hexdigest()[:32]
+        return fingerprint(f"{self.name} in banks", SEMANTICS, self.instance.buffers, self.memory)
 
     @cached_property
     def least_cost(self) -> Fraction:
@@ -107,9 +108,18 @@ class PricedSpace:
         banks = [Decision(f"bank:{b.id}", names) for b, names in named if len(names) > 1]
         return (*banks, *(Decision(_cut_name(self.instance, cut), ("stay", "move")) for cut in self.cuts))
 
-    def start(self) -> PricedState | FlatState:
+    def start(self) -> PricedState:
         """Nothing decided."""
         return PricedState(self, ())
+
+    def flat_view(self) -> FlatView:
+        """Banks and cuts; offsets are searched."""
+        return FlatView(self, self.decisions_of_plan, float(self.least_cost))
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate in the order in which they were asked. Without an allocator it is one of the flat view."""
+        names = (ALLOCATOR, *(decision.name for decision in self.decisions_of_plan), OFFSETS)
+        return {name: answers[name] for name in names if name in answers}
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics cost, bytes_migrated, and `BANK_peak_bytes` of every bank; checked."""
@@ -249,16 +259,3 @@ class PricedState:
     def bound(self) -> float:
         """What no placement beats."""
         return float(self.space.least_cost)
-
-
-class PlanSpace(PricedSpace):
-    """The same problem with flat decisions: banks and cuts; offsets are searched."""
-
-    @property
-    def decisions(self) -> tuple[Decision, ...]:
-        """In the order in which `start` asks them."""
-        return self.decisions_of_plan
-
-    def start(self) -> FlatState:
-        """Nothing decided."""
-        return FlatState(self.decisions, float(self.least_cost))

@@ -1,14 +1,13 @@
 """The placement problem: where each buffer lives in RAM (Shiftry Section 7).
 
 A candidate is one of three things: offsets given buffer by buffer in ascending order (each at the lowest offset above
-all that it conflicts with: canonical offsets, which every optimum can be pushed down to), the paper's allocator, or
-(in `SortKeySpace`) six weights of a sort key for first fit. All of them are measured by the placement that they lead
-to, and every placement goes through the checker.
+all that it conflicts with: canonical offsets, which every optimum can be pushed down to), the paper's allocator, or,
+as the flat view decides, six weights of a sort key for first fit. All of them are measured by the placement that they
+lead to, and every placement goes through the checker.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
-from kilotune.search.flat_state import FlatState
+from kilotune.search.fingerprint import fingerprint
+from kilotune.search.flat_state import FlatView
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -30,16 +30,23 @@ from kilotune.search.space import (
     Trial,
 )
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
-from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum, require_capacity
+from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
 from kilotune.spaces.memory.checker import Migration, PlacementError, Residence, check_residences
 from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.orders import FEATURES, Fit, place_in_order, weighted_order
+from kilotune.spaces.memory.orders import FEATURES, Fit, best_greedy, place_in_order, weighted_order
+from kilotune.spaces.memory.placement_state import ALLOCATOR, CANONICAL, SHIFTRY, PlacementState
 from kilotune.spaces.memory.procedure import DoesNotFitError, block_allocation
 
-ALLOCATOR = "allocator"
-CANONICAL, SHIFTRY = "canonical", "shiftry"
+MANY_BUFFERS = 2000
 WEIGHTS: tuple[int, ...] = (0, 1, 2, 4, -1, -2)
+SORT_KEY = tuple(
+    Decision(feature, (4, *(w for w in WEIGHTS if w != 4)) if feature == "size" else WEIGHTS) for feature in FEATURES
+)
+"""The decisions of the flat view: the weights of six features in the key that first fit sorts by."""
+
+SEMANTICS = 1
+"""Version of what a placement problem means; part of its fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +58,12 @@ class Layout:
 
 
 class MemorySpace:
-    """Least peak in bytes; with a capacity, the question whether there is a placement within it.
-
-    ValueError when the capacity is below the largest live sum.
-    """
+    """Least peak in bytes; with a capacity, the question whether there is a placement within it."""
 
     name = "memory"
+    prefers_flat = False  # changes of one offset lead somewhere; samplers are hopeless at them
 
     def __init__(self, instance: Instance, capacity_bytes: int | None = None) -> None:
-        if capacity_bytes is not None:
-            require_capacity(instance, capacity_bytes)
         self.instance = instance
         self.capacity_bytes = capacity_bytes
         self.certificate: LiveSum = largest_live_sum(instance)
@@ -85,12 +88,23 @@ class MemorySpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the buffers and the capacity."""
-        rows = "\n".join(f"{b.id!r},{b.lower},{b.upper},{b.size},{b.alignment}" for b in self.instance.buffers)
-        return hashlib.sha256(f"{type(self).__name__} {self.capacity_bytes}\n{rows}".encode()).hexdigest()[:32]
+        rows = tuple((b.id, b.lower, b.upper, b.size, b.alignment) for b in self.instance.buffers)
+        return fingerprint(self.name, SEMANTICS, rows, self.capacity_bytes)
 
-    def start(self) -> PlacementState | FlatState:
+    def start(self) -> PlacementState:
         """Nothing decided."""
         return PlacementState(self)
+
+    def flat_view(self) -> FlatView:
+        """Placements by first fit in the order of a weighted sort key."""
+        return FlatView(self, SORT_KEY, self.loss_of(self.least_peak_bytes))
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate in the order in which they were asked: the allocator and the numbered buffers, or the
+        weights of the sort key."""
+        if ALLOCATOR not in answers:
+            return {decision.name: answers[decision.name] for decision in SORT_KEY}
+        return {name: answers[name] for name in sorted(answers, key=lambda n: 0 if n == ALLOCATOR else int(n))}
 
     def loss_of(self, peak_bytes: int) -> float:
         """The first objective at a peak."""
@@ -107,7 +121,7 @@ class MemorySpace:
             return Layout(blocks.residences, blocks.migrations)
         if ALLOCATOR not in assignment:
             order = weighted_order(self.arrays, [float(assignment[feature]) for feature in FEATURES])
-            offsets = dict(zip(self._ids, place_in_order(self.arrays, order).tolist(), strict=True))
+            offsets = dict(zip(self.ids, place_in_order(self.arrays, order).tolist(), strict=True))
         else:
             answers = (str(option).rpartition("@") for name, option in assignment.items() if name != ALLOCATOR)
             offsets = {identifier: int(offset) for identifier, _, offset in answers}
@@ -123,8 +137,12 @@ class MemorySpace:
             if (lower == offsets).all():
                 break
             offsets = lower
-        placed = {str(k): f"{self._ids[b]}@{offsets[b]}" for k, b in enumerate(order.tolist(), start=1)}
+        placed = {str(k): f"{self.ids[b]}@{offsets[b]}" for k, b in enumerate(order.tolist(), start=1)}
         return {ALLOCATOR: CANONICAL, **placed}
+
+    def fallback(self) -> Assignment | None:
+        """The best of the greedy placements, where the paper's allocator takes seconds."""
+        return self.candidate(best_greedy(self.arrays)[1]) if len(self.arrays) >= MANY_BUFFERS else None
 
     def procedure(self) -> Procedure:
         """Algorithms 15-17; without a capacity there is no limit, so nothing migrates."""
@@ -146,8 +164,14 @@ class MemorySpace:
             yield ExactStep(candidate, self.loss_of(standing.bound_bytes), standing.done)
 
     @cached_property
-    def _ids(self) -> list[str]:
+    def ids(self) -> list[str]:
+        """Of the buffers, in the order of the instance."""
         return [b.id for b in self.instance.buffers]
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Places in the instance, by id."""
+        return {identifier: b for b, identifier in enumerate(self.ids)}
 
     def _measure(self, assignment: Assignment) -> Measurement:
         try:
@@ -161,82 +185,3 @@ class MemorySpace:
         if self.capacity_bytes is not None:
             metrics["excess_bytes"] = self.loss_of(peak)
         return Measurement(metrics)
-
-
-class PlacementState:
-    """Buffers placed so far, each above all that it conflicts with; in ascending order of (offset, buffer)."""
-
-    def __init__(self, space: MemorySpace, answers: tuple[tuple[str, Option], ...] = (), placed: tuple[int, ...] = ()):
-        self.space, self._answers, self._placed = space, answers, placed
-
-    @cached_property
-    def _floors(self) -> dict[int, int]:
-        """Of the unplaced buffers, in bytes."""
-        buffers, placed = self.space.arrays, list(self._placed)
-        offsets = [int(str(option).rpartition("@")[2]) for _, option in self._answers[1:]]
-        floors = np.zeros(len(buffers), dtype=np.int64)
-        for b, offset in zip(placed, offsets, strict=True):
-            meets = (buffers.lower < buffers.upper[b]) & (buffers.upper > buffers.lower[b])
-            np.maximum(floors, np.where(meets, offset + buffers.size[b], 0), out=floors)
-        floors = -(-floors // buffers.alignment) * buffers.alignment
-        done = set(placed)
-        return {b: int(floor) for b, floor in enumerate(floors) if b not in done}
-
-    @property
-    def decision(self) -> Decision | None:
-        """Which buffer comes next, at its canonical offset; lowest first, and the larger one of equals."""
-        if not self._answers:
-            return Decision(ALLOCATOR, (CANONICAL, SHIFTRY))
-        if self._answers[0][1] == SHIFTRY or len(self._placed) == len(self.space.arrays):
-            return None
-        floors, size = self._floors, self.space.arrays.size
-        last = max((self._key(b, self._offset(k)) for k, b in enumerate(self._placed)), default=(-1, False, -1))
-        waiting = [b for b in floors if self._key(b, floors[b]) > last] or list(floors)
-        waiting.sort(key=lambda b: (floors[b], -int(size[b]), b))
-        names = self.space._ids
-        return Decision(str(len(self._placed) + 1), tuple(f"{names[b]}@{floors[b]}" for b in waiting))
-
-    @property
-    def assignment(self) -> Assignment:
-        """The answers so far."""
-        return dict(self._answers)
-
-    def take(self, option: Option) -> PlacementState:
-        """Place the next buffer."""
-        decision = self.decision
-        if decision is None or option not in decision.options:
-            raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
-        answers = (*self._answers, (decision.name, option))
-        if decision.name == ALLOCATOR:
-            return PlacementState(self.space, answers)
-        names = self.space._ids
-        return PlacementState(self.space, answers, (*self._placed, names.index(str(option).rpartition("@")[0])))
-
-    def bound(self) -> float:
-        """The largest live sum, or the peak so far, or what the waiting buffers reach on their floors."""
-        space = self.space
-        if self._answers and self._answers[0][1] == SHIFTRY:
-            return float("-inf")
-        size = space.arrays.size
-        tops = [self._offset(k) + int(size[b]) for k, b in enumerate(self._placed)]
-        tops += [floor + int(size[b]) for b, floor in self._floors.items()]
-        return space.loss_of(max([space.least_peak_bytes, *tops]))
-
-    def _offset(self, place: int) -> int:
-        return int(str(self._answers[place + 1][1]).rpartition("@")[2])
-
-    def _key(self, b: int, offset: int) -> tuple[int, bool, int]:
-        return offset, bool(self.space.arrays.size[b] > 0), b
-
-
-class SortKeySpace(MemorySpace):
-    """The same problem with flat decisions: the weights of six features in the key that first fit sorts by."""
-
-    decisions = tuple(
-        Decision(feature, (4, *(w for w in WEIGHTS if w != 4)) if feature == "size" else WEIGHTS)
-        for feature in FEATURES
-    )
-
-    def start(self) -> FlatState:
-        """Nothing decided."""
-        return FlatState(self.decisions, self.loss_of(self.least_peak_bytes))

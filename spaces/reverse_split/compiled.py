@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from kilotune.codegen.scamp.sums import Sum
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.splits import (
@@ -21,11 +23,11 @@ from kilotune.spaces.reverse_split.splits import (
     start_sums,
 )
 
-MOST_DEPTH = 96
+MOST_DEPTH = 192
 """Of splitting.c."""
 
-LARGEST_WEIGHT = 1 << 24
-"""Of splitting.c, with room for doublings."""
+LARGEST_WEIGHT = 1 << 30
+"""Of splitting.c."""
 
 _RULES = ("first", "last", "factor")
 _HEADER, _NUMBERS = 3, 7
@@ -36,6 +38,7 @@ class SplitLimits:
     """How far a search goes: states it visits, sums at a time, plans it keeps, and its discrepancies.
 
     `by_cost` is the paper's search: cut by the cost before relaxation, the first plan of the least cost is the only one.
+    `descends`: of it only the first descent, over states of more sums than registers where there is no other way.
     A discrepancy is one that the order is contradicted by: the second best split spends 1, the next two 2, the next four 3.
     """
 
@@ -46,6 +49,7 @@ class SplitLimits:
     last_discrepancies: int = 1 << 20
     factors: bool = True
     by_cost: bool = False
+    descends: bool = False
     slack: int = 1
     table_bits: int = 16
 
@@ -72,11 +76,17 @@ class SplitReport:
 
 
 def search_splits(
-    sums: Sums, depth: int, limits: SplitLimits, weights: OrderWeights, halvings: int = 0, seed: int = 0
+    sums: Sums,
+    depth: int,
+    limits: SplitLimits,
+    weights: OrderWeights,
+    halvings: int = 0,
+    seed: int = 0,
+    seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> SplitReport | None:
     """Plans, best first; None without a C compiler, or for weights that do not fit its integers.
 
-    `halvings`: how many every program needs. MemoryError.
+    `halvings`: how many every program needs. The search ends where `seconds_left()` is no more, with what it has. MemoryError.
     """
     kernel = load_kernel()
     start = start_sums(sums)
@@ -89,17 +99,24 @@ def search_splits(
     cells = np.array(terms, dtype=np.int32).reshape(-1, 2)
     numbers = (
         *(limits.registers, limits.table_bits, limits.slack, limits.plans, limits.factors),
-        *(limits.first_discrepancies, limits.last_discrepancies, halvings, limits.by_cost),
+        *(limits.first_discrepancies, limits.last_discrepancies, halvings, limits.by_cost, limits.descends),
     )
     settings = np.array(numbers, dtype=np.int32)
     order = np.array(weights.values(), dtype=np.float64)
     plans = np.zeros((limits.plans, _HEADER + _NUMBERS * MOST_DEPTH), dtype=np.int32)
     report = np.zeros(5, dtype=np.int64)
-    found = kernel.kilotune_split(
-        *(east - west + 1, height, -west, -south, depth, len(start)),
-        *(array.ctypes.data for array in (sizes, cells, settings, order)),
-        *(limits.nodes, seed, plans.ctypes.data, report.ctypes.data),
-    )
+    flag = StopFlag()
+
+    def call() -> int:
+        return int(
+            kernel.kilotune_split(
+                *(east - west + 1, height, -west, -south, depth, len(start)),
+                *(array.ctypes.data for array in (sizes, cells, settings, order)),
+                *(limits.nodes, seed, plans.ctypes.data, report.ctypes.data, flag.address),
+            )
+        )
+
+    found = interruptible(call, flag.set, seconds_left)
     if found < 0:
         raise MemoryError("The search over splits ran out of memory.")
     rows = sorted(plans[:found].tolist(), key=lambda row: (row[0], row[1]))

@@ -22,7 +22,7 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.exact import distinct, first_plans, with_trivial
 from kilotune.spaces.reverse_split.improvement import Walk
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Relaxation
-from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS
+from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, load_kernel
 from kilotune.spaces.reverse_split.rounds import split_rounds
 
 if TYPE_CHECKING:
@@ -83,6 +83,11 @@ class Front:
                 continue
             if turn % 2 and (moved := self._halved_elsewhere(start)) is not None:
                 yield self._space.program_candidate(moved)
+                continue
+            if load_kernel() is None:  # walks are compiled
+                if (split := next(splits, None)) is None:
+                    return
+                yield split
                 continue
             limit = int(min(point.transfers for point in self._points)) + allowance
             walk = Walk(

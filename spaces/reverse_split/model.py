@@ -18,6 +18,7 @@ from ortools.sat.python import cp_model
 from kilotune.codegen.scamp.instructions import Instruction, instruction_set
 from kilotune.codegen.scamp.plan import Plan, Step
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
+from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.reverse_split.measuring import Goal
@@ -105,7 +106,7 @@ class _Programs:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed % (1 << 31)
         solver.parameters.max_time_in_seconds = seconds
-        if solver.solve(self._model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        if solved(solver, self._model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         steps = [next(step for step, chosen in choices if solver.value(chosen)) for choices in self._choices]
         results = [next(n for n, here in enumerate(places) if solver.value(here)) for places in self._places]

@@ -18,6 +18,6 @@ def load_kernel() -> ctypes.CDLL | None:
         return None
     library = loaded.library
     pointer, number, long = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-    library.kilotune_split.argtypes = [*[number] * 6, *[pointer] * 4, long, ctypes.c_uint64, pointer, pointer]
+    library.kilotune_split.argtypes = [*[number] * 6, *[pointer] * 4, long, ctypes.c_uint64, *[pointer] * 3]
     library.kilotune_split.restype = number
     return library

@@ -78,9 +78,11 @@ def split_rounds(
         weights = ORDERS[number // len(registers) % len(ORDERS)]
         if number >= len(ORDERS) * len(registers):
             weights = replace(weights, noise=weights.noise + 0.25)
-        report = search_splits(sums, problem.depth, limits, weights, seed=seed * 1_000_003 + number)
+        report = search_splits(
+            sums, problem.depth, limits, weights, seed=seed * 1_000_003 + number, seconds_left=seconds_left
+        )
         if report is None:
-            plain = plain_search(sums, problem.depth, problem.registers, weights, PLAIN_NODE_LIMIT)
+            plain = plain_search(sums, problem.depth, problem.registers, weights, PLAIN_NODE_LIMIT, seconds_left)
             yield number, (plain,) if plain else (), False
             return
         yield number, report.plans, report.complete and limits.registers == problem.registers

@@ -49,6 +49,18 @@ def least_cost(problem: SplitProblem) -> float:
     return float(lower_bound(problem.wanted, problem.depth, problem.target, _costs(problem)))
 
 
+def first_plan(problem: SplitProblem) -> Plan:
+    """The cheapest of the programs that are constructed without a search; where none fits the registers, the one that takes
+    the fewest."""
+    wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
+    depth, costs = problem.depth + SPARE_DEPTH, _costs(problem)
+    fitting = first_plans(wanted, problem.target, depth, problem.registers)
+    first = min(fitting, key=lambda plan: plan_cost(plan, costs), default=None)
+    if first is None:  # its failure says how many registers would do
+        *_, first = first_plans(wanted, problem.target, depth, None)
+    return first
+
+
 def search_programs(
     space: ReverseSplitSpace, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
 ) -> Iterator[Standing]:
@@ -64,12 +76,9 @@ def _cheapest(space: ReverseSplitSpace, seed: int, seconds_left: Callable[[], fl
     problem = space.problem
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
     depth = problem.depth + SPARE_DEPTH
-    first = min(first_plans(wanted, problem.target, depth, problem.registers), key=pool.cost, default=None)
-    if first is None:  # its failure says how many registers would do
-        *_, first = first_plans(wanted, problem.target, depth, None)
-    if first is not None:
-        pool.add(space.program_candidate(first))
-        yield Standing(space.program_candidate(first), bound, False)
+    first = space.program_candidate(space.first_plan)
+    pool.add(first)
+    yield Standing(first, bound, False)
     splits = split_candidates(space, seed, seconds_left)
     barren = 0  # rounds of splits in a row that gave nothing
     for candidate in islice(splits, CANDIDATES_FIRST):
@@ -138,10 +147,6 @@ class _Pool:
     def plans(self) -> list[Plan]:
         """Cheapest first."""
         return [plan for _, plan in sorted(self._plans, key=lambda pair: pair[0])]
-
-    def cost(self, plan: Plan) -> int:
-        """What the first objective makes of a plan."""
-        return plan_cost(plan, _costs(self._space.problem))
 
     def add(self, candidate: Assignment) -> None:
         """Keep the plan of a candidate that has a program."""

@@ -8,17 +8,20 @@ program is proved by symbolic execution.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.kernel import signed_digits
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
+from kilotune.search.fingerprint import fingerprint
+from kilotune.search.flat_state import FlatView
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -47,11 +50,12 @@ from kilotune.spaces.reverse_split.measuring import (
     metrics_of,
     proved_program,
 )
+from kilotune.spaces.reverse_split.order_view import order_decisions, plans_in_order
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import largest_splits
 from kilotune.spaces.reverse_split.plans import plan_of_splits
 from kilotune.spaces.reverse_split.procedure import first_descent, paper_search
-from kilotune.spaces.reverse_split.search import least_cost, search_programs
+from kilotune.spaces.reverse_split.search import first_plan, least_cost, search_programs
 from kilotune.spaces.reverse_split.splits import Split, Sums, after_split, from_image, named_split, start_sums
 
 METHOD, RELAXATION = "method", "relaxation"
@@ -63,12 +67,18 @@ OFFERED_STEPS, OFFERED_VALUES = 12, 3
 """Longer programs, and instructions on values older than the last few, are candidates too, but no walk is offered them."""
 
 MOST_SPLITS = 96
+MANY_DIGITS = 60
+"""Signed binary digits of all weights; the procedure takes up to two seconds for such kernels, and may find nothing."""
+
+SEMANTICS = 1
+"""Version of what a program of kernels means and costs; part of the fingerprint."""
 
 
 class ReverseSplitSpace:
     """Fewest instructions, or fewest bus transfers, or the front of transfers against noise. See `SplitProblem`."""
 
     name = "reverse-split"
+    prefers_flat = True  # walks get lost among splits, whatever walks; the weights of their order are few and good
 
     def __init__(self, problem: SplitProblem) -> None:
         self.problem = problem
@@ -93,8 +103,7 @@ class ReverseSplitSpace:
     def fingerprint(self) -> str:
         """Hash of the final sums, the depth, the machine and the goal."""
         p = self.problem
-        text = f"{type(self).__name__} {p.target} {p.registers} {p.goal.value} {p.depth} {p.wanted!r}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return fingerprint(self.name, SEMANTICS, p.wanted, p.depth, p.target, p.registers, p.goal)
 
     @cached_property
     def least(self) -> float:
@@ -102,12 +111,23 @@ class ReverseSplitSpace:
         return least_cost(self.problem)
 
     def procedure(self) -> Procedure:
-        """AUKE: depth first in the order of its heuristics, cut by cost, relaxed at medians; 20,000 states at most."""
+        """AUKE: depth first in the order of its heuristics, cut by cost, relaxed at medians; 20,000 states at most. Nothing
+        for kernels that it would take hundreds of splits for."""
         found = paper_search(self.problem, OrderWeights())
-        if found is None:
-            yield [self.split_candidate(first_descent(self.problem), Relaxation.MEDIANS)]
-        else:
-            yield [self.split_candidate(found.names, Relaxation.MEDIANS)]
+        names = first_descent(self.problem) if found is None else found.names
+        if names is not None:
+            yield [self.split_candidate(names, Relaxation.MEDIANS)]
+
+    @cached_property
+    def first_plan(self) -> Plan:
+        """Constructed without a search."""
+        return first_plan(self.problem)
+
+    def fallback(self) -> Assignment | None:
+        """Of kernels that the procedure takes its time for: the constructed program, which is long, and there at once."""
+        weights = (weight for total in self.problem.wanted for _, weight in total)
+        digits = sum(len(signed_digits(Fraction(weight), 0)) for weight in weights)
+        return self.program_candidate(self.first_plan) if digits >= MANY_DIGITS else None
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Programs as a CP-SAT model; see `spaces.reverse_split.model`."""
@@ -123,6 +143,10 @@ class ReverseSplitSpace:
     def start(self) -> MethodState:
         """Nothing decided."""
         return MethodState(self)
+
+    def flat_view(self) -> FlatView:
+        """Weights of the order in which a short search tries splits; see `order_view`."""
+        return FlatView(self, order_decisions(self.problem), self.least)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics of `measuring.metrics_of`; a failure where there is no program that fits the registers."""
@@ -156,7 +180,10 @@ class ReverseSplitSpace:
         return plan_of_splits(wanted, depth, splits, shared)
 
     def in_order(self, answers: Assignment) -> dict[str, Option]:
-        """The method, the numbered answers, the relaxation: searches find candidates that no state offers."""
+        """The method, the numbered answers, the relaxation: searches find candidates that no state offers. Without a method
+        it is a candidate of the flat view."""
+        if METHOD not in answers:
+            return {decision.name: answers[decision.name] for decision in order_decisions(self.problem)}
         ranks = {METHOD: 0, RELAXATION: len(answers)}
         return {name: answers[name] for name in sorted(answers, key=lambda n: ranks[n] if n in ranks else int(n))}
 
@@ -169,6 +196,25 @@ class ReverseSplitSpace:
         return {METHOD: PROGRAM, **{str(k): step_name(step) for k, step in enumerate(plan.steps, start=1)}}
 
     def _made(self, assignment: Assignment) -> ProvedProgram | str:
+        return self._made_of_answers(assignment) if METHOD in assignment else self._made_in_order(assignment)
+
+    def _made_in_order(self, assignment: Assignment) -> ProvedProgram | str:
+        """The best program of a candidate of the flat view."""
+        found: list[ProvedProgram] = []
+        failure = "A search of this order finds no plan that the registers hold."
+        for names in plans_in_order(self.problem, assignment):
+            made = self._made_of_answers(self.split_candidate(names))
+            if isinstance(made, str):
+                failure = made
+            else:
+                found.append(made)
+        return min(found, key=self._cost) if found else failure
+
+    def _cost(self, made: ProvedProgram) -> tuple[int, int]:
+        both = (made.program.instructions, made.program.bus_transfers)
+        return both if self.objectives[0].metric == "instructions" else both[::-1]
+
+    def _made_of_answers(self, assignment: Assignment) -> ProvedProgram | str:
         relaxation = Relaxation(assignment.get(RELAXATION, Relaxation.NONE.value))
         try:
             try:

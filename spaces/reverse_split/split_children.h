@@ -6,12 +6,51 @@
 
 /* ---- children --------------------------------------------------------------------------------------------------- */
 
+#define FEWEST_SLOTS 256
+
+/* Forget the children of the state before. */
+static int clear_slots(Search *s) {
+    if (!s->slots) {
+        s->slots = malloc(FEWEST_SLOTS * sizeof(int32_t));
+        s->slot_mask = FEWEST_SLOTS - 1;
+        if (!s->slots) return 0;
+    }
+    memset(s->slots, 0, (s->slot_mask + 1) * sizeof(int32_t));
+    return 1;
+}
+
+/* Where a state's number is, or would be: linear probing. */
+static uint64_t slot_of(const Search *s, const Level *level, uint64_t state) {
+    uint64_t at = mixed(state) & s->slot_mask;
+    while (s->slots[at] && level->children[s->slots[at] - 1].state != state) at = (at + 1) & s->slot_mask;
+    return at;
+}
+
+static int more_slots(Search *s, const Level *level) {
+    int32_t *grown = malloc(4 * (s->slot_mask + 1) * sizeof(int32_t));
+    if (!grown) return 0;
+    free(s->slots);
+    s->slots = grown;
+    s->slot_mask = 4 * (s->slot_mask + 1) - 1;
+    memset(s->slots, 0, (s->slot_mask + 1) * sizeof(int32_t));
+    for (int k = 0; k < level->child_count; k++) s->slots[slot_of(s, level, level->children[k].state)] = k + 1;
+    return 1;
+}
+
 static void add_child(Search *s, Level *level, const Child *child) {
-    for (int k = 0; k < level->child_count; k++)
-        if (level->children[k].state == child->state) {
-            if (level->children[k].cost > child->cost) level->children[k] = *child;
+    uint64_t at = slot_of(s, level, child->state);
+    if (s->slots[at]) {
+        Child *known = &level->children[s->slots[at] - 1];
+        if (known->cost > child->cost) *known = *child;
+        return;
+    }
+    if (2 * (uint64_t)(level->child_count + 1) > s->slot_mask) {
+        if (!more_slots(s, level)) {
+            s->stopped = 1;
             return;
         }
+        at = slot_of(s, level, child->state);
+    }
     if (level->child_count == level->child_capacity) {
         int capacity = level->child_capacity ? 2 * level->child_capacity : 64;
         Child *grown = realloc(level->children, (size_t)capacity * sizeof(Child));
@@ -23,11 +62,12 @@ static void add_child(Search *s, Level *level, const Child *child) {
         level->child_capacity = capacity;
     }
     level->children[level->child_count++] = *child;
+    s->slots[at] = level->child_count;
 }
 
 /* The child of one split, from the B that was found and the maps of what is left. */
 static void describe(Search *s, Level *level, const Split *split, const Term *pairs, int count, int cost,
-                     int least, Extent a_rest, Extent b_rest) {
+                     int least, int registers, Extent a_rest, Extent b_rest) {
     const Sum *a_sum = &level->sums[split->a_from], *b_sum = &level->sums[split->b_from];
     int height = s->height, within = split->a_from == split->b_from;
     Extent b = EMPTY;
@@ -79,7 +119,7 @@ static void describe(Search *s, Level *level, const Split *split, const Term *pa
         if (need > bound) bound = need;
     }
     int distance = abs(split->dx) + abs(split->dy) + abs(split->doublings);
-    if (sums > MOST_SUMS || sums + (distance > 0) > s->registers) return;
+    if (sums > MOST_SUMS || sums + (distance > 0 && !s->descends) > registers) return;
     int additions = child.split.leaves + within;
     child.sums = sums;
     child.state = state;
@@ -95,10 +135,12 @@ static void describe(Search *s, Level *level, const Split *split, const Term *pa
     add_child(s, level, &child);
 }
 
-static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
+/* All splits that leave no more sums than there are `registers`. Incomplete where the search is stopped. */
+static void generate(Search *s, int depth, int cost, int least, int registers, Term *pairs) {
     Level *level = &s->levels[depth];
     int width = s->width, height = s->height, span = 2 * height + 1;
     level->child_count = 0;
+    if (!clear_slots(s)) s->stopped = 1;
     for (int i = 0; i < level->count; i++)
         for (int j = 0; j < level->count; j++) {
             const Sum *a_sum = &level->sums[i], *b_sum = &level->sums[j];
@@ -124,7 +166,9 @@ static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
             }
             int factors = s->factors && within && signs == 3;
             int32_t *a_map = s->left, *b_map = within ? s->left : s->right;
-            for (int dx = -width; dx <= width; dx++)
+            for (int dx = -width; dx <= width; dx++) {
+                if (*s->stop || s->work > s->work_limit) s->stopped = 1;
+                if (s->stopped) return;
                 for (int dy = -height; dy <= height; dy++) {
                     int there = s->offsets[(dx + width) * span + dy + height];
                     if (!there && !factors) continue;
@@ -162,7 +206,7 @@ static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
                                             int cell = level->terms[b_sum->first + m].cell;
                                             if (b_map[cell]) include(&b_rest, cell / height, cell % height, b_map[cell]);
                                         }
-                                    describe(s, level, &split, pairs, count, cost, least, a_rest, b_rest);
+                                    describe(s, level, &split, pairs, count, cost, least, registers, a_rest, b_rest);
                                 }
                                 clear(a_map, level, a_sum);
                                 if (!within) clear(b_map, level, b_sum);
@@ -170,6 +214,7 @@ static void generate(Search *s, int depth, int cost, int least, Term *pairs) {
                         }
                     }
                 }
+            }
         }
 }
 

@@ -6,7 +6,7 @@
 
 /* ---- relaxation (Section 3.2): the least sum of |edge weights| over positions of the values --------------------- */
 
-#define MOST_NODES (3 * MOST_DEPTH)
+#define MOST_NODES (3 * MOST_DEPTH + MOST_SUMS + 2)
 #define MOST_EDGES (6 * MOST_DEPTH)
 
 typedef struct {
@@ -19,6 +19,7 @@ typedef struct {
     uint8_t fixed[MOST_NODES];
     Edge edges[MOST_EDGES];
     int nodes, edge_count, additions;
+    int64_t work; /* edges looked at */
 } Graph;
 
 static int node_of(Graph *g, uint64_t value) {
@@ -41,8 +42,9 @@ static void edge(Graph *g, int from, int to, int dx, int dy, int doublings) {
 }
 
 /* One augmenting path by breadth first search; unit capacities between nodes, `gain` from the source, `loss` to the sink. */
-static int augment(int nodes, int *gain, int *loss, int8_t *reached, int8_t (*flow)[2],
-                   const Edge *edges, const int *tight, int tight_count) {
+static int augment(Graph *g, int *gain, int *loss, int8_t *reached, int8_t (*flow)[2], const int *tight, int tight_count) {
+    const Edge *edges = g->edges;
+    int nodes = g->nodes;
     int queue[MOST_NODES], from[MOST_NODES], by[MOST_NODES], head = 0, tail = 0;
     memset(reached, 0, (size_t)nodes);
     for (int v = 0; v < nodes; v++)
@@ -55,6 +57,7 @@ static int augment(int nodes, int *gain, int *loss, int8_t *reached, int8_t (*fl
             gain[v]--;
             return 1;
         }
+        g->work += tight_count;
         for (int k = 0; k < tight_count; k++) {
             const Edge *e = &edges[tight[k]];
             for (int side = 0; side < 2; side++) {
@@ -72,7 +75,7 @@ static int augment(int nodes, int *gain, int *loss, int8_t *reached, int8_t (*fl
 
 /* The sum of |weight + at[from] - at[to]| is L-natural convex: where no set of nodes can move by one to its gain, it is
    least (Murota 2003). The best set is a minimum cut: edges that are tight hold together, the others pull. */
-static int relaxed_dimension(const Graph *g, int dimension) {
+static int relaxed_dimension(Graph *g, int dimension) {
     int at[MOST_NODES] = {0}, gain[MOST_NODES], loss[MOST_NODES], tight[MOST_EDGES];
     int8_t reached[MOST_NODES], flow[MOST_EDGES][2];
     for (int direction = 1, failed = 0; failed < 2;) {
@@ -95,7 +98,7 @@ static int relaxed_dimension(const Graph *g, int dimension) {
             loss[v] = g->fixed[v] ? 1 << 20 : pull[v] > 0 ? pull[v] : 0;
             wanted += gain[v];
         }
-        while (augment(g->nodes, gain, loss, reached, flow, g->edges, tight, tight_count)) found++;
+        while (augment(g, gain, loss, reached, flow, tight, tight_count)) found++;
         if (found < wanted) {
             for (int v = 0; v < g->nodes; v++)
                 if (reached[v] && !g->fixed[v]) at[v] += direction;
@@ -116,6 +119,7 @@ static int relaxed_cost(Search *s, int depth) {
     static __thread Graph graph;
     Graph *g = &graph;
     g->nodes = g->edge_count = g->additions = 0;
+    g->work = 0;
     int image = fresh_node(g);
     g->fixed[image] = 1;
     for (int k = 0; k < s->target_count; k++) g->fixed[node_of(g, s->targets[k])] = 1;
@@ -149,5 +153,6 @@ static int relaxed_cost(Search *s, int depth) {
     }
     int total = g->additions;
     for (int dimension = 0; dimension < 3; dimension++) total += relaxed_dimension(g, dimension);
+    s->work += g->work;
     return total;
 }

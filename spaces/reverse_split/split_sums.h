@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_SUMS 14
-#define MOST_DEPTH 96
+#define MOST_SUMS 32
+#define MOST_DEPTH 192
+#define LARGEST_WEIGHT (1 << 30) /* of Python's compiled.py as well */
 #define MOST_DOUBLINGS 3
 #define PRIME ((1ULL << 61) - 1)
 
@@ -41,7 +42,7 @@ typedef struct {
 
 typedef struct {
     int count;
-    Sum sums[MOST_SUMS];
+    Sum sums[MOST_SUMS + 1]; /* one more: it may turn out to be there already */
     Term *terms;
     int used, capacity;
     Child *children;
@@ -57,8 +58,6 @@ typedef struct {
     int32_t relaxed, cost, depth;
     uint64_t key;
     Split splits[MOST_DEPTH];
-    Sum only;
-    Term image;
 } Plan;
 
 typedef struct {
@@ -76,8 +75,11 @@ typedef struct {
     int target_count;
     Entry *table;
     uint64_t table_mask;
-    int round, cut, stopped, by_cost;
-    int64_t nodes, node_limit, work; /* work: terms looked at */
+    int round, cut, stopped, by_cost, descends;
+    const volatile int32_t *stop; /* set by another thread: end soon */
+    int32_t *slots; /* of the children being generated, by state: number + 1, 0 is free */
+    uint64_t slot_mask;
+    int64_t nodes, node_limit, work, work_limit; /* work: terms looked at, edges of relaxation graphs too */
     int best_relaxed, best_cost;
     Plan *plans;
     int plan_count;
@@ -232,11 +234,16 @@ static int divide(Search *s, const Level *level, const Sum *sum, const Split *t,
             if (!weight) continue;
             map[cell] = 0;
             int to_x = x + t->dx, to_y = y + t->dy;
-            if (to_x < x0 || to_x > x1 || to_y < y0 || to_y > y1 || weight > 1 << 24 || weight < -(1 << 24)) {
+            if (to_x < x0 || to_x > x1 || to_y < y0 || to_y > y1 || labs((long)weight) > LARGEST_WEIGHT >> t->doublings) {
                 exact = 0;
                 break;
             }
-            map[to_x * height + to_y] -= scaled(weight, t);
+            int64_t rest = (int64_t)map[to_x * height + to_y] - scaled(weight, t);
+            if (rest > LARGEST_WEIGHT || rest < -LARGEST_WEIGHT) {
+                exact = 0;
+                break;
+            }
+            map[to_x * height + to_y] = (int32_t)rest;
             pairs[count].cell = cell;
             pairs[count++].weight = weight;
         }

@@ -9,7 +9,7 @@
 #include "split_relaxation.h"
 
 #define WORK_A_NODE 20000 /* states of large kernels count as several */
-#define MOST_WORK 100000000 /* about a second */
+#define MOST_WORK 100000000 /* half a second to a second */
 
 static void keep_plan(Search *s, int depth, int cost) {
     if (s->by_cost) {
@@ -61,7 +61,7 @@ static int is_leaf(const Level *level) {
 
 static void visit(Search *s, int depth, int cost, int least, int discrepancies, uint64_t state, Term *pairs) {
     if (s->stopped) return;
-    if (++s->nodes > s->node_limit || s->work > WORK_A_NODE * s->node_limit || s->work > MOST_WORK) {
+    if (++s->nodes > s->node_limit || s->work > s->work_limit || *s->stop) {
         s->stopped = 1;
         return;
     }
@@ -86,9 +86,11 @@ static void visit(Search *s, int depth, int cost, int least, int discrepancies, 
         Entry here = {state, cost, least, discrepancies, s->round};
         *entry = here;
     }
-    generate(s, depth, cost, least, pairs);
+    generate(s, depth, cost, least, s->registers, pairs);
+    if (s->descends && !level->child_count && !s->stopped)
+        generate(s, depth, cost, least, level->count + 2, pairs);
     int count = level->child_count;
-    if (!count) return;
+    if (!count || s->stopped) return;
     qsort(level->children, (size_t)count, sizeof(Child), by_score);
     for (int k = 0, rank = 0; k < count && !s->stopped; k++) {
         Child child = level->children[k];
@@ -104,6 +106,7 @@ static void visit(Search *s, int depth, int cost, int least, int discrepancies, 
         s->path[depth] = child.split;
         enter(s, depth, &child.split, pairs);
         visit(s, depth + 1, child.cost, child.least, discrepancies - spent, child.state, pairs);
+        if (s->descends) break;
     }
 }
 
@@ -120,6 +123,7 @@ static void release(Search *s) {
     free(s->right);
     free(s->offsets);
     free(s->table);
+    free(s->slots);
     free(s->plans);
     free(s);
 }
@@ -128,11 +132,13 @@ static void release(Search *s) {
 
    `sizes`: of every sum its number of terms; `terms`: cell and weight of each. `limits`: registers, table bits, slack, plans to
    keep, factors allowed, first discrepancies, last discrepancies, least halvings, and whether it is the paper's search:
-   cut by the cost before relaxation alone, nothing remembered, the first plan of the least cost is the answer. `weights`: of the order. Plans go to `plans`:
-   relaxed cost, cost, depth, then 6 numbers a split. Returns the number of plans, -1 without memory. */
+   cut by the cost before relaxation alone, nothing remembered, the first plan of the least cost is the answer; and whether it
+   only descends, by the first split each time, where the registers hold no split with as many sums as it takes. `weights`:
+   of the order. Plans go to `plans`: relaxed cost, cost, depth, then 7 numbers a split. `stop`: set by another thread, the search
+   ends soon with what it has. Returns the number of plans, -1 without memory. */
 int kilotune_split(int width, int height, int image_x, int image_y, int depth_bits, int sum_count, const int32_t *sizes,
                    const int32_t *terms, const int32_t *limits, const double *weights, int64_t node_limit, uint64_t seed,
-                   int32_t *plans, int64_t *report) {
+                   int32_t *plans, int64_t *report, const volatile int32_t *stop) {
     Search *s = calloc(1, sizeof(Search));
     if (!s) return -1;
     s->width = width;
@@ -147,6 +153,8 @@ int kilotune_split(int width, int height, int image_x, int image_y, int depth_bi
     s->factors = limits[4];
     s->halvings = limits[7];
     s->by_cost = limits[8];
+    s->descends = limits[9];
+    s->stop = stop;
     s->card_power = weights[0];
     s->distance_power = weights[1];
     s->remainder_penalty = weights[2];
@@ -155,6 +163,7 @@ int kilotune_split(int width, int height, int image_x, int image_y, int depth_bi
     s->noise = weights[5];
     s->random_state = seed;
     s->node_limit = node_limit;
+    s->work_limit = node_limit < MOST_WORK / WORK_A_NODE ? WORK_A_NODE * node_limit : MOST_WORK;
     s->best_relaxed = s->best_cost = 1 << 28;
     size_t table = (size_t)1 << limits[1], span = (size_t)(2 * width + 1) * (size_t)(2 * height + 1);
     s->table_mask = table - 1;

@@ -5,7 +5,6 @@ A tree: the options of P depend on B, and T and the coverage of (m, M) are asked
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from kilotune.codegen.profile import profile
 from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Constraint, Decision, Direction, Measurement, Objective, Option, Procedure
 from kilotune.spaces.limits import check_timing, limit_constraints
@@ -31,6 +31,9 @@ TABLE_INDEX_BITS = (6, 5, 7, 4)
 
 COVERAGES = (0.9, 0.95, 0.99, 1.0)
 """Share of the exponential's arguments inside (m, M); the paper asks for more than 90 %."""
+
+SEMANTICS = 1
+"""Version of what the decisions mean; part of the fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class SeeDotSpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
-        return hashlib.sha256(f"{self.task.fingerprint} {self.options}".encode()).hexdigest()[:32]
+        return fingerprint(self.name, SEMANTICS, self.task.fingerprint, self.options)
 
     def size(self) -> int:
         """Number of candidates."""

@@ -20,6 +20,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
 from kilotune.codegen.interference import LABEL_BYTES, Meeting
 from kilotune.codegen.placement import shared_bytes
+from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.placing import Width, add_placement
@@ -57,7 +58,7 @@ class ShiftryModel:
         status = cp_model.UNKNOWN
         self._aim(encoding)
         while len(candidates) < count:
-            status = solver.solve(encoding.model)
+            status = solved(solver, encoding.model)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break
             found = encoding.read(solver)
@@ -75,8 +76,9 @@ class ShiftryModel:
         """The candidate of least memory, limits aside: the nearest one where nothing meets them."""
         encoding = _Encoding(self._space, self._surrogate, limited=False)
         encoding.model.minimize(encoding.memory_bytes * (encoding.largest_cost + 1) + encoding.cost)
-        solver.solve(encoding.model)
-        return encoding.read(solver)
+        if solved(solver, encoding.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return encoding.read(solver)
+        return {d.name: d.options[-1] for d in self._space.decisions}  # no time to find it: 8 bits everywhere are near
 
     def _overflows(self, assignment: Assignment) -> bool:
         """Whether the sums hold the RAM limit and the placement does not."""
@@ -86,7 +88,7 @@ class ShiftryModel:
     def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver) -> float:
         """A bound on the memory of every candidate that is left; +inf when there is none."""
         encoding.model.minimize(encoding.memory_bytes)
-        status = solver.solve(encoding.model)
+        status = solved(solver, encoding.model)
         if status == cp_model.INFEASIBLE:
             return math.inf
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -94,7 +96,7 @@ class ShiftryModel:
             if placed.peak_bytes > placed.bound_bytes:  # the sums promise what no placement found keeps
                 encoding.place(self._space)
                 before = solver.best_objective_bound
-                status = solver.solve(encoding.model)
+                status = solved(solver, encoding.model)
                 if status == cp_model.INFEASIBLE:
                     return math.inf
                 return float(math.ceil(max(before, solver.best_objective_bound) - 1e-6))
@@ -200,7 +202,7 @@ class _Encoding:
         """Which exponential tables are used: the argument's width chooses one."""
         used: dict[Exponential, cp_model.IntVar] = {}
         for row, operation in enumerate(ir.operations(space.task.program.body)):
-            if not isinstance(operation, ir.Exp | ir.Sigmoid | ir.Tanh):
+            if not isinstance(operation, ir.TableFunction):
                 continue
             largest = space.lowering.largest_exponents.get(row, 0.0) if isinstance(operation, ir.Exp) else 0.0
             chosen = self._chosen[[d.name for d in self._decisions].index(operation.a.variable)]

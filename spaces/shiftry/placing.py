@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 
 from kilotune.codegen.interference import Interference, Meeting
 from kilotune.codegen.placement import PlacedVariables, Placer
+from kilotune.evaluators.constraint_solver import solved
 
 Offsets = dict[str, cp_model.IntVar]
 Linear = cp_model.LinearExpr | int
@@ -58,7 +59,7 @@ def fit(placer: Placer, bits: Mapping[str, int], limit_bytes: int) -> PlacedVari
     model, offsets = _fixed_widths(placer, bits, limit_bytes, limit_bytes)
     solver = _solver()
     solver.parameters.max_deterministic_time = FIT_EFFORT
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    if solved(solver, model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
     return _read(placer, bits, solver, offsets)
 
@@ -76,7 +77,7 @@ def best_placement(placer: Placer, bits: Mapping[str, int], seconds: float) -> t
     model.minimize(peak)
     solver = _solver()
     solver.parameters.max_time_in_seconds = seconds
-    status = solver.solve(model)
+    status = solved(solver, model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, found.bound_bytes
     return _read(placer, bits, solver, offsets), round(solver.best_objective_bound)

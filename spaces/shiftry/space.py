@@ -7,7 +7,6 @@ its 16-bit scale freely in 0..15 (Algorithm 12), and its 8-bit one among nine.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from kilotune.codegen.profile import Profile, profile
 from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
@@ -46,6 +46,11 @@ DEMOTED_OFFSETS = (0, 1, 2)
 
 INPUT_OFFSETS = tuple(range(-4, 5))
 """The same for the input, around its data-driven 8-bit scale."""
+
+MOST_BOUNDS_KEPT = 1 << 16
+
+SEMANTICS = 1
+"""Version of what the decisions mean; part of the fingerprint."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ class ShiftrySpace:
             {option: (f.bits, f.scale) for option, f in ((o, parse_format(str(o))) for o in d.options)}
             for d in self.decisions
         ]
+        self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
         largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
         self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
 
@@ -150,7 +156,7 @@ class ShiftrySpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
-        return hashlib.sha256(f"{self.task.fingerprint} {self.options}".encode()).hexdigest()[:32]
+        return fingerprint(self.name, SEMANTICS, self.task.fingerprint, self.options)
 
     def size(self) -> int:
         """Number of candidates."""
@@ -201,6 +207,30 @@ class ShiftrySpace:
         bits = self.smallest_bits({})
         return int(self.evaluator.footprint.table_bytes(self.lowering.lower(bits, np.zeros_like(bits)))[0])
 
+    def least_loss(self, chosen: tuple[Option, ...]) -> float:
+        """What no completion of the first options beats in the first objective. It hangs on their widths alone, of which there are
+        few, not on their scales."""
+        formats = zip(self._formats, chosen, strict=False)
+        widths = bytes([known[option][0] for known, option in formats])
+        if widths not in self._least_losses:
+            if len(self._least_losses) >= MOST_BOUNDS_KEPT:
+                self._least_losses.clear()
+            names = (decision.name for decision in self.decisions)
+            self._least_losses[widths] = self._least_loss(dict(zip(names, chosen, strict=False)))
+        return self._least_losses[widths]
+
+    def _least_loss(self, decided: Mapping[str, Option]) -> float:
+        bits, options = self.smallest_bits(decided), self.options
+        flash = float(self.evaluator.footprint.flash_bytes(bits)[0]) + self.least_table_bytes
+        counts = not options.limited or options.ram_limit_bytes is not None
+        ram = float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
+        for limit, least in ((options.flash_limit_bytes, flash), (options.ram_limit_bytes, ram)):
+            if limit is not None and least > limit:
+                return math.inf
+        if options.fastest:
+            return -math.inf
+        return 0.0 if options.limited else flash + ram
+
     def smallest_bits(self, decided: Mapping[str, Option]) -> npt.NDArray[np.int64]:
         """Widths [1, variables] with every undecided variable demoted: memory cannot be less."""
         bits = np.full((1, len(self._index)), DEMOTED_BITS, dtype=np.int64)
@@ -237,17 +267,7 @@ class ShiftryState:
 
     def bound(self) -> float:
         """Memory with the rest demoted where memory leads; +inf where even that breaks a limit."""
-        space = self.space
-        bits = space.smallest_bits(self.assignment)
-        flash = float(space.evaluator.footprint.flash_bytes(bits)[0]) + space.least_table_bytes
-        counts = not space.options.limited or space.options.ram_limit_bytes is not None
-        ram = float(space.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
-        for limit, least in ((space.options.flash_limit_bytes, flash), (space.options.ram_limit_bytes, ram)):
-            if limit is not None and least > limit:
-                return math.inf
-        if space.options.fastest:
-            return -math.inf
-        return 0.0 if space.options.limited else flash + ram
+        return self.space.least_loss(self.chosen)
 
 
 def _decisions(program: ir.Program, seen: Profile) -> list[Decision]:

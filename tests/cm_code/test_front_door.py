@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,17 @@ def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
     loop, arrays = machines["STAGES"]["fc3"]
     assert list(loop.iterations()) == [(0, 0)]
     assert [(writer, machine.written(0, 0)) for writer, machine in arrays] == [("fc2", (0, 0))]
+
+
+def test_a_study_of_a_file_is_named_by_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "keyword.v2.onnx"
+    network = lenet5()
+    network.graph.name = "main_graph"  # what PyTorch calls every network
+    onnx.save(network, str(path))
+    problem = build_problem(TuneRequest("cm", str(path), "anneal", 0, {}))
+    assert problem.name.startswith("keyword.v2 (")
+    assert problem.space.network.name == "keyword.v2"
+    assert build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {})).name.startswith("lenet5 (")
 
 
 def test_a_mapping_on_contended_links_is_executed_with_its_own_schedule(tmp_path: Path) -> None:
@@ -133,19 +143,6 @@ def test_a_truncated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path.write_bytes(lenet5().SerializeToString()[:5000])
     assert tune(tmp_path, "--input", str(path), "--budget", "1s") == 4
     assert "cut short" in capsys.readouterr().err
-
-
-def test_without_the_extra_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "net.onnx"
-    onnx.save(lenet5(), str(path))
-    for module in [name for name in sys.modules if name == "onnx" or name.startswith("onnx.")]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    for name in (str(path), "lenet5"):
-        with pytest.raises(
-            ValueError, match=r"the package onnx \(pip install 'kilotune\[cm\]'\), found none installed"
-        ):
-            build_problem(TuneRequest("cm", name, "anneal", 0, {}))
 
 
 def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path) -> None:

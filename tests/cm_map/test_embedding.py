@@ -15,8 +15,6 @@ from kilotune.spaces.cm.embedding import (
     solve_without_quantifiers,
 )
 
-pytest.importorskip("z3")
-
 SOLVERS = (solve_as_in_the_paper, solve_without_quantifiers, solve_with_cp_sat)
 TRIANGLE = ((0, 1), (1, 2), (0, 2))
 

@@ -174,7 +174,6 @@ def test_a_promise_is_kept_with_roomy_buffers_and_not_without_room() -> None:
 
 
 def test_the_papers_procedure_keeps_connected_partitions_near_and_a_chain_strictly_adjacent() -> None:
-    pytest.importorskip("z3")
     trial = run_procedure(CmSpace(resnet20(), load_hardware("mesh-8x8")))
     assert trial is not None
     assert trial.measurement.metrics["longest_route_links"] == 2  # residual triangles fit no mesh

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from kilotune.experiments.comparison.verdict import verdict
+from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.verdict import (
+    cpu_time,
+    regret_area,
+    resolved_regret,
+    seeds_sentence,
+    verdict,
+)
 from kilotune.search.anytime import Curve, Step
 from kilotune.search.comparison import RunRecord, compare
 from kilotune.search.space import Direction, Objective
@@ -90,13 +97,13 @@ NONE = [NOTHING] * 10
         pytest.param(
             runs("a", [10.0] * 3) + runs("b", [11.0] * 3) + runs("c", [12.0] * 3),
             None,
-            "Best median: a, 10; b and c are not worse for all that 3 seeds can tell.",
+            "Best median: a, 10; 3 seeds cannot tell whether it is better than b and c (needs 6 seeds).",
             id="too few seeds to call anything worse",
         ),
         pytest.param(
             runs("a", [10.0]) + runs("b", [11.0]),
             None,
-            "Best median: a, 10; b is not worse for all that 1 seed can tell.",
+            "Best median: a, 10; 1 seed cannot tell whether it is better than b (needs 6 seeds).",
             id="one seed",
         ),
         pytest.param(
@@ -104,6 +111,15 @@ NONE = [NOTHING] * 10
             None,
             "Best median: a, 10; b is not worse for all that 2 seeds can tell.",
             id="no seed in common",
+        ),
+        pytest.param(
+            runs("a", [10.0 + seed for seed in range(6)])
+            + runs("b", [20.0 + seed for seed in range(6)])
+            + runs("c", [30.0 + seed for seed in range(3)] + [13.0, 14.0, 15.0])
+            + runs("d", [41.0 + 2 * seed for seed in range(6)]),
+            None,
+            "Best median: a, 12.5; 6 seeds cannot tell whether it is better than b and d (needs 8 seeds) and c (needs 16 seeds).",
+            id="six seeds of four strategies: no win can be significant",
         ),
         pytest.param(runs("a", [10.0, 12.0]), None, "a: median 11.", id="one strategy"),
         pytest.param(
@@ -141,3 +157,49 @@ def test_the_verdict_says(made: list[RunRecord], paper: float | None, sentences:
 def test_there_is_no_share_of_a_bound_that_is_0() -> None:
     text = verdict(BYTES, compare(runs("a", [5.0] * 2, 0.0), 5.0, 1.0))
     assert text == "No strategy beats the paper's procedure: peak bytes 5. Nothing can be better than 0. a: median 5."
+
+
+@pytest.mark.parametrize(
+    ("strategies", "repeats", "said"),
+    [
+        ("abcd", 6, "A verdict between 4 strategies needs at least 8 seeds, and there are 6: `--repeats 8`"),
+        ("abcd", 1, "A verdict between 4 strategies needs at least 8 seeds, and there is 1: `--repeats 8`"),
+        ("abcd", 8, "A verdict between 4 strategies needs at least 8 seeds; there are 8."),
+        ("abcdef", 10, "A verdict between 6 strategies needs at least 10 seeds; there are 10."),
+        ("ab", 5, "A verdict between 2 strategies needs at least 6 seeds, and there are 5: `--repeats 6`"),
+        ("a", 1, ""),
+    ],
+)
+def test_before_the_run_it_says_how_many_seeds_a_verdict_needs(strategies: str, repeats: int, said: str) -> None:
+    cases = (Case("one", "memory", "x", tuple(strategies)), Case("other", "memory", "x", ("a",)))
+    sentence = seeds_sentence(Plan(cases, repeats, "1s"))
+    assert sentence.startswith(said)
+    assert bool(sentence) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "< 0.001"),
+        (0.00099, "< 0.001"),
+        (0.0012, "0.001"),
+        (0.0462, "0.046"),
+        (0.4667, "0.47"),
+        (12.3, "12"),
+        (456.0, "460"),
+    ],
+)
+def test_times_are_shown_to_their_resolution(seconds: float, text: str) -> None:
+    assert cpu_time(seconds) == text
+
+
+def test_a_regret_says_no_more_than_the_times_it_is_made_of() -> None:
+    """Over 10 s, from nothing better than 20 at first, to an optimum of 10: a millisecond is 0.01 % of regret."""
+
+    def run(name: str, at_s: float) -> RunRecord:
+        return RunRecord(name, 0, Curve((Step(1, 0.0, 20.0), Step(2, at_s, 10.0)), 9, 10.0), 10.0, True, True)
+
+    compared = compare([run("soon", 0.0004), run("late", 0.123456)], None, 10.0)
+    assert compared.area_resolution == pytest.approx(1e-4)
+    assert [regret_area(compared, standing) for standing in compared.standings] == ["< 0.01", "1.23"]
+    assert [resolved_regret(compared, standing) for standing in compared.standings] == [0.0, 1.23]

@@ -11,7 +11,7 @@ from kilotune.experiments.comparison.plan import Case, Plan, RunKey
 from kilotune.experiments.comparison.running import RunEnd, RunNews
 from kilotune.experiments.comparison.view import ComparisonView
 
-PLAN = Plan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random"), "local"),), 3, "3s")
+PLAN = Plan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])

@@ -88,7 +88,18 @@ def make_study(
 
 def start_tuning(store: Path, name: str, budget: str = "60s", *options: str) -> subprocess.Popen[bytes]:
     """A search in a process of its own that goes on for a while."""
-    search = ("--space", "shiftry", "--input", "protonn-digits", "--strategy", "random", "--no-output", "--no-cache")
+    search = (
+        "--space",
+        "shiftry",
+        "--input",
+        "protonn-digits",
+        "--strategy",
+        "random",
+        "--no-output",
+        "--no-cache",
+        "--stop",
+        "never",
+    )
     environment = {**os.environ, "KILOTUNE_STORAGE": str(store)}
     command = [*TUNE, *search, "--budget", budget, "--study", name, "--quiet", *options]
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 SCRIPT = "<script>alert(1)</script>"
+LONG_NAME = "shiftry-on-fastgrnn16-digits-by-refine-with-seed-12-on-the-other-machine-again-without-limits"
 SHOTS = os.environ.get("KILOTUNE_SCREENSHOTS")
 """A folder that takes screenshots, for people."""
 
@@ -30,6 +31,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pages") / "studies.db"
     make_study(path, "small", trials=8)
     make_study(path, SCRIPT, trials=25)
+    make_study(path, LONG_NAME, "shiftry", trials=5)
     return path
 
 
@@ -74,7 +76,7 @@ def test_pages_load_draw_and_fit(served: Served, open_page: OpenPage, size: tupl
     overview = open_page(served.url, size=size, dark=size == PHONE)
     page = overview.page
     page.wait_for_selector("#studies tbody tr")
-    assert names(page) == [SCRIPT, "small"]
+    assert names(page) == [LONG_NAME, SCRIPT, "small"]
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
     shot(page, f"overview-{size[0]}")
     page.click(f"text={SCRIPT}")
@@ -148,8 +150,8 @@ def test_a_running_study_grows_without_a_reload(place: Path, open_page: OpenPage
             # Killed, it beats no more.
             tuner.kill()
             tuner.wait()
-            wait_until(page, "document.querySelector('[data-fact=status]').textContent === 'stopped without a word'")
-            assert "It has ended: stopped without a word" in page.inner_text("#notice")
+            wait_until(page, "document.querySelector('[data-fact=status]').textContent === 'stopped'")
+            assert "It has ended: stopped" in page.inner_text("#notice")
             wait_until(overview.page, "!document.querySelector('#studies tr.running')")
             shot(page, "killed")
             # The server goes too: the page says so, and keeps what it shows.
@@ -215,3 +217,13 @@ def test_optunas_page_shows_the_trials(served: Served, open_page: OpenPage) -> N
     assert refused[0] == 405
     assert "only shows" in refused[1]
     assert all(url.startswith((served.url, "data:", "blob:")) for url in watched.requests)
+
+
+def test_the_overview_fits_a_laptop_and_a_phone_scrolls_it_in_its_own_box(open_page: OpenPage, served: Served) -> None:
+    """Whatever the names of studies; the page itself is never wider than the window."""
+    for size in (DESKTOP, PHONE):
+        page = open_page(served.url, size=size).page
+        wait_until(page, "document.querySelectorAll('#studies tbody tr').length >= 3")
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+        wide = page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.getElementById('studies').parentElement)")
+        assert wide == 0 if size == DESKTOP else wide > 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.asking import request_from
 from kilotune.experiments.dashboard.drawing import REST, Rest
-from kilotune.experiments.dashboard.overview import Overview, status_words
+from kilotune.experiments.dashboard.overview import Overview, standing_words
 from kilotune.experiments.dashboard.pulse import Pulse
 from kilotune.experiments.dashboard.reading import Reading, measured
 from kilotune.experiments.dashboard.shown import Pages
@@ -198,6 +198,6 @@ def test_a_proof_that_nothing_is_feasible_is_no_optimum(store: Store, limit: str
     assert entry.feasible is study.front.feasible is (limit != "flash=1")
     assert entry.status == words
     row = store.study("ended")
-    assert status_words(row, 0, False, None) == "proved"  # its space cannot be built
+    assert standing_words(row, 0, False, None) == "proved"  # its space cannot be built
     news = Pages("here", {}, False).study_news(row, study, 0, "", None, True)
     assert news["facts"]["status"] == entry.status

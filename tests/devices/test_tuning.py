@@ -20,7 +20,7 @@ from kilotune.search.space import Assignment
 from tests.devices.toolchains import needs_avr, needs_cortex
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
-QUICK = ("--space", "shiftry", "--input", "protonn-cancer", "--budget", "60trials", "--no-output", "--json", "-")
+QUICK = ("--space", "shiftry", "--input", "protonn-cancer", "--budget", "200trials", "--no-output", "--json", "-")
 
 
 def tune(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -258,7 +258,7 @@ def _loop_body(b: _Builder, finish: Callable[[], list[ir.Statement]]) -> ir.Loop
 
 
 _SIMPLE: dict[str, Callable[[_Builder], list[ir.Statement]]] = {
-    **{k.__name__: _unary(k) for k in (ir.Copy, ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh)},
+    **{k.__name__: _unary(k) for k in (*ir.POINTWISE, ir.Exp, ir.Sigmoid, ir.Tanh)},
     **{k.__name__: _binary(k) for k in (ir.Add, ir.Subtract, ir.Multiply)},
     "MatMul": _matmul,
     "Conv2D": _conv2d,

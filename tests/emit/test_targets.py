@@ -12,12 +12,13 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.project import TARGETS, write_project
+from kilotune.codegen.emit.project import TARGETS, project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.emit.serial_port import load_serial_port, read_serial
 from tests.emit.small_network import classifier
+from tests.emit.written import write_project
 
 CORE = Path("/usr/share/arduino/hardware/arduino/avr")
 needs_avr = pytest.mark.skipif(
@@ -53,6 +54,13 @@ def test_every_folder_says_what_comes_next(target: str, tmp_path: Path) -> None:
     readme = (tmp_path / "digits" / "README.md").read_text()
     assert "Next: " in readme
     assert '"optimisation": "O2"' in (tmp_path / "digits" / "decisions.json").read_text()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_names_are_known_before_there_is_a_program(target: str) -> None:
+    """What is in the way is found before the search."""
+    made = project_files("digits", *recorded(ir.ResultKind.CLASS), {}, target)
+    assert sorted(project_names(target, "digits")) == sorted(made)
 
 
 @needs_avr

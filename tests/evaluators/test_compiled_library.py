@@ -23,13 +23,32 @@ def test_a_cache_folder_that_cannot_be_written_keeps_no_library_from_running(
     assert loaded.library.kilotune_answer() == 42
 
 
-def test_annealing_without_a_compiler_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kilotune.experiments.cm_problem import build_problem
-    from kilotune.experiments.request import TuneRequest
-    from kilotune.spaces.cm import annealing
+@pytest.mark.parametrize("command", ["gcc -DANSWER=42", "'gcc' \"-DANSWER=42\""])
+def test_the_compilers_command_may_have_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    (tmp_path / "answer.c").write_text("int kilotune_answer(void) { return ANSWER; }\n")
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", command)
+    loaded = load_library(tmp_path / "answer.c")
+    assert loaded is not None
+    assert loaded.library.kilotune_answer() == 42
+    assert loaded.compiler == "gcc -DANSWER=42"
+    monkeypatch.setenv("CC", "gcc -DANSWER=43")  # not what was kept for other options
+    other = load_library(tmp_path / "answer.c")
+    assert other is not None
+    assert other.library.kilotune_answer() == 43
 
-    monkeypatch.setattr(compiled_library, "_compiler", lambda: None)
-    monkeypatch.setattr(annealing, "load_kernel", lambda: None)
-    space = build_problem(TuneRequest("cm", "resnet20", "anneal", 0, {})).space
-    with pytest.raises(ValueError, match=r"needs a C compiler .*--strategy local"):
-        next(space.anneal(0))
+
+def test_a_command_that_no_shell_reads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "gcc '-O1")
+    with pytest.raises(ValueError, match=r"CC=gcc '-O1: expected a command, found .*No closing quotation"):
+        load_library(tmp_path / "answer.c")
+
+
+@pytest.mark.parametrize("unset", ["", "cache", "./cache"])
+def test_an_empty_or_relative_cache_folder_counts_as_unset(monkeypatch: pytest.MonkeyPatch, unset: str) -> None:
+    monkeypatch.delenv("KILOTUNE_CACHE", raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("XDG_CACHE_HOME", unset)
+    assert compiled_library.cache_folder() == Path("/home/somebody/.cache/kilotune")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert compiled_library.cache_folder() == Path("/elsewhere/kilotune")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kilotune.experiments.cli import main
+from kilotune.experiments.cli import cli, main
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.models.catalogue import model_path
 
@@ -133,6 +133,17 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--time-limit", "soon"), "'soon': expected a time such as 30s"),
         (("--space", "shiftry", "--ray", "localhost:1"), "The Ray cluster localhost:1 cannot be reached"),
         (("resume", "never"), "holds no study 'never'"),
+        (("resum", "never"), "Did you mean 'resume'?"),
+        (("--space", "shiftry", "--budgte", "1s"), "--budget"),
+        (("--space", "shifty"), "(did you mean 'shiftry'?)"),
+        (("--space", "shiftry", "--strategy", "refin"), "(did you mean 'refine'?)"),
+        (("--space", "memory", "--strategy", "optuna:TPESample"), "(did you mean 'TPESampler'?)"),
+        (("compare", "--space", "memory", "--strategies", "tpe,radom"), "(did you mean 'random'?)"),
+        (("--space", "shiftry", "--input", "bonsai-digit"), "(did you mean 'bonsai-digits'?)"),
+        (("--space", "memory", "--input", "minimaloc-a"), "(did you mean 'minimalloc-a'?)"),
+        (("--space", "reverse-split", "--input", "sobl"), "(did you mean 'sobel'?)"),
+        (("--space", "cm", "--input", "resnet2"), "(did you mean 'resnet20'?)"),
+        (("--space", "shiftry", "--device", "umo"), "(did you mean 'uno'?)"),
         (("export", "never", "--output", "x"), "holds no study 'never'"),
         (("list", "ghosts"), "ghosts"),
     ],
@@ -140,9 +151,17 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
 def test_bad_usage(arguments: tuple[str, ...], said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert folder.exists()
     assert tune(*arguments) == ExitStatus.BAD_INPUT
-    message = capsys.readouterr().err.strip()
+    message = capsys.readouterr().err.strip().removeprefix("connecting to Ray at localhost:1\n")
     assert said in message
     assert len(message.splitlines()) == 1, message
+
+
+def test_a_study_that_is_mistyped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--space", "shiftry", "--input", str(folder), "--budget", "5trials", "--quiet", "--no-output")
+    assert tune(*arguments, "--study", "evening") == ExitStatus.FEASIBLE
+    for command in (("resume", "evenin"), ("report", "evenin"), ("export", "evenin", "--output", "x")):
+        assert tune(*command) == ExitStatus.BAD_INPUT
+        assert "'evenin' (did you mean 'evening'?)" in capsys.readouterr().err
 
 
 def test_a_mistake_leaves_no_study_behind(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,6 +177,29 @@ def test_tracebacks_only_on_request(folder: Path, capsys: pytest.CaptureFixture[
     for arguments in (("--space", "shiftry", "--input", str(folder), "--debug"), ("resume", "never", "--debug")):
         assert tune(*arguments) == ExitStatus.BAD_INPUT
         assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("compare", "--space", "memory", "--input", "nowhere"),
+        ("dashboard", "--port", "0", "--storage", "none://here"),
+        ("export", "never", "--output", "x"),
+        ("list", "studies", "--storage", "none://here"),
+        ("report", "never"),
+    ],
+)
+def test_tracebacks_of_every_command(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    for place in ((*arguments, "--debug"), ("--debug", *arguments)):
+        assert tune(*place) == ExitStatus.BAD_INPUT
+        assert "Traceback" in capsys.readouterr().err
+    assert tune(*arguments) == ExitStatus.BAD_INPUT
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_every_command_takes_debug() -> None:
+    for command in cli.commands.values():
+        assert [option for option in command.params if "--debug" in option.opts], command.name
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,10 @@ def stored_trials(place: dict[str, Any]) -> int:
     return int(listed[0]["trials"]) if listed else 0
 
 
+def listed_status(place: dict[str, Any]) -> str:
+    return str(json.loads(run(place, "list", "studies", "--json").stdout)[0]["status"])
+
+
 def test_a_run_prints_json_alone_on_stdout_and_writes_the_program(place: dict[str, Any]) -> None:
     done = run(
         place, "--space", "shiftry", "--input", MODEL, "--budget", "300trials", "--json", "-", "--output", "program"
@@ -100,7 +104,7 @@ def test_no_candidate_fits(place: dict[str, Any]) -> None:
         "--strategy",
         "cp",
         "--budget",
-        "50trials",
+        "500trials",
     )
     assert done.returncode == ExitStatus.INFEASIBLE
     assert "no candidate meets the constraints" in done.stdout
@@ -120,6 +124,8 @@ def test_a_stopped_study_goes_on(place: dict[str, Any], how: signal.Signals) -> 
         "--no-output",
         "--strategy",
         "random",
+        "--stop",
+        "never",
     )
     running = subprocess.Popen([*TUNE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **place)
     deadline = time.monotonic() + 60
@@ -127,8 +133,10 @@ def test_a_stopped_study_goes_on(place: dict[str, Any], how: signal.Signals) -> 
         time.sleep(0.2)
     kept = stored_trials(place)
     assert kept >= 200
+    assert listed_status(place) == "running"
     running.send_signal(how)
     _, said = running.communicate(timeout=60)
+    assert listed_status(place) == ("stopped" if how is signal.SIGKILL else "interrupted")
     if how is signal.SIGINT:
         assert running.returncode == ExitStatus.INTERRUPTED
         assert "tune resume long" in said

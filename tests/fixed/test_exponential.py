@@ -76,3 +76,13 @@ def test_sigmoid_and_tanh_for_every_argument(function: str, bits: int, tolerance
     assert np.abs(values - exact * 2**table.scale).max() <= tolerance
     if function == "tanh":
         assert np.array_equal(values, -evaluate_function(operation, -argument, table, Rounding.FLOOR))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-800.0, -744.0), (-1e30, -700.0), (-2000.0, -1500.0), (-1e300, 1e300)])
+@pytest.mark.parametrize("input_scale", [-80, -5, 0, 8, 14])
+def test_ranges_whose_exponentials_leave_the_doubles(low: float, high: float, input_scale: int) -> None:
+    """Entries behind the last one that is read saturate instead of overflowing."""
+    for bits in (8, 16):
+        table = seedot_exponential(bits, 8, input_scale, low, high, 6)
+        largest = (1 << (bits - 1)) - 1
+        assert all(0 <= entry <= largest for entry in (*table.coarse, *table.fine))

@@ -22,7 +22,7 @@ from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
 from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.load_bound import least_cost_without_addresses
-from kilotune.spaces.memory.priced_space import PlanSpace, PricedSpace
+from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.procedure import allocation_in_banks, block_allocation
 from tests.memory.problems import instances, least_peak, make
 
@@ -181,7 +181,7 @@ def test_a_buffer_keeps_its_bank() -> None:
 
 @pytest.mark.parametrize("strategy", ["local", "random", "tpe", "refine"])
 def test_other_strategies(strategy: str) -> None:
-    space = (PlanSpace if strategy == "tpe" else PricedSpace)(CONSTANT, MEMORY)
+    space = PricedSpace(CONSTANT, MEMORY)
     result = Study(space, strategy).run(InProcessExecutor(space), Budget(trials=100))
     assert result.feasible
     assert result.best is not None

@@ -60,8 +60,8 @@ def test_one_mistake_at_a_time(mistake: str, tune) -> None:  # type: ignore[no-u
 
 
 def test_a_capacity_below_the_bound_names_the_point_and_the_buffers(tune) -> None:  # type: ignore[no-untyped-def]
-    status, _, message = tune("id,lower,upper,size\na,0,5,4\nb,3,9,6\nc,8,9,1\n", "--capacity", "9")
-    assert status == ExitStatus.BAD_INPUT
+    status, message, _ = tune("id,lower,upper,size\na,0,5,4\nb,3,9,6\nc,8,9,1\n", "--capacity", "9")
+    assert status == ExitStatus.INFEASIBLE
     assert "at program point 3 the 2 buffers b (6), a (4) are live together and take 10 bytes" in message
 
 
@@ -91,7 +91,9 @@ def test_moves_are_written_and_do_not_outlive_their_placement(tune) -> None:  # 
     assert header == "point,id,bank,source,target,size"
     assert move.endswith(",1")
     assert tune(text)[0] == ExitStatus.FEASIBLE
-    assert sorted(path.name for path in Path("there").iterdir()) == ["placement.csv", "placement.svg"]
+    assert sorted(path.name for path in Path("there").iterdir()) == [
+        *("kilotune-manifest.json", "placement.csv", "placement.svg")
+    ]
 
 
 def test_the_bound_over_banks_is_said_in_full(tune) -> None:  # type: ignore[no-untyped-def]

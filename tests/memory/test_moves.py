@@ -24,7 +24,7 @@ from kilotune.spaces.memory.checker import (
     migrations_in_order,
 )
 from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.priced_space import PlanSpace, PricedSpace
+from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.procedure import block_allocation
 from kilotune.spaces.memory.space import MemorySpace
 from tests.memory.moving import least_moved
@@ -164,7 +164,7 @@ def test_other_strategies_find_moves(strategy: str) -> None:
 
 def test_tpe_searches_flat_plans() -> None:
     rows, capacity, least, _ = FRAGMENTED[2]
-    space = PlanSpace(make(*rows), moving(capacity))
+    space = PricedSpace(make(*rows), moving(capacity))
     result = run(space, "tpe", 150)
     assert result.best is not None
     assert result.best.measurement.metrics["cost"] >= (least if result.feasible else 0)

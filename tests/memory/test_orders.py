@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilotune.search.candidates import first_candidate, random_candidate
+from kilotune.search.encoding import encoding_of
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement
@@ -20,7 +21,7 @@ from kilotune.spaces.memory.orders import (
     place_in_order_plain,
     weighted_order,
 )
-from kilotune.spaces.memory.space import MemorySpace, SortKeySpace
+from kilotune.spaces.memory.space import MemorySpace
 from tests.memory.problems import instances, least_peak, make, random_instance
 
 
@@ -85,8 +86,12 @@ def test_greedy_placements_are_placements(seed: int) -> None:
 @given(instances(), st.integers(0, 9))
 def test_candidates_of_every_form_measure_what_their_placements_are(instance: Instance, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    space, keys = MemorySpace(instance), SortKeySpace(instance)
-    candidates = [first_candidate(space), random_candidate(space, rng), random_candidate(keys, rng)]
+    space = MemorySpace(instance)
+    candidates = [first_candidate(space), random_candidate(space, rng), random_candidate(space.flat_view(), rng)]
+    encoding = encoding_of(space)
+    for candidate in candidates:
+        answered_in_any_order = dict(sorted(candidate.items()))
+        assert list(encoding.candidate(encoding.key(answered_in_any_order)).items()) == list(candidate.items())
     for measurement in space.evaluate(candidates):
         assert measurement.failure is None
         assert measurement.metrics["peak_bytes"] >= space.least_peak_bytes

@@ -76,7 +76,7 @@ def test_with_workers_too(tmp_path: Path) -> None:
 
 
 def test_the_second_one_raises(tmp_path: Path) -> None:
-    """The evaluation that is running takes half a minute, and the user does not want to wait."""
+    """The evaluation that is running can't be abandoned, takes half a minute, and the user does not want to wait."""
     running = start(0.0, "", tmp_path)
     running.kill()
     running.communicate()
@@ -87,8 +87,10 @@ def test_the_second_one_raises(tmp_path: Path) -> None:
             "class Endless(Mixed):\n"
             "    def evaluate(self, batch):\n"
             "        import time\n"
-            "        print('begun', flush=True)\n"
-            "        time.sleep(30)\n\n"
+            "        from kilotune.search.abandoning import uninterrupted\n"
+            "        with uninterrupted():\n"
+            "            print('begun', flush=True)\n"
+            "            time.sleep(30)\n\n"
             "if __name__",
         )
         .replace("Mixed(sleep_s=0.0)", "Endless()")

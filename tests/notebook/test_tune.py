@@ -18,6 +18,7 @@ from kilotune.experiments.asking import keyword_of
 from kilotune.experiments.exit_status import ExitStatus
 from kilotune.experiments.families.registry import FAMILIES
 from kilotune.experiments.notebook import TunedStudy, tune
+from kilotune.experiments.storage import default_storage
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Decision, Trial
@@ -67,12 +68,12 @@ def by_command(folder: Path, *arguments: str) -> list[Trial]:
             },
         ),
         (
-            "--space memory --strategy random --budget 30trials --bank sram=2KiB --bank ccm=1024:0.5 --migration-price 0.5 --moves 1",
+            "--space memory --strategy random --budget 30trials --bank sram=256 --bank ccm=1024:0.5 --migration-price 0.5 --moves 1",
             {
                 "space": "memory",
                 "strategy": "random",
                 "budget": "30trials",
-                "bank": ["sram=2KiB", "ccm=1024:0.5"],
+                "bank": ["sram=256", "ccm=1024:0.5"],
                 "migration_price": 0.5,
                 "moves": np.int64(1),
             },
@@ -207,6 +208,28 @@ def test_nothing_is_left_on_disk(tmp_path: Path) -> None:
     assert [path.name for path in left if path.suffix != ".so"] == []
 
 
+def test_in_a_notebook_the_summary_is_the_text_and_nothing_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = tune("memory", strategy="random", budget="5trials")
+    text = study.summary()
+    kernel = type("ZMQInteractiveShell", (), {})()  # the shell of a Jupyter kernel, by which rich knows one
+    monkeypatch.setattr("builtins.get_ipython", lambda: kernel, raising=False)
+    assert study.summary() == text
+    assert "paper's procedure" in text
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("unset", ["", "data", "./data"])
+def test_an_empty_or_relative_data_folder_counts_as_unset(monkeypatch: pytest.MonkeyPatch, unset: str) -> None:
+    monkeypatch.delenv("KILOTUNE_STORAGE", raising=False)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("XDG_DATA_HOME", unset)
+    assert default_storage() == "/home/somebody/.local/share/kilotune/studies.db"
+    monkeypatch.setenv("XDG_DATA_HOME", "/elsewhere")
+    assert default_storage() == "/elsewhere/kilotune/studies.db"
+
+
 def test_measurements_are_shared_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     slow = Mixed(sleep_s=0.002)
@@ -218,7 +241,7 @@ def test_measurements_are_shared_when_asked(tmp_path: Path, monkeypatch: pytest.
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
     known = r"there are accumulator_bits, drop, in_place, level, loss, rounding\."
-    with pytest.raises(ValueError, match=rf"no option 'dorp' of the space shiftry; {known}"):
+    with pytest.raises(ValueError, match=rf"no option 'dorp' of the space shiftry \(did you mean 'drop'\?\); {known}"):
         tune("shiftry", dorp=1.0)
     with pytest.raises(
         ValueError, match=r"no option 'capacity' of the space cm \(it is an option of memory\); there are hardware"
@@ -337,7 +360,7 @@ def test_the_program_is_exported(tmp_path: Path) -> None:
 def test_trials_do_not_depend_on_the_order_of_sets() -> None:
     code = (
         "from kilotune.experiments.notebook import tune\n"
-        "study = tune('memory', strategy='random', budget='30trials', bank=['sram=2KiB', 'ccm=1024:0.5'],"
+        "study = tune('memory', strategy='random', budget='30trials', bank=['sram=256', 'ccm=1024:0.5'],"
         " migration_price=0.5, moves=1)\n"
         "print([(dict(t.assignment), dict(t.metrics), t.measurement.failure) for t in study.trials])\n"
     )

@@ -99,7 +99,7 @@ def test_the_proved_optimum_is_that_of_brute_force(place: Path) -> None:
     best = min(words(*candidate) for candidate in candidates)
     assert result["best"]["metrics"]["words_moved"] == best == result["bound"] == 27648
     assert result["procedure"]["metrics"]["words_moved"] == 43008
-    assert result["evaluations"] == 7
+    assert result["evaluations"] == 8, "the rule of thumb is the first"
 
 
 def test_the_cost_is_what_loops_over_tiles_move(place: Path) -> None:

@@ -18,7 +18,7 @@ from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.problem import Problem, build_problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
-from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
+from kilotune.experiments.report.section import Figure, Paragraph, Section, Table, figures_in
 from kilotune.search.anytime import Curve, Step
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
@@ -157,7 +157,7 @@ def test_a_case_has_its_tables_and_figures_and_survives_a_lost_study() -> None:
     assert by_name["runs proved"] == 4
     assert by_name["runs to the optimum"] == 4
     assert duels.rows[0][:5] == ("exhaustive", "greedy", 4, 0, 0)
-    assert len([b for b in case.blocks if isinstance(b, Figure)]) == 3
+    assert len(list(figures_in(case.blocks))) == 3
     assert case.blocks[0] == Paragraph("A verdict.")
     assert "the study is gone" in sections[2].blocks[0].text  # type: ignore[union-attr]
 
@@ -191,7 +191,7 @@ def test_an_unfinished_comparison_says_what_is_missing() -> None:
 def test_a_stored_comparison_becomes_a_page_with_the_best_runs_figures(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "studies.db"))
     request = request_from("memory")
-    case = Case("memory-fastgrnn", "memory", request.input, ("greedy", "random"), "exhaustive", request.options)
+    case = Case("memory-fastgrnn", "memory", request.input, ("greedy", "random"), request.options)
     plan = Plan((case,), 2, "30trials")
     save_comparison(store, "mine", plan.as_json())
     save_findings(store, "mine", {case.title: {"loss": 320.0, "evaluations": 2}})

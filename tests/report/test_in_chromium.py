@@ -109,7 +109,7 @@ def test_figures_wait_until_they_are_seen(open_page: OpenPage, comparison_page: 
 def test_hovering_says_what_is_there(open_page: OpenPage, study_page: Path) -> None:
     watched = open_page(study_page)
     draw_all(watched)
-    figure = watched.page.locator("figure", has_text="so far, by evaluations")
+    figure = watched.page.locator("figure", has_text="so far, by evaluations").first
     figure.scroll_into_view_if_needed()
     box = figure.locator(".scatterlayer .trace:nth-child(2) .point").last.bounding_box()
     assert box is not None

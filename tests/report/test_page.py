@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 import pytest
 
 from kilotune.experiments.output_file import write_whole
-from kilotune.experiments.report.page import MOST_CONTENTS, cell_text, render_page
+from kilotune.experiments.report.page import MOST_CONTENTS, render_page
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
-from kilotune.experiments.report.text import plotly_text
+from kilotune.experiments.report.text import cell_text, plotly_text
 from tests.report.studies import SCRIPT
 
 
@@ -40,8 +40,8 @@ def test_text_is_escaped_everywhere() -> None:
         SCRIPT,
     )
     assert SCRIPT not in html
-    # title, h1, subtitle, contents, h2, paragraph, listing, caption, column, cell, description
-    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 11
+    # title, h1, subtitle, contents, h2, paragraph, listing and its name, caption, column, cell, figure's name, description
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 13
     assert figures(html)[0]["data"][0]["name"] == SCRIPT  # type: ignore[index]
 
 
@@ -102,7 +102,7 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "ä"
     path.unlink()
     path.mkdir()
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(ValueError, match="is a directory"):
         write_whole(path, "b")
     assert list(path.parent.iterdir()) == [path]
 

@@ -15,10 +15,12 @@ from kilotune.experiments.notebook import tune
 from kilotune.experiments.problem import Problem
 from kilotune.experiments.report.course import pareto_sections
 from kilotune.experiments.report.reported import Reported, thinned
-from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
+from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table, figures_in
 from kilotune.experiments.report.spaces import memory as memory_drawing
 from kilotune.experiments.report.study_sections import study_sections
+from kilotune.experiments.report.text import cell_text
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
+from kilotune.search.division import Shared
 from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Decision, Direction, Measurement, Objective, Trial
@@ -49,7 +51,9 @@ def by_title(sections: tuple[Section, ...]) -> dict[str, Section]:
 
 
 def blocks(section: Section, kind: type) -> list:  # type: ignore[type-arg]
-    return [block for block in section.blocks if isinstance(block, kind)]
+    return [
+        block for block in (figures_in(section.blocks) if kind is Figure else section.blocks) if isinstance(block, kind)
+    ]
 
 
 def text(section: Section) -> str:
@@ -172,8 +176,18 @@ def test_the_best_candidates_are_in_order(shiftry: tuple[Problem, Study, StudyRo
     (table,) = blocks(best_trials_section(made), Table)
     metric = table.columns.index("memory bytes")
     numbers = [row[1] for row in table.rows]
-    expected = sorted(made.trials, key=lambda t: (made.ranking.rank(t.measurement), t.number))[:50]
-    assert numbers == [t.number for t in expected]
+    seen, expected = list[str](), list[int]()
+    for trial in sorted(made.trials, key=lambda t: (made.ranking.rank(t.measurement), t.number)):
+        metrics = str([(name, cell_text(value)) for name, value in sorted(trial.measurement.metrics.items())])
+        expected += [trial.number] if metrics not in seen else []
+        seen.append(metrics)
+    assert numbers == expected[:50]
+    assert len(set(seen)) < len(seen)
+    alike = table.columns.index("candidates like it")
+    if len(expected) <= 50:
+        assert sum(row[alike] for row in table.rows) == len(made.trials)
+    shown = [tuple(map(cell_text, row[2:])) for row in table.rows]
+    assert len(set(shown)) == len(shown)
     assert table.rows[0][metric] == made.outcome.result.best.measurement.metrics["memory_bytes"]  # type: ignore[union-attr]
 
 
@@ -213,7 +227,16 @@ def test_a_study_without_trials_and_one_that_runs_say_so(store: Store) -> None:
     make_study(store, "going", asked("memory", strategy="random"), 20)
     store.append("going", [], status=Status.RUNNING.value)
     problem, study, row = tuning.resume(store, "going")
-    assert "still running" in text(by_title(study_sections(problem, study, row))["What was found"])
+
+    def found() -> str:
+        return text(by_title(study_sections(problem, study, row))["What was found"])
+
+    assert "stopped before its end, without a word: `tune resume going` goes on" in found()  # nobody works on it
+    other = Shared(store, "going")
+    try:
+        assert "still running" in found()
+    finally:
+        other.leave()
 
 
 def test_nothing_feasible_is_said(store: Store) -> None:
@@ -278,7 +301,7 @@ def test_a_study_whose_input_is_gone_shows_its_trials(store: Store, tmp_path: Pa
     instance.write_text("id,lower,upper,size\na,0,4,10\nb,2,6,20\n")
     make_study(store, "gone", asked("memory", input=str(instance), strategy="random"), 3)
     changes = (
-        ("found no such file", instance.unlink),
+        ("expected its input there, found nothing", instance.unlink),
         ("fingerprint", lambda: instance.write_text("id,lower,upper,size\na,0,4,11\n")),
     )
     for said, change in changes:
@@ -291,3 +314,54 @@ def test_a_study_whose_input_is_gone_shows_its_trials(store: Store, tmp_path: Pa
             assert said in seen
             assert "cannot be built" in seen
         assert 'data-value="30' in page.read_text()  # the peak of a trial
+
+
+class Levels:
+    """Every candidate is as good in the first objective; the second falls."""
+
+    name, fingerprint, constraints = "levels", "1", ()
+    objectives = (Objective("disagreements", Direction.MINIMIZE), Objective("memory_bytes", Direction.MINIMIZE))
+    decisions = (Decision("x", tuple(range(40))),)
+
+    def start(self) -> FlatState:
+        return FlatState(self.decisions, -1e9)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement({"disagreements": 0.0, "memory_bytes": 3308.0 - 50 * a["x"]}) for a in batch]  # type: ignore[operator]
+
+
+def test_the_course_is_that_of_what_improves() -> None:
+    """Not of an objective that is as good with the first candidate as it can be."""
+    tuned = tune(Levels(), strategy="exhaustive", budget="500trials")
+    figure = tuned.figures["How the search went"]
+    (curve,) = [trace for trace in figure.data if trace.name == "best so far"]
+    assert figure.layout.yaxis.title.text == "memory bytes"
+    assert list(curve.y[:3]) == [3308.0, 3258.0, 3208.0]
+    assert min(curve.y) == 3308.0 - 50 * 39
+
+
+def test_objectives_that_both_improve_are_both_drawn() -> None:
+    tuned = tune(TwoGoals(), strategy="random", seed=1, budget="500trials")
+    drawn = {f.layout.yaxis.title.text for n, f in tuned.figures.items() if n.startswith("How the search went")}
+    assert drawn == {"worth", "price"}
+
+
+class Alike:
+    """All candidates are measured as the same point."""
+
+    name, fingerprint, constraints = "alike", "1", ()
+    objectives = TwoGoals.objectives
+    decisions = (Decision("x", tuple(range(60))),)
+
+    def start(self) -> FlatState:
+        return FlatState(self.decisions, -1e9)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement({"worth": 762.0, "price": 0.0}) for _ in batch]
+
+
+def test_a_front_of_one_point_has_it_in_the_middle_of_an_axis_with_room() -> None:
+    layout = tune(Alike(), strategy="exhaustive", budget="500trials").figures["Pareto front"].layout
+    assert layout.xaxis.range == (762 * 0.95, 762 * 1.05)
+    assert layout.yaxis.range == (-1, 1)
+    assert layout.yaxis.dtick == 1  # no halves of whole numbers

@@ -11,9 +11,10 @@ import plotly.graph_objects as go
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments import tuning
+from kilotune.experiments.command_time import CommandTime
 from kilotune.experiments.families.registry import find_offer
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
+from kilotune.experiments.report.section import Figure, Paragraph, Section, Table, figures_in
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.space import Assignment, Measurement, Space
@@ -30,7 +31,7 @@ def study_of(
     family, _ = find_offer(space)
     request = TuneRequest(space, str(family.front_door.resolve_input(given)), strategy, 0, options)
     store = Store(str(folder / "studies.db"))
-    problem, study = tuning.start_or_resume(store, "study", request, Budget())
+    problem, study = tuning.start_or_resume(store, "study", request, CommandTime(Budget()))
     executor = InProcessExecutor(Failing(problem.space) if fails else problem.space)
     study.run(executor, Budget(trials=trials), handle_interrupts=False)
     problem, study, _ = tuning.resume(store, "study")
@@ -54,7 +55,12 @@ class Failing:
 
 def figure_blocks(sections: Sequence[Section]) -> list[Figure]:
     """With their descriptions, in order."""
-    return [block for section in sections for block in section.blocks if isinstance(block, Figure)]
+    return [figure for section in sections for figure in figures_in(section.blocks)]
+
+
+def of_best(sections: Sequence[Section]) -> list[Figure]:
+    """Without those of the paper's result that stand beside them."""
+    return [figure for figure in figure_blocks(sections) if "the paper's" not in figure.title]
 
 
 def figures(sections: Sequence[Section]) -> list[go.Figure]:
@@ -76,12 +82,8 @@ def strings(figure: go.Figure) -> Iterator[str]:
 
 def said(sections: Sequence[Section]) -> str:
     """All paragraphs and descriptions."""
-    blocks = [block for section in sections for block in section.blocks]
-    return " ".join(
-        block.text if isinstance(block, Paragraph) else block.description
-        for block in blocks
-        if isinstance(block, Paragraph | Figure)
-    )
+    texts = [block.text for section in sections for block in section.blocks if isinstance(block, Paragraph)]
+    return " ".join([*texts, *(figure.description for figure in figure_blocks(sections))])
 
 
 def tables(sections: Sequence[Section]) -> list[Table]:

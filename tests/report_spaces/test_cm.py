@@ -30,7 +30,7 @@ from kilotune.spaces.cm.embedding import solve_with_cp_sat
 from kilotune.spaces.cm.layers import ConvNetwork, Read
 from kilotune.spaces.cm.procedure import embedding_of
 from kilotune.spaces.cm.space import CmSpace
-from tests.report_spaces.studies import NASTY, figure_blocks, strings, study_of
+from tests.report_spaces.studies import NASTY, of_best, strings, study_of
 
 STUDIES = {
     "resnet20 on a mesh": ("resnet20", "anneal", 3, {"hardware": "mesh-8x8"}),
@@ -127,7 +127,7 @@ def test_link_loads_are_what_the_streams_bring(drawn: Drawn) -> None:
     for count, route in zip(elements, mapping.routes, strict=True):
         for number in route:
             expected[number] += count
-    links = traced(figure_blocks(drawn.sections)[0].figure, "links")
+    links = traced(of_best(drawn.sections)[0].figure, "links")
     assert {int(number): load for number, load, _ in links} == dict(enumerate(expected))
     for number, load, ticks in links:
         assert ticks == load / hardware.links[int(number)].elements_per_tick
@@ -136,7 +136,7 @@ def test_link_loads_are_what_the_streams_bring(drawn: Drawn) -> None:
 
 
 def test_cores_are_as_busy_as_the_evaluator_says(drawn: Drawn) -> None:
-    figure, lowered, ticks = figure_blocks(drawn.sections)[0].figure, drawn.lowered, drawn.metrics["ticks_per_image"]
+    figure, lowered, ticks = of_best(drawn.sections)[0].figure, drawn.lowered, drawn.metrics["ticks_per_image"]
     cores = {core: (stage, taken) for core, stage, taken in traced(figure, "cores") if stage is not None}
     assert {core: stage for core, (stage, _) in cores.items()} == {c: s for s, c in enumerate(drawn.mapping.cores)}
     timing = drawn.space.simulate(lowered, drawn.mapping, 2, record_starts=True)
@@ -170,7 +170,7 @@ def test_iterations_of_several_ticks_count_so_often() -> None:
 
 
 def test_a_core_lies_where_its_number_says(drawn: Drawn) -> None:
-    figure, columns = figure_blocks(drawn.sections)[0].figure, drawn.space.hardware.grid_columns
+    figure, columns = of_best(drawn.sections)[0].figure, drawn.space.hardware.grid_columns
     (heat,) = (trace for trace in figure.data if trace.meta == "cores")
     if columns is None:
         assert len(set(zip(heat.x, heat.y, strict=True))) == drawn.space.hardware.cores
@@ -183,7 +183,7 @@ def test_a_core_lies_where_its_number_says(drawn: Drawn) -> None:
 
 
 def test_the_words_and_the_table_carry_the_numbers(drawn: Drawn) -> None:
-    mesh = figure_blocks(drawn.sections)[0].description
+    mesh = of_best(drawn.sections)[0].description
     assert f"{drawn.metrics['ticks_per_image']:g} ticks per image" in mesh
     assert f"on {len(drawn.mapping.cores)} of {drawn.space.hardware.cores} cores" in mesh
     (table,) = (block for block in drawn.sections[0].blocks if isinstance(block, Table))
@@ -193,20 +193,20 @@ def test_the_words_and_the_table_carry_the_numbers(drawn: Drawn) -> None:
 
 
 def test_the_busiest_stand_beside_the_ticks_and_the_bound(drawn: Drawn) -> None:
-    figure = figure_blocks(drawn.sections)[1].figure
+    figure = of_best(drawn.sections)[1].figure
     traces = {trace.name: trace for trace in figure.data}
     ticks, bound = drawn.metrics["ticks_per_image"], drawn.study.result().bound
     assert list(traces[f"ticks per image ({ticks:g})"].x) == [ticks, ticks]
     assert list(traces[f"bound ({bound:g})"].x) == [bound, bound]
     assert traces["core"].x[0] == drawn.metrics["compute_ticks"]
-    loads = sorted((ticks for _, _, ticks in traced(figure_blocks(drawn.sections)[0].figure, "links")), reverse=True)
+    loads = sorted((ticks for _, _, ticks in traced(of_best(drawn.sections)[0].figure, "links")), reverse=True)
     assert list(traces["link"].x) == [load for load in loads[: busy_figures.BUSIEST] if load]
     first = usage_of(drawn.lowered, drawn.space.hardware, drawn.mapping, ticks).busiest_cores[0]
     assert figure.layout.yaxis.ticktext[0].startswith(f"core {first.core}: ")
 
 
 def test_bars_hold_every_iteration_of_their_image(drawn: Drawn) -> None:
-    figure, lowered = figure_blocks(drawn.sections)[2].figure, drawn.lowered
+    figure, lowered = of_best(drawn.sections)[2].figure, drawn.lowered
     timing = drawn.space.simulate(lowered, drawn.mapping, cm.DRAWN_IMAGES + 1, record_starts=True)
     assert timing.starts is not None
     for image, trace in enumerate(figure.data):
@@ -268,7 +268,7 @@ def test_a_placement_that_no_solver_finds_is_left_out(tmp_path: Path, monkeypatc
 def test_a_running_study_is_drawn(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "cm", "lenet5", "random", 1)
     study.status = Status.RUNNING
-    assert len(figure_blocks(draw(problem, study))) >= 3
+    assert len(of_best(draw(problem, study))) >= 3
 
 
 def test_a_mapping_that_breaks_a_constraint_is_drawn_as_such(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_mapping_that_breaks_a_constraint_is_drawn_as_such(tmp_path: Path) -> 
     assert not study.result().feasible
     sections = draw(problem, study)
     assert "nearest is drawn" in getattr(sections[0].blocks[0], "text", "")
-    assert len(figure_blocks(sections)) >= 3
+    assert len(of_best(sections)) >= 3
 
 
 def test_a_study_whose_trials_all_failed_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,17 +290,17 @@ def test_a_study_whose_trials_all_failed_says_why(monkeypatch: pytest.MonkeyPatc
 def test_names_are_no_markup(hardware: str) -> None:
     problem, study = small_study(named(chain(3, 8), NASTY), hardware)
     sections = draw(problem, study)
-    assert len(figure_blocks(sections)) >= 3
-    for figure in figure_blocks(sections):
+    assert len(of_best(sections)) >= 3
+    for figure in of_best(sections):
         texts = list(strings(figure.figure))
         assert not [text for text in texts if "<script" in text or "</script" in text]
-    assert [text for text in strings(figure_blocks(sections)[0].figure) if "&lt;script&gt;" in text]
-    assert NASTY in figure_blocks(sections)[0].description  # raw: the page escapes
+    assert [text for text in strings(of_best(sections)[0].figure) if "&lt;script&gt;" in text]
+    assert NASTY in of_best(sections)[0].description  # raw: the page escapes
 
 
 def test_no_trace_is_larger_than_a_page_bears() -> None:
     problem, study = small_study(chain(3, 8), "all-to-all-64", trials=1)
-    for figure in figure_blocks(draw(problem, study)):
+    for figure in of_best(draw(problem, study)):
         for trace in figure.figure.data:
             count = len(trace.hovertext) if trace.hovertext is not None else 0
             assert count <= 2000

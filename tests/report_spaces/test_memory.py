@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilotune.experiments.report.section import Section
 from kilotune.experiments.report.spaces.address_map import Placed, address_map
 from kilotune.experiments.report.spaces.live_profile import StepFunction, live_bytes, used_bytes
 from kilotune.experiments.report.spaces.memory import draw
@@ -51,6 +53,13 @@ def rectangles(bars: Any) -> list[Rectangle]:
     ]
 
 
+def drawn_together(sections: Sequence[Section]) -> go.Figure:
+    """The figures that stand side by side as one: best, then the paper's."""
+    beside = figures(sections)
+    annotations = [annotation for figure in beside for annotation in figure.layout.annotations]
+    return go.Figure([trace for figure in beside for trace in figure.data], {"annotations": annotations})
+
+
 def maps(figure: go.Figure) -> list[Any]:
     return [t for t in figure.data if t.type == "bar"]
 
@@ -77,7 +86,7 @@ def write(folder: Path, text: str) -> str:
 def test_rectangles_are_the_placement_that_the_checker_accepts(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "memory", "fastgrnn-digits", "exhaustive", 50)
     sections = draw(problem, study)
-    (figure,) = figures(sections)
+    figure = drawn_together(sections)
     instance = cast(MemorySpace, study.space).instance
     assert len(maps(figure)) == 2
     for bars, layout in zip(maps(figure), layouts(study), strict=True):
@@ -92,8 +101,9 @@ def test_rectangles_are_the_placement_that_the_checker_accepts(tmp_path: Path) -
         assert customs == [(s, at, at + s, lo, up) for _, lo, up, at, s in drawn]
         assert f"addresses up to {peak}" in str(figure.layout.annotations)
         assert f"a peak of {peak} bytes" in said(sections)
-    first, second = (figure.layout[axis].range for axis in ("yaxis", "yaxis2"))
-    assert first == second
+    assert [len(maps(each)) for each in figures(sections)] == [1, 1]
+    assert len({each.layout[axis].range for each in figures(sections) for axis in ("yaxis",)}) == 1
+    assert len({each.layout[axis].range for each in figures(sections) for axis in ("yaxis2",)}) == 1
     live = max(
         sum(b.size for b in instance.buffers if b.lower <= point < b.upper)
         for point in range(max(b.upper for b in instance.buffers))
@@ -112,7 +122,7 @@ def test_moves_are_a_row_a_residence_and_an_arrow(tmp_path: Path) -> None:
     given = write(tmp_path, MOVING)
     problem, study = study_of(tmp_path, "memory", given, "cp", 5, migration_price="0.1", banks=["ram=320"])
     sections = draw(problem, study)
-    (figure,) = figures(sections)
+    figure = drawn_together(sections)
     _, paper = layouts(study)
     assert len(paper.migrations) == 3
     assert len(rectangles(maps(figure)[1])) == 9, "three of six buffers are in two places"
@@ -129,7 +139,7 @@ def test_moves_are_a_row_a_residence_and_an_arrow(tmp_path: Path) -> None:
 def test_banks_are_panels_and_spilled_constants_are_listed(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "memory", write(tmp_path, BANKED), "cp", 5, banks=BANKS)
     sections = draw(problem, study)
-    (figure,) = figures(sections)
+    figure = drawn_together(sections)
     space = cast(PricedSpace, study.space)
     best, _ = layouts(study)
     size = {b.id: b.size for b in space.instance.buffers}
@@ -152,7 +162,7 @@ def test_banks_are_panels_and_spilled_constants_are_listed(tmp_path: Path) -> No
     listed = tables(sections)[0]
     assert spilled <= {row[0] for row in listed.rows}
     assert all(row[1] == size[str(row[0])] for row in listed.rows)
-    profile = trace(figure, "live")
+    profile = trace(figures(sections)[0], "live")
     alive = [b for b in space.instance.buffers if b.id not in spilled]
     assert max(profile.y) == max(sum(b.size for b in alive if b.lower <= point < b.upper) for point in range(15))
 
@@ -202,7 +212,7 @@ def _at(function: StepFunction, point: int) -> int:
 
 def test_the_profile_is_drawn(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "memory", "fastgrnn-digits", "exhaustive", 50)
-    (figure,) = figures(draw(problem, study))
+    figure = drawn_together(draw(problem, study))
     size = {b.id: b.size for b in cast(MemorySpace, study.space).instance.buffers}
     for name, layout in zip(("best placement", "paper's allocator"), layouts(study), strict=True):
         line, expected = trace(figure, f"used, {name}"), used_bytes(size, layout.residences)
@@ -213,7 +223,7 @@ def test_the_profile_is_drawn(tmp_path: Path) -> None:
 def test_one_panel_where_the_papers_placement_is_the_best(tmp_path: Path) -> None:
     given = write(tmp_path, "id,lower,upper,size\na,0,4,16\nb,2,6,16\n")
     problem, study = study_of(tmp_path, "memory", given, "exhaustive", 3)
-    (figure,) = figures(draw(problem, study))
+    figure = drawn_together(draw(problem, study))
     assert len(maps(figure)) == 1
     assert "best placement, the paper's" in said(draw(problem, study))
 
@@ -238,7 +248,7 @@ def test_failures_and_no_buffers(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "memory", "fastgrnn-digits", "exhaustive", 2, fails=True)
     sections = draw(problem, study)
     assert "No trial has a placement. The best one: the machine is on fire" in said(sections)
-    (figure,) = figures(sections)
+    figure = drawn_together(sections)
     assert len(maps(figure)) == 1, "the paper's placement needs no trial"
     other = tmp_path / "empty"
     other.mkdir()
@@ -250,7 +260,7 @@ def test_many_buffers_are_few_traces() -> None:
     buffers = tuple(Buffer(f"b{k}", k % 2989, k % 2989 + 1 + k % 89, 16 + k % 640) for k in range(4000))
     instance = Instance("many", buffers)
     found = block_allocation(instance)
-    figure = address_map(instance, (Bank(""),), [Placed("best placement", Layout(found.residences), best=True)])
+    figure = address_map(instance, (Bank(""),), Placed("best placement", Layout(found.residences), best=True))
     assert len(figure.data) < 10
     assert len(rectangles(maps(figure)[0])) == 4000
     assert all(len(t.x) <= 2000 for t in figure.data if t.type == "scatter")
@@ -262,6 +272,6 @@ def test_many_buffers_are_few_traces() -> None:
 def test_sort_keys_and_plans_are_drawn_too(tmp_path: Path, price: str | None) -> None:
     options = {} if price is None else {"migration_price": price, "banks": ["ram"]}
     problem, study = study_of(tmp_path, "memory", write(tmp_path, MOVING), "count_tpe", 8, **options)
-    (figure,) = figures(draw(problem, study))
+    figure = drawn_together(draw(problem, study))
     best, _ = layouts(study)
     assert len(rectangles(maps(figure)[0])) == len(best.residences)

@@ -25,7 +25,7 @@ from kilotune.experiments.reverse_split_problem import KernelProblem
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Status
 from kilotune.search.study import Study
-from tests.report_spaces.studies import NASTY, figure_blocks, strings, study_of
+from tests.report_spaces.studies import NASTY, of_best, strings, study_of
 
 STUDIES = {
     "sobel": ("sobel", "exhaustive", 8, {}),
@@ -83,7 +83,7 @@ def node_data(figure: go.Figure) -> dict[int, tuple[float, float]]:
 
 def test_the_edges_are_the_programs(drawn: tuple[KernelProblem, Study, Any]) -> None:
     problem, study, sections = drawn
-    text, figure = best_text(problem, study), figure_blocks(sections)[0].figure
+    text, figure = best_text(problem, study), of_best(sections)[0].figure
     expected = Counter((source, target) for source, target, _ in operands(text))
     assert Counter((source, target) for source, target, _, _ in operand_data(figure)) == expected
     nodes = node_data(figure)
@@ -95,7 +95,7 @@ def test_the_edges_are_the_programs(drawn: tuple[KernelProblem, Study, Any]) -> 
 def test_executing_what_is_drawn_gives_the_kernels(drawn: tuple[KernelProblem, Study, Any]) -> None:
     problem, study, sections = drawn
     text = best_text(problem, study)
-    program, figure = parse_program(text), figure_blocks(sections)[0].figure
+    program, figure = parse_program(text), of_best(sections)[0].figure
     expected, depth = execute(text)
     edges = operand_data(figure)
     values = {0: Sum.image(depth)}
@@ -123,7 +123,7 @@ def test_hover_says_instruction_register_and_stencil(drawn: tuple[KernelProblem,
     graph = value_graph(parse_program(text))
     hovers = {
         int(number): hover
-        for trace in figure_blocks(sections)[0].figure.data
+        for trace in of_best(sections)[0].figure.data
         if trace.customdata is not None and trace.meta != "operands"
         for number, hover in zip(trace.customdata, trace.hovertext, strict=True)
     }
@@ -155,12 +155,12 @@ def test_a_register_is_shown_as_long_as_its_value_is_needed(drawn: tuple[KernelP
         register = "A" if number == 0 else text.splitlines()[number][0]
         last = max((t for s, t, name in reads if s == number and name == register), default=number)
         expected.add((register, number, number, last))
-    figure = figure_blocks(sections)[1].figure
+    figure = of_best(sections)[1].figure
     lives = {tuple(life) for trace in figure.data if trace.customdata is not None for life in trace.customdata}
     assert lives == expected
     lines = [line.strip() for line in figure.layout.yaxis.ticktext[1:-1]]
     assert [line.split("  ", 1)[1] for line in lines] == text.splitlines()[1:]
-    description = figure_blocks(sections)[1].description
+    description = of_best(sections)[1].description
     busiest = max(sum(first < time <= last for _, _, first, last in expected) for time in range(end + 1))
     assert f"at most {busiest} hold needed values at once" in description
 
@@ -168,7 +168,7 @@ def test_a_register_is_shown_as_long_as_its_value_is_needed(drawn: tuple[KernelP
 def test_the_weights_are_those_that_the_program_computes(drawn: tuple[KernelProblem, Study, Any]) -> None:
     problem, study, sections = drawn
     computed, depth = execute(best_text(problem, study))
-    maps = figure_blocks(sections)[2].figure.data
+    maps = of_best(sections)[2].figure.data
     assert len(maps) == len(computed)
     for heat, kernel, total in zip(maps, problem.kernels.kernels, computed, strict=True):
         rows = [[float(weight) for weight in row] for row in kernel.picture()]
@@ -182,7 +182,7 @@ def test_approximated_weights_stand_below_those_asked_for(tmp_path: Path) -> Non
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({"kernels": [[[0.1, 0.2], [0.33, -0.7]], [[0.5, 0.1, 0.3]]]}))
     problem, study = study_of(tmp_path, "reverse-split", str(path), "exhaustive", 1, depth=4)
-    shown = figure_blocks(draw(problem, study))[2]
+    shown = of_best(draw(problem, study))[2]
     maps = shown.figure.data
     assert [[list(row) for row in heat.z] for heat in maps[:2]] == [
         [[0.1, 0.2], [0.33, -0.7]],
@@ -196,7 +196,7 @@ def test_approximated_weights_stand_below_those_asked_for(tmp_path: Path) -> Non
 
 def test_the_length_comes_down_as_the_trials_say(drawn: tuple[KernelProblem, Study, Any]) -> None:
     problem, study, sections = drawn
-    metric, shown = problem.space.objectives[0].metric, figure_blocks(sections)[3]
+    metric, shown = problem.space.objectives[0].metric, of_best(sections)[3]
     traces = {trace.name: trace for trace in shown.figure.data}
     paper = run_procedure(problem.space)
     assert paper is not None
@@ -248,14 +248,14 @@ def test_a_study_whose_trials_all_failed_says_so(tmp_path: Path) -> None:
     assert "no graph" in words[0]
     assert str(study.trials()[0].measurement.failure) in words[0]
     assert "None of 3 trials" in words[1]
-    assert figure_blocks((weights,))
+    assert of_best((weights,))
 
 
 def test_a_filter_that_is_the_image_itself_has_a_graph(tmp_path: Path) -> None:
     problem, study = study_of(tmp_path, "reverse-split", "identity", "exhaustive", 1)
     sections = draw(problem, study)
     assert all(isinstance(section, Section) for section in sections)
-    labels = [t.text for t in figure_blocks(sections)[0].figure.data if t.mode == "text"]
+    labels = [t.text for t in of_best(sections)[0].figure.data if t.mode == "text"]
     assert "result 1" in labels[0][0]
 
 
@@ -266,7 +266,7 @@ def test_a_filters_name_is_no_markup(tmp_path: Path) -> None:
     path.write_text(json.dumps({"kernels": [[[1, -1]]]}))
     problem, study = study_of(tmp_path, "reverse-split", str(path), "exhaustive", 1)
     assert not [
-        text for figure in figure_blocks(draw(problem, study)) for text in strings(figure.figure) if "<script" in text
+        text for figure in of_best(draw(problem, study)) for text in strings(figure.figure) if "<script" in text
     ]
 
 

@@ -14,6 +14,8 @@ from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.spaces.reverse_split import compiled as compiled_splits
+from kilotune.spaces.reverse_split import front, programs, search
 from kilotune.spaces.reverse_split.exact import first_plans
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
@@ -95,3 +97,15 @@ def test_the_front_does_not_end_with_the_fewest_transfers(rows: Rows, divisor: i
     front = [p for p in found if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in found)]
     assert len(front) >= points
     assert len(found) > points
+
+
+def test_without_a_compiler_the_front_is_of_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (programs, compiled_splits, front, search):
+        monkeypatch.setattr(module, "load_kernel", lambda: None)
+    one = ReverseSplitSpace(SplitProblem(kernels(SOBEL), "scamp5", goal=Goal.FRONT))
+    found = set()
+    for step in islice(one.exact_search(), 60):
+        if step.candidate is not None and (metrics := one.evaluate([step.candidate])[0].metrics):
+            found.add((metrics["bus_transfers"], metrics["noise_percent"]))
+    assert len(found) > 2
+    assert min(found)[0] <= 14, "what the paper's procedure has"

@@ -19,7 +19,6 @@ from kilotune.search.space import FlatSpace, HasExactSearch, HasModel, HasProced
 from kilotune.search.study import Study
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
-from kilotune.spaces.reverse_split.order_space import OrderSpace, space_for
 from kilotune.spaces.reverse_split.space import METHOD, PROGRAM, SPLITS, ProgramState, ReverseSplitSpace
 from tests.reverse_split.kernels import GAUSS3, LAPLACIAN, SOBEL, Rows, box, kernels
 
@@ -41,7 +40,7 @@ def test_abilities() -> None:
     assert isinstance(one, HasProcedure)
     assert isinstance(one, HasModel)
     assert isinstance(one, HasExactSearch)
-    assert isinstance(space_for(one.problem, "tpe"), FlatSpace)
+    assert isinstance(one.flat_view(), FlatSpace)
 
 
 @settings(max_examples=40)
@@ -146,10 +145,11 @@ def test_exhaustive_proves_short_programs(rows: Rows, target: str, instructions:
 
 @compiled
 def test_settings_of_the_order_find_programs_too() -> None:
-    one = OrderSpace(SplitProblem(kernels(box(5)), "auke"))
-    assert one.evaluate([first_candidate(one)])[0].metrics["instructions"] == 14
-    candidate = random_candidate(one, np.random.default_rng(3))
-    assert one.evaluate([candidate]) == OrderSpace(one.problem).evaluate([candidate])
+    one = space(box(5))
+    view = one.flat_view()
+    assert one.evaluate([first_candidate(view)])[0].metrics["instructions"] == 14
+    candidate = random_candidate(view, np.random.default_rng(3))
+    assert one.evaluate([candidate]) == space(box(5)).flat_view().evaluate([candidate])
 
 
 def test_front_has_noise_and_transfers() -> None:

@@ -25,7 +25,7 @@ def test_a_whole_file() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "k.json:1:1: expected JSON, found an empty file"),
+        ("", "k.json:1:1: expected JSON, found the end of the file"),
         ('{"kernels": [[[1, 2]]', "k.json:1:22: expected JSON, found '{\"kernels\": [[[1, 2]]'"),
         ("[[1]]", 'k.json: expected an object {"kernels": [...]}, found [[1]]'),
         ('{"kernels": []}', "k.json: kernels: expected a list of at least one kernel, found []"),

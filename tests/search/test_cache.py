@@ -128,6 +128,15 @@ def test_other_sources_share_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert search(SLOW, tmp_path / "evaluations.db", trials=5)[1] == 5
 
 
+def test_clearing_leaves_a_file_alone_that_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "evaluations.db").write_text(
+        "notes of years, and they are long enough to be read as a header of one" * 20
+    )
+    with pytest.raises(ValueError, match="is no cache of measurements"):
+        EvaluationCache(tmp_path / "evaluations.db").clear()
+    assert (tmp_path / "evaluations.db").read_text().startswith("notes of years")
+
+
 def test_clearing_where_there_can_be_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     EvaluationCache(tmp_path / "file" / "evaluations.db").clear()

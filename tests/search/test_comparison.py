@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -9,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.search.anytime import Curve, Step, best_so_far
-from kilotune.search.comparison import ReferenceKind, RunRecord, compare, duel_of, indistinguishable
+from kilotune.search.comparison import (
+    ReferenceKind,
+    RunRecord,
+    compare,
+    duel_of,
+    indistinguishable,
+    seeds_needed,
+    undecided,
+)
 from kilotune.search.front import Ranking
 from kilotune.search.space import Constraint, Direction, Measurement, Objective
 
@@ -119,3 +128,71 @@ def test_who_is_level_with_the_leader() -> None:
     compared = compare(runs, None)
     assert compared.standings[-1].strategy == "far"
     assert set(indistinguishable(compared)) == {"best", "close"}
+
+
+def strategies_of(seeds: int, ahead: float = 1.0) -> list[RunRecord]:
+    """Four that differ by more than chance in every seed: the first always wins."""
+    return [
+        run(name, seed, (1, 1.0, 10.0 + 10 * ahead * place + 0.1 * seed + 0.01 * place * seed))
+        for place, name in enumerate("abcd")
+        for seed in range(seeds)
+    ]
+
+
+@pytest.mark.parametrize(("seeds", "needed"), [(2, 8), (6, 8), (7, 8), (8, None), (10, None)])
+def test_what_no_outcome_could_show_needs_more_seeds(seeds: int, needed: int | None) -> None:
+    """Six seeds of four strategies give an adjusted p of 0.19 at the least."""
+    compared = compare(strategies_of(seeds), None)
+    assert undecided(compared) == ({} if needed is None else dict.fromkeys("bcd", needed))
+    assert {duel.needs_final for duel in compared.duels} == {needed}
+    assert min(d.adjusted_final or 1.0 for d in compared.duels) == pytest.approx(min(1.0, 6 * 2.0 ** (1 - seeds)))
+    assert indistinguishable(compared) == (tuple("abcd") if needed else ("a",))
+    assert seeds_needed(4) == 8
+
+
+def test_pairs_that_do_not_differ_show_nothing_and_more_seeds_are_needed() -> None:
+    """Eight seeds are enough where all differ; where every second pair does, twice as many."""
+    runs = [
+        dataclasses.replace(made, curve=run("b", made.seed, (1, 1.0, 10.0 + 0.1 * made.seed)).curve)
+        if made.strategy == "b" and made.seed % 2
+        else made
+        for made in strategies_of(8)
+    ]
+    assert undecided(compare(runs, None)) == {"b": 16}
+    same = compare([run(name, seed, (1, 1.0, 10.0)) for name in "ab" for seed in range(3)], None)
+    assert undecided(same) == {}
+    always = compare([run(n, seed, (1, 1.0, 10.0 + (n == "b"))) for n in "ab" for seed in range(3)], None)
+    assert undecided(always) == {"b": 6}  # nothing varies: there is nothing to test, but three are few
+
+
+@pytest.mark.parametrize(("offset_s", "told_apart"), [(0.0009, False), (0.0011, True)])
+def test_times_under_the_resolution_are_no_difference(offset_s: float, told_apart: bool) -> None:
+    """`late` is named first and later by about a millisecond in all that it does, on every seed."""
+    runs = [
+        run(name, seed, (1, 0.002 + 0.01 * seed + late, 20.0), (2, 0.5 + 0.02 * seed + late, 10.0))
+        for name, late in (("late", offset_s), ("soon", 0.0))
+        for seed in range(8)
+    ]
+    compared = compare(runs, None, 1.0)
+    assert compared.standings[0].strategy == ("soon" if told_apart else "late")
+    (duel,) = compared.duels
+    assert (duel.area.wins, duel.area.ties, duel.area.losses) == ((8, 0, 0) if told_apart else (0, 8, 0))
+    assert duel.adjusted_area == (pytest.approx(2 / 2**8) if told_apart else None)
+    first, second = compared.standings
+    assert first.regret_area is not None
+    assert second.regret_area is not None
+    assert compared.area_resolution is not None
+    assert (abs(first.regret_area - second.regret_area) > compared.area_resolution) is told_apart
+
+
+def test_curves_are_alike_when_each_reaches_what_the_other_does_in_time() -> None:
+    one = Curve((Step(1, 0.1, 9.0), Step(5, 0.2, 7.0)), 9, 1.0)
+    assert one.later_than(Curve((Step(1, 0.05, 9.5), Step(2, 0.17, 8.0)), 9, 1.0)) == pytest.approx(0.05)
+    assert one.later_than(Curve((Step(1, 0.3, 7.0),), 9, 1.0)) == pytest.approx(-0.1)
+    assert one.later_than(Curve((Step(1, 0.3, 6.0),), 9, 1.0)) == math.inf
+    assert Curve((), 3, 1.0).alike(Curve((), 9, 1.0))
+    assert not one.alike(Curve((), 9, 1.0))
+    assert not Curve((), 9, 1.0).alike(one)
+    direct = Curve((Step(1, 0.1005, 7.5), Step(2, 0.2005, 7.0)), 9, 1.0)  # never had 9, but was never later than it
+    assert one.later_than(direct) == pytest.approx(0.0995)
+    assert not one.alike(direct)

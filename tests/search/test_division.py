@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search import division
 from kilotune.search.budget import Budget
-from kilotune.search.division import Shared
+from kilotune.search.division import Shared, working
 from kilotune.search.schema import CLAIMS, TUNERS
 from kilotune.search.space import Trial
 from kilotune.search.store import Store, StudyRow, TrialRow
@@ -174,3 +174,40 @@ def test_a_trial_that_two_processes_finish_counts_once(tmp_path: Path) -> None:
     store.append("s", [first])
     store.append("s", [TrialRow(0, "[1]", {"loss": 1.0}, None, 0.9), TrialRow(1, "[1]", {"loss": 1.0}, None, 0.9)])
     assert list(store.trials("s")) == [first]
+
+
+def test_only_processes_that_live_count_as_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of another machine is known by its beat, one of this machine also by its end; nobody's clock matters."""
+    monkeypatch.setattr(division, "BEAT_S", 0.1)
+    store, one, two = study_with_two(tmp_path)
+    for name in ("gone", "far", "nobody"):
+        store.create(StudyRow(name, "flat", "f", "local", 1))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    machine = one._owner.partition("-")[0]
+    with store.transaction() as connection:
+        for study, owner in ((2, f"{machine}-{ended.pid}-a"), (3, "elsewhere-77-b")):
+            connection.execute(TUNERS.insert().values(study_id=study, owner=owner, beat=3))
+    assert working(store, ["gone", "nobody"], watch_s=60.0) == {}  # at once: there is nobody to watch
+    assert working(store, watch_s=1.0) == {"s": 2}
+    other = Shared(store, "far")  # beside the dead one of the other machine
+    assert working(store, watch_s=1.0) == {"s": 2, "far": 1}
+    for tuner_of in (one, two, other):
+        tuner_of.leave()
+    assert working(store, watch_s=0.3) == {}
+
+
+def test_a_study_that_ends_is_never_taken_for_a_dead_one(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks when the last process has left sees how it ended."""
+    store, seen = Store(str(database)), list[str]()
+    leave = Shared.leave
+
+    def look_after(shared: Shared) -> None:
+        leave(shared)
+        seen.append(store.study("shared").status)
+
+    monkeypatch.setattr(Shared, "leave", look_after)
+    study = Study.resume(store, "shared", space("/dev/null"))
+    study.run(InProcessExecutor(space("/dev/null")), Budget(trials=5))
+    assert seen == ["budget spent"]
+    store.close()

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import comparisons, save_comparison, save_findings
 from kilotune.search.division import Shared, at_work
@@ -24,69 +20,22 @@ from tests.search.problems import FlatProblem
 from tests.search.sharing_study import space as logged_space
 from tests.search.test_division import measured, tuner
 
-PROGRAMS = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 SPACE = FlatProblem(12, 4, 1, pairs=8, sleep_s=0.005)
 
 pytestmark = pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed (Debian: postgresql)")
 pytest.importorskip("psycopg", reason="the driver is not installed: pip install 'kilotune[postgresql]'")
 
 
-class Server:
-    """A cluster of its own in `folder`, on a free port of the loopback address. PostgreSQL refuses to run as root."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        if os.getuid() == 0:
-            shutil.chown(self.folder, "postgres")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync")
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
-
-    def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories=''"
-        self._run("pg_ctl", "--wait", f"--log={self.folder}/log", f"--options={options}", "start")
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "--mode=immediate", "stop")
-
-    def kill(self) -> None:
-        """kill -9 of the server and all its processes."""
-        main = int((self.folder / "postmaster.pid").read_text().split()[0])
-        children = subprocess.run(["pgrep", "-P", str(main)], capture_output=True, text=True, check=False)
-        for pid in [main, *map(int, children.stdout.split())]:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.5)  # until they are gone
-        (
-            self.folder / "postmaster.pid"
-        ).unlink()  # in a container nobody may bury the main process, which then seems alive
-
-    def _run(self, program: str, *arguments: str) -> None:
-        assert PROGRAMS is not None
-        command = [str(PROGRAMS / program), f"--pgdata={self.folder}", *arguments]
-        if os.getuid() == 0:
-            command = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *command]
-        done = subprocess.run(
-            command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder
-        )
-        log = self.folder / "log"
-        assert done.returncode == 0, f"{program}: {log.read_text()[-2000:] if log.exists() else 'no log'}"
-
-
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server() -> Iterator[TemporaryServer]:
     with tempfile.TemporaryDirectory() as folder:  # another user must reach it, so none of pytest's
-        server = Server(Path(folder))
+        server = TemporaryServer(Path(folder))
         server.start()
         yield server
         server.stop()
 
 
-def test_a_study_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> None:
+def test_a_study_is_the_same_as_in_sqlite(server: TemporaryServer, tmp_path: Path) -> None:
     trials = []
     for url in (server.url, str(tmp_path / "studies.db")):
         store = Store(url)
@@ -100,7 +49,7 @@ def test_a_study_is_the_same_as_in_sqlite(server: Server, tmp_path: Path) -> Non
     assert len(trials[0]) == 90
 
 
-def test_a_comparison_is_extended_and_found(server: Server) -> None:
+def test_a_comparison_is_extended_and_found(server: TemporaryServer) -> None:
     store = Store(server.url)
     for repeats in (1, 2):  # the second one is the same comparison with another plan
         save_comparison(store, "c", {"repeats": repeats, "title": "\u03b1 'quoted'"})
@@ -119,7 +68,7 @@ def test_a_comparison_is_extended_and_found(server: Server) -> None:
     store.close()
 
 
-def test_two_tuners_share_a_study(server: Server, tmp_path: Path) -> None:
+def test_two_tuners_share_a_study(server: TemporaryServer, tmp_path: Path) -> None:
     store = Store(server.url)
     Study.create(store, "shared", logged_space(), "local", 5)
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
@@ -133,7 +82,7 @@ def test_two_tuners_share_a_study(server: Server, tmp_path: Path) -> None:
     assert set(measured(*logs).values()) == {1}
 
 
-def test_a_killed_server_costs_no_reported_trial_and_the_study_goes_on(server: Server) -> None:
+def test_a_killed_server_costs_no_reported_trial_and_the_study_goes_on(server: TemporaryServer) -> None:
     store = Store(server.url)
     study = Study.create(store, "victim", SPACE, "local", 3)
     reported: list[int] = []

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import alembic.command
 import numpy as np
 import pytest
+from alembic.config import Config
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
@@ -84,7 +86,7 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
     Store(str(path)).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE kilotune_meta SET schema_version = 7")
-    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 3"):
+    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 4"):
         Store(str(path))
 
 
@@ -120,11 +122,38 @@ def test_a_store_of_version_2_keeps_its_studies_and_takes_comparisons(tmp_path: 
     Study.create(store, "old", space, "local", 3).run(InProcessExecutor(space), Budget(trials=40))
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript("DROP TABLE comparisons; UPDATE kilotune_meta SET schema_version = 2;")
+        connection.executescript(
+            "DROP TABLE comparisons; DROP TABLE curves; UPDATE kilotune_meta SET schema_version = 2;"
+        )
     save_comparison(Store(str(path)), "new", {"repeats": 1})
     again = Store(str(path))
     assert comparison(again, "new").plan == {"repeats": 1}
     assert len(Study.resume(again, "old", space).trials()) == 40
+
+
+def test_a_store_that_is_killed_while_it_is_brought_up_to_date_is_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "studies.db"
+    Store(str(path)).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "DROP TABLE comparisons; DROP TABLE curves; UPDATE kilotune_meta SET schema_version = 2;"
+        )
+        before = list(connection.iterdump())
+    bring = alembic.command.upgrade
+
+    def bring_and_die(config: Config, revision: str) -> None:
+        bring(config, revision)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(alembic.command, "upgrade", bring_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            Store(str(path))
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert list(connection.iterdump()) == before
+    assert Store(str(path)).studies() == []
 
 
 def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
@@ -169,7 +198,9 @@ def test_a_read_only_database_is_named(tmp_path: Path) -> None:
         store.create(StudyRow("s", "flat", "f", "local", 1))
 
 
-@pytest.mark.parametrize(("url", "message"), [("nonsense://x", "No driver"), ("://", "not a database URL")])
+@pytest.mark.parametrize(
+    ("url", "message"), [("nonsense://x", "not known: expected sqlite or postgresql"), ("://", "not a database URL")]
+)
 def test_a_url_that_is_none_is_refused(url: str, message: str) -> None:
     with pytest.raises(StoreError, match=message):
         Store(url)

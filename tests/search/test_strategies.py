@@ -107,6 +107,33 @@ def test_the_bound_of_exhaustive_never_exceeds_the_optimum_and_never_sinks() -> 
 
 
 @dataclass(frozen=True)
+class Coarse(FlatProblem):
+    """The first decision alone makes the loss, 1 or 2, which the bounds know from the third on; all others break ties."""
+
+    def bound_of(self, answers: Assignment) -> float:  # type: ignore[override]
+        return self.loss_of(answers) if len(answers) > 2 else 0.0
+
+    def loss_of(self, answers: Assignment) -> float:
+        return 1.0 if answers["d0"] == 10 else 2.0
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [Measurement({"loss": self.loss_of(c), "cost": float(sum(map(int, c.values())))}) for c in batch]
+
+
+def test_exhaustive_proves_the_first_objective_before_it_breaks_ties() -> None:
+    space = Coarse(6, 3, 0, objectives=(Objective("loss"), Objective("cost", Direction.MAXIMIZE)))
+    strategy = make_strategy("exhaustive", space, 0)
+    measured: list[tuple[bool, Assignment]] = []
+    while strategy.outcome is None:
+        candidates = strategy.propose(1)
+        measured += [(strategy.bound >= 1.0, candidate) for candidate in candidates]
+        strategy.learn([Trial(0, c, m) for c, m in zip(candidates, space.evaluate(candidates), strict=True)])
+    assert sum(not proved for proved, _ in measured) == 1
+    assert len(measured) == 3**5, "all that tie with the first one"
+    assert max(sum(map(int, candidate.values())) for _, candidate in measured) == 10 + 5 * 12
+
+
+@dataclass(frozen=True)
 class Hopeless(FlatProblem):
     """Knows that nothing is feasible."""
 

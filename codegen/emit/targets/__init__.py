@@ -1,1 +1,1 @@
-"""What an exported folder holds besides the program, one module a target; `project` writes the folder."""
+"""What an exported folder holds besides the program, one module a target; `project` gathers them."""

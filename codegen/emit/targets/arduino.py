@@ -7,6 +7,9 @@ import re
 from kilotune.codegen.emit.targets.recording import AVR_SAMPLE_BYTES, Export, facts, samples_header
 from kilotune.codegen.emit.targets.sketch import BAUD, sketch
 
+NAMES = ("{folder}.ino", "model.h", "model.c", "samples.h", "README.md")
+"""In a folder of the name that stands for {folder}."""
+
 
 def files(export: Export) -> dict[str, str]:
     """Text by path in the folder. ValueError for a folder whose name is no sketch's."""

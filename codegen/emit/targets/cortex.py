@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kilotune.codegen.emit.targets.recording import Export, check_program, facts
 
 SAMPLE_BYTES = 65536
+NAMES = ("model.h", "model.c", "main.c", "startup.c", "link.ld", "Makefile", "README.md")
 
 
 @dataclass(frozen=True)

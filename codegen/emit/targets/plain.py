@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kilotune.codegen.emit.targets.recording import Export, check_program, facts
 
+NAMES = ("model.h", "model.c", "main.c", "Makefile", "README.md")
+"""For a program named model."""
+
 
 def files(export: Export) -> dict[str, str]:
     """Text by path in the folder."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 from kilotune.codegen.emit.targets.recording import AVR_SAMPLE_BYTES, Export, facts, samples_header
 from kilotune.codegen.emit.targets.sketch import BAUD, sketch
 
+NAMES = (
+    *("platformio.ini", "src/main.cpp", "include/samples.h", "lib/model/model.h", "lib/model/model.c"),
+    "README.md",
+)
 _BOARDS = (
     ("uno", "atmelavr", "uno"),
     ("mega", "atmelavr", "megaatmega2560"),

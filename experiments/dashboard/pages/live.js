@@ -41,13 +41,19 @@
   function replaceBlock(old, fresh) {
     const source = fresh.outerHTML;
     if (written.get(old) === source) return;
+    if (fresh.className === "row" && old.className === "row" && shape(old) === shape(fresh)) {
+      [...fresh.children].forEach((figure, at) => replaceBlock(old.children[at], figure));
+      written.set(old, source);
+      return;
+    }
     if (fresh.tagName === "FIGURE") {
       const [plot, freshPlot] = [old, fresh].map((figure) => figure.querySelector(".plot"));
       const zoom = zoomOf(plot, JSON.parse(old.querySelector("script").textContent).layout);
       old.querySelector("script").textContent = fresh.querySelector("script").textContent;
       old.querySelector("figcaption").firstElementChild.nextSibling.textContent =
         fresh.querySelector("figcaption").firstElementChild.nextSibling.textContent;
-      plot.style.height = freshPlot.style.height;
+      plot.style.cssText = freshPlot.style.cssText;
+      window.kilotune.fill(old.querySelector(".data"));
       window.kilotune.redraw(plot);
       if (Object.keys(zoom).length) Plotly.relayout(plot, zoom);
       written.set(old, source);

@@ -1,4 +1,5 @@
-// Draws figures when they come into view, in the colours of the theme; sorts tables; switches the theme.
+// Draws figures when they come into view, in the colours of the theme; sorts tables; switches the theme. Knows Plotly and
+// figureTable() by name.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -12,11 +13,11 @@
     const probe = document.createElement("div");
     probe.style.cssText =
       `color-scheme: ${scheme}; color: var(--ink); background: var(--paper); border: 1px solid var(--grid); ` +
-      "outline: 1px solid var(--raised); font-family: var(--plain)";
+      "outline: 1px solid var(--raised); text-decoration: underline var(--quiet); font-family: var(--plain)";
     document.body.append(probe);
     const style = getComputedStyle(probe);
     const found = {
-      ink: style.color, paper: style.backgroundColor, grid: style.borderTopColor, raised: style.outlineColor,
+      ink: style.color, paper: style.backgroundColor, grid: style.borderTopColor, raised: style.outlineColor, quiet: style.textDecorationColor,
       font: style.fontFamily,
     };
     probe.remove();
@@ -24,7 +25,7 @@
   }
 
   function template(scheme, width) {
-    const { ink, paper, grid, raised, font } = colours(scheme);
+    const { ink, paper, grid, raised, quiet, font } = colours(scheme);
     const narrow = isNarrow(width);
     const axis = {
       gridcolor: grid, zerolinecolor: grid, linecolor: ink, tickcolor: ink, automargin: true, title: { standoff: 10 },
@@ -45,7 +46,7 @@
         },
         margin: narrow ? { l: 44, r: 12, t: 16, b: 44 } : { l: 64, r: 24, t: 20, b: 52 },
         annotationdefaults: { font: { color: ink } }, shapedefaults: { line: { color: ink } },
-        coloraxis: { colorbar: { outlinewidth: 0 } }, modebar: { bgcolor: "rgba(0,0,0,0)", color: grid, activecolor: ink },
+        coloraxis: { colorbar: { outlinewidth: 0 } }, modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
       },
     };
   }
@@ -62,7 +63,23 @@
   function draw(plot, scheme = theme(), width = plot.clientWidth) {
     const figure = read(plot);
     plot.dataset.drawn = scheme;
-    return Plotly.react(plot, figure.data, { uirevision: "kept", ...figure.layout, template: template(scheme, width) }, config);
+    const drawing = Plotly.react(plot, figure.data, { uirevision: "kept", ...figure.layout, template: template(scheme, width) }, config);
+    return drawing.then(() => name(plot));
+  }
+
+  // Before it is drawn the whole is an image with a name. Then Plotly's buttons are inside of it, and an image has none: the
+  // name is that of the picture alone, in whose layers is no more to be read.
+  function name(plot) {
+    const [picture, ...layers] = plot.querySelectorAll(".main-svg");
+    if (plot.hasAttribute("role")) {
+      plot.dataset.called = plot.getAttribute("aria-label");
+      plot.dataset.described = plot.getAttribute("aria-describedby");
+      for (const attribute of ["role", "aria-label", "aria-describedby"]) plot.removeAttribute(attribute);
+    }
+    picture.setAttribute("role", "img");
+    picture.setAttribute("aria-label", plot.dataset.called);
+    picture.setAttribute("aria-describedby", plot.dataset.described);
+    for (const layer of layers) layer.setAttribute("aria-hidden", "true");
   }
 
   const drawn = () => plots().filter((plot) => plot.dataset.drawn);
@@ -125,6 +142,16 @@
     });
   }
 
+  // ---- figures as tables, written when they are asked for
+  function offerTable(details) {
+    details.hidden = false;
+    details.addEventListener("toggle", () => fill(details));
+  }
+  function fill(details) {
+    details.querySelector(".table")?.remove();
+    if (details.open) details.append(window.figureTable(read(details), details.querySelector("summary").textContent));
+  }
+
   // ---- tables: ascending, descending, as written; empty cells last
   const words = new Intl.Collator("en", { numeric: true });
   function compare(a, b) {
@@ -141,14 +168,15 @@
     const body = table.tBodies[0];
     let written = [...body.rows];
     function arrange() {
-      const column = heads.findIndex((head) => head.getAttribute("aria-sort") !== "none");
+      const column = heads.findIndex((head) => ["ascending", "descending"].includes(head.getAttribute("aria-sort")));
       if (column < 0) { body.replaceChildren(...written); return; }
       const sign = heads[column].getAttribute("aria-sort") === "ascending" ? 1 : -1;
       const cells = written.map((row) => ({ row, ...cellOf(row, column) }));
       const full = cells.filter((cell) => cell.text !== "").sort((a, b) => sign * compare(a, b));
       body.replaceChildren(...full.map((cell) => cell.row), ...cells.filter((cell) => cell.text === "").map((cell) => cell.row));
     }
-    for (const head of heads) {
+    const named = heads.filter((head) => head.tagName === "TH");
+    for (const head of named) {
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);
@@ -156,7 +184,7 @@
       head.setAttribute("aria-sort", "none");
       button.addEventListener("click", () => {
         const order = { none: "ascending", ascending: "descending", descending: "none" }[head.getAttribute("aria-sort")];
-        for (const other of heads) other.setAttribute("aria-sort", other === head ? order : "none");
+        for (const other of named) other.setAttribute("aria-sort", other === head ? order : "none");
         arrange();
       });
     }
@@ -167,10 +195,11 @@
   function adopt(root) {
     for (const plot of root.querySelectorAll(".plot")) observer.observe(plot);
     for (const button of root.querySelectorAll(".save")) offerFile(button);
+    for (const details of root.querySelectorAll(".data")) offerTable(details);
     for (const table of root.querySelectorAll("table[data-sortable]")) sortable(table);
   }
   adopt(document);
-  window.kilotune = { adopt, redraw: (plot) => { if (plot.dataset.drawn) draw(plot); } };
+  window.kilotune = { adopt, fill, redraw: (plot) => { if (plot.dataset.drawn) draw(plot); } };
 
   // ---- contents: closed on narrow screens, and the section in view marked
   if (matchMedia("(max-width: 60rem)").matches) for (const contents of document.querySelectorAll("nav details")) contents.open = false;

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
+from kilotune.experiments.report.axes import axis_of, near
 from kilotune.experiments.report.palette import BLUE, NEUTRAL, SKY
 from kilotune.experiments.report.spaces.canvas import (
     MOST_POINTS,
@@ -58,8 +59,10 @@ def view_of(
         return None
     marked = [quality.of(t.measurement) for t in (paper, best) if t is not None]
     values = [p[1] for p in front] + [value for value in marked if value is not None]
-    values += [c.limit for c in space.constraints if c.metric == quality.metric]
     values += [space.evaluator.float_metrics[quality.metric]]
+    room = max(max(values) - min(values), 1.0)
+    limits = [c.limit for c in space.constraints if c.metric == quality.metric]
+    values += [limit for limit in limits if near(limit, [min(values), min(values) + room])]
     room = max(max(values) - min(values), 1.0)
     return min(values) - ROOM_BELOW * room, max(values) + ROOM_ABOVE * room
 
@@ -116,7 +119,7 @@ def accuracy_scatter(
         if trial is not None and value is not None:
             hover = f"{which.value}<br>{_hover(space, quality, trial, numbered=which is Marked.BEST)}"
             figure.add_trace(mark(which.value, which, trial.measurement.metrics["memory_bytes"], value, hover))
-    figure.update_xaxes(title="flash + RAM, bytes", zeroline=False)
+    figure.update_xaxes(title="flash + RAM, bytes", zeroline=False, **axis_of(memories))
     view = view_of(space, front, paper, best)
     if view is not None:
         figure.update_yaxes(range=list(view))

@@ -1,4 +1,4 @@
-"""The address map: time across, addresses up, a rectangle for each residence of a buffer; a panel a bank and placement."""
+"""The address map of a placement: time across, addresses up, a rectangle for each residence of a buffer; a panel a bank."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Panel:
 
 
 def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Placed]) -> list[Panel]:
-    """Banks in their order, in each the placements side by side; banks that hold nothing are left out."""
+    """Banks in their order, in each the placements; banks that hold nothing in any of them are left out."""
     size = {b.id: b.size for b in instance.buffers}
     first, last = _span(instance)
     found = []
@@ -82,13 +82,14 @@ def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Pl
     return found
 
 
-def address_map(instance: Instance, banks: Sequence[Bank], placements: Sequence[Placed]) -> go.Figure:
-    """The panels one below the other over one axis of time, so that they also fit a phone; below them what is live at a
-    time, and up to where memory is in use."""
-    panels = panels_of(instance, banks, placements)
+def address_map(instance: Instance, banks: Sequence[Bank], placed: Placed, beside: Sequence[Placed] = ()) -> go.Figure:
+    """Of one placement: a panel a bank, one below the other over one axis of time; below them what is live at a time, and up to
+    where memory is in use. `beside`: placements that are drawn on the same scales beside it."""
+    all_panels = panels_of(instance, banks, (placed, *beside))
+    panels = [panel for panel in all_panels if panel.placed is placed]
     size = {b.id: b.size for b in instance.buffers}
     rows = len(panels) + 1
-    each, profile_height = (300 if len(panels) <= 2 else 210), 200
+    each, profile_height = (300 if len(panels) == 1 else 210), 180
     figure = make_subplots(
         rows=rows,
         cols=1,
@@ -102,7 +103,7 @@ def address_map(instance: Instance, banks: Sequence[Bank], placements: Sequence[
     first, last = _span(instance)
     colour_of = {b.id: LINE_COLOURS[i % len(LINE_COLOURS)] for i, b in enumerate(instance.buffers)}
     for row, panel in enumerate(panels, start=1):
-        top = _top([p for p in panels if p.bank is panel.bank])
+        top = _top([p for p in all_panels if p.bank is panel.bank])
         area = (last - first) * top
         figure.add_trace(_rectangles(panel, size, colour_of, area), row, 1)
         if panel.migrations:
@@ -114,11 +115,22 @@ def address_map(instance: Instance, banks: Sequence[Bank], placements: Sequence[
             )
             figure.add_trace(line, row, 1)
         figure.update_yaxes(row=row, col=1, range=[0, top])
-    _add_profile(figure, size, banks, placements, rows)
+    profiles = {one.name: profile_of(size, banks, one) for one in (placed, *beside)}
+    _add_profile(figure, placed, profiles[placed.name], rows)
+    most = max((function.largest for profile in profiles.values() for function in profile), default=0)
+    figure.update_yaxes(row=rows, col=1, range=[0, 1.06 * max(most, 1)])
     figure.update_yaxes(zeroline=False, separatethousands=True, exponentformat="none", automargin=True)
     figure.update_xaxes(zeroline=False, range=[first, last])
     figure.update_xaxes(row=rows, col=1, title="time, program points")
     return figure
+
+
+def profile_of(size: Mapping[str, int], banks: Sequence[Bank], placed: Placed) -> tuple[StepFunction, StepFunction]:
+    """Bytes that are live, and up to where memory is in use, in banks that can be written: what is read-only does not come and
+    go."""
+    writable = {bank.name for bank in banks if not bank.read_only}
+    kept = [r for r in placed.layout.residences if r.bank in writable]
+    return live_bytes(size, kept), used_bytes(size, kept)
 
 
 def _span(instance: Instance) -> tuple[int, int]:
@@ -216,18 +228,12 @@ def _first_with_moves(panels: Sequence[Panel]) -> int:
     return next(row for row, panel in enumerate(panels, start=1) if panel.migrations)
 
 
-def _add_profile(
-    figure: go.Figure, size: Mapping[str, int], banks: Sequence[Bank], placements: Sequence[Placed], row: int
-) -> None:
-    """Banks that can be written only: what is read-only does not come and go."""
-    writable = {bank.name for bank in banks if not bank.read_only}
-    kept = [[r for r in placed.layout.residences if r.bank in writable] for placed in placements]
+def _add_profile(figure: go.Figure, placed: Placed, profile: tuple[StepFunction, StepFunction], row: int) -> None:
+    live, used = profile
     area = {"fill": "tozeroy", "fillcolor": "rgba(138,138,138,0.3)"}
-    figure.add_trace(_steps(live_bytes(size, kept[0]), "live", "solid", NEUTRAL, **area), row, 1)
-    for placed, residences in zip(placements, kept, strict=True):
-        dash, colour = ("solid", GREEN) if placed.best else ("dash", VERMILLION)
-        figure.add_trace(_steps(used_bytes(size, residences), f"used, {placed.name}", dash, colour), row, 1)
-    figure.update_yaxes(row=row, col=1, rangemode="tozero")
+    figure.add_trace(_steps(live, "live", "solid", NEUTRAL, **area), row, 1)
+    dash, colour = ("solid", GREEN) if placed.best else ("dash", VERMILLION)
+    figure.add_trace(_steps(used, f"used, {placed.name}", dash, colour), row, 1)
 
 
 def _steps(function: StepFunction, name: str, dash: str, colour: str, **more: object) -> go.Scatter:

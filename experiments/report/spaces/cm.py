@@ -12,7 +12,7 @@ from typing import cast
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.experiments.cm_usage import Usage, usage_of
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.report.spaces.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
 from kilotune.experiments.report.spaces.mesh_figure import mesh_figure, node_name
 from kilotune.experiments.report.spaces.paper_trials import Question
@@ -26,6 +26,9 @@ DRAWN_IMAGES = 3
 EMBEDDING_SECONDS = 2.0
 EMBEDDING_LITERALS = 100_000
 """A report does not wait for a solver longer than that, nor does it write down larger formulas."""
+
+NARROW_PX = 520
+"""A mesh on a phone: as high as wide, and its legend."""
 
 NAMED = 3
 """Cores or links that a sentence names."""
@@ -72,16 +75,17 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     if not result.feasible:
         head = (Paragraph("No mapping found keeps the constraints yet; the nearest is drawn."),)
     usage, hardware = mapped.usage, space.hardware
-    mesh = mesh_figure(mapped.lowered, hardware, mapped.mapping, usage)
+    mesh = _mesh(mapped, f"The best mapping, trial {best.number}", "Cores and links, best mapping")
+    beside, paper = _paper(space, mapped)
     busiest = busiest_figure(mapped.lowered, hardware, usage, mapped.ticks, result.bound)
     return (
         Section(
             title,
-            (*head, Figure(mesh, _mesh_words(mapped, f"The best mapping, trial {best.number}")), _stages(mapped)),
+            (*head, Row((mesh, *beside)), _stages(mapped)),
         ),
         Section("The busiest cores and links", (Figure(busiest, _busiest_words(mapped, result.bound)),)),
         Section("The pipeline over time", (_pipeline(mapped),)),
-        Section("The paper's embedding", _paper(space, mapped)),
+        Section("The paper's embedding", paper),
     )
 
 
@@ -167,24 +171,34 @@ def _pipeline(mapped: _Mapped) -> Block:
     return Figure(pipeline_figure(lowered, starts, DRAWN_IMAGES), words)
 
 
-def _paper(space: CmSpace, best: _Mapped) -> tuple[Block, ...]:
+def _mesh(mapped: _Mapped, what: str, title: str, more: str = "") -> Figure:
+    """A mapping on its accelerator; on a phone no higher than its width needs."""
+    figure = mesh_figure(mapped.lowered, mapped.space.hardware, mapped.mapping, mapped.usage)
+    return Figure(figure, _mesh_words(mapped, what) + more, title, min(figure.layout.height, NARROW_PX))
+
+
+def _paper(space: CmSpace, best: _Mapped) -> tuple[tuple[Figure, ...], tuple[Block, ...]]:
+    """The mesh that stands beside that of the best mapping, and what its section says."""
     candidate = paper_candidate(space)
     if candidate is None:
         text = (
             f"Left out: within {EMBEDDING_SECONDS:g} s no solver finds the paper's placement (cmnnc, Section 3.1: every layer once, "
             f"connected ones as near as possible) on {space.hardware.name}."
         )
-        return (Paragraph(text),)
+        return (), (Paragraph(text),)
     measurement = space.measure(candidate)
     if measurement.failure is not None:
-        return (Paragraph(f"The paper's placement does not run: {measurement.failure}"),)
+        return (), (Paragraph(f"The paper's placement does not run: {measurement.failure}"),)
     paper = _mapped(space, candidate, measurement)
     rows = [(title, best.measurement.metrics.get(name), measurement.metrics.get(name)) for name, title in COMPARED]
     times = paper.ticks / best.ticks
-    figure = mesh_figure(paper.lowered, space.hardware, paper.mapping, paper.usage)
-    words = _mesh_words(paper, "The paper's placement, every layer once")
-    words += f" It takes {times:.3g} times the ticks of the best mapping ({best.ticks:g})."
-    return Figure(figure, words), Table(("", "best mapping", "paper's placement"), rows)
+    words = f"It takes {times:.3g} times the ticks of the best mapping ({best.ticks:g})."
+    figure = _mesh(
+        paper, "The paper's placement, every layer once", "Cores and links, the paper's placement", f" {words}"
+    )
+    drawn = Paragraph(f"The paper's placement is drawn beside the best mapping. {words}")
+    table = Table(("metric", "best mapping", "paper's placement"), rows, "The best mapping beside the paper's.")
+    return (figure,), (drawn, table)
 
 
 def paper_candidate(space: CmSpace) -> Assignment | None:

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from kilotune.experiments.report.axes import near
 from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, PINK, VERMILLION
 from kilotune.experiments.report.spaces.canvas import empty_figure, hollow_marks, level_line, number, shortened
 from kilotune.experiments.report.spaces.demotion import DemotionOrder
 from kilotune.experiments.report.spaces.program_words import cost_lines, limit_words
 from kilotune.experiments.report.spaces.quality import Quality, quality_of
 from kilotune.experiments.report.text import plotly_text
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Assignment, Constraint, Trial
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS, parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -24,6 +25,12 @@ MEMORY = (
     ("ram_bytes", "RAM", PINK, "dot", "diamond"),
 )
 """Metric, words, colour, dash, marker."""
+
+FAR = 1.6
+"""A limit so many times the most bytes is not drawn."""
+
+FAR_QUALITY = 5.0
+"""A permitted quality so many times the span of all steps away from them is not drawn."""
 
 MOST_NAMES = 45
 """Of more variables only some have their name under the axis."""
@@ -71,7 +78,7 @@ def demotion_figure(space: ShiftrySpace, order: DemotionOrder, best: Trial | Non
             row=2,
             col=1,
         )
-    _levels(figure, space, quality, best, across)
+    _levels(figure, space, order, best, across)
     _strip(figure, order, best)
     stop = order.kept + 0.5 if order.kept < count else count + 0.35
     figure.add_vline(x=stop, line={"color": NEUTRAL, "dash": "dash", "width": 1.5})
@@ -99,22 +106,24 @@ def demotion_figure(space: ShiftrySpace, order: DemotionOrder, best: Trial | Non
 
 
 def _levels(
-    figure: go.Figure, space: ShiftrySpace, quality: Quality, best: Trial | None, across: tuple[float, float]
+    figure: go.Figure, space: ShiftrySpace, order: DemotionOrder, best: Trial | None, across: tuple[float, float]
 ) -> None:
-    """What steps are compared with: the float model, what is permitted, the limits, the best trial."""
+    """What steps are compared with: the float model, what is permitted, the limits that are near, the best trial."""
+    quality = quality_of(space.evaluator)
 
     def add(row: int, name: str, hover: str, level: float, dash: str, colour: str, named: bool = True) -> None:
         line = level_line(name, hover, across, level, dash, colour, legendgroup=name, showlegend=named)
         figure.add_trace(line, row, 1)
 
+    values = [value for value in map(quality.of, order.steps) if value is not None]
     reference = space.evaluator.float_metrics.get(quality.metric)
     if reference is not None:
         add(1, "float model", f"float model: {number(reference)} %", reference, "dot", NEUTRAL)
     for constraint in space.constraints:
-        if constraint.metric == quality.metric:
+        if constraint.metric == quality.metric and near(constraint.limit, values, FAR_QUALITY):
             add(1, "permitted", limit_words(constraint), constraint.limit, "longdash", NEUTRAL)
         for metric, label, colour, _, _ in MEMORY:
-            if constraint.metric == metric:
+            if constraint.metric == metric and not is_far(constraint, order):
                 add(2, f"{label} limit", limit_words(constraint), constraint.limit, "longdash", colour)
     value = None if best is None else quality.of(best.measurement)
     if best is not None and value is not None:
@@ -122,6 +131,12 @@ def _levels(
         hover = f"best trial: {quality.said(value)}, {number(memory)} bytes"
         add(1, "best trial", hover, value, "dashdot", GREEN)
         add(2, "best trial", hover, memory, "dashdot", GREEN, named=False)
+
+
+def is_far(constraint: Constraint, order: DemotionOrder) -> bool:
+    """Whether a limit on bytes is so far above all of them that an axis with it would show them as one line on its ground."""
+    most = max((step.metrics.get("memory_bytes", 0.0) for step in order.steps), default=0.0)
+    return constraint.metric in {metric for metric, *_ in MEMORY} and constraint.limit > FAR * most
 
 
 def _strip(figure: go.Figure, order: DemotionOrder, best: Trial | None) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
-from kilotune.experiments.report.spaces.address_map import Panel, Placed, address_map, panels_of
+from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
+from kilotune.experiments.report.spaces.address_map import (
+    Panel,
+    Placed,
+    address_map,
+    panels_of,
+    profile_of,
+)
 from kilotune.experiments.report.spaces.canvas import counted, number
-from kilotune.experiments.report.spaces.live_profile import live_bytes, used_bytes
 from kilotune.experiments.report.spaces.paper_trials import papers_answer
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
@@ -32,8 +37,8 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     placements, missing = _placements(space, best, paper)
     blocks: list[Block] = [Paragraph(sentence) for sentence in missing]
     if placements and space.instance.buffers:
-        figure = address_map(space.instance, banks_of(space), placements)
-        blocks.insert(0, Figure(figure, _description(space, placements, best, paper)))
+        trials = {BEST: best, PAPER: paper}
+        blocks.insert(0, Row(tuple(_map(space, placed, placements, trials) for placed in placements)))
         blocks += _spilled(space, placements)
         blocks.append(_table(space, placements))
     elif placements:
@@ -73,16 +78,28 @@ def _same(one: Layout, other: Layout) -> bool:
     return set(one.residences) == set(other.residences)
 
 
-def _description(
-    space: MemorySpace | PricedSpace, placements: Sequence[Placed], best: Trial | None, paper: Trial | None
-) -> str:
-    """What is seen, in numbers."""
-    count = len(space.instance.buffers)
-    sentences = [f"Time across, addresses up, a rectangle for each of {counted(count, 'buffer')}."]
-    sentences += _peaks(space, placements, best, paper)
-    banks = banks_of(space)
+def _map(
+    space: MemorySpace | PricedSpace, placed: Placed, placements: Sequence[Placed], trials: Mapping[str, Trial | None]
+) -> Figure:
+    """One of the placements that stand side by side."""
+    trial = trials[BEST if placed.best else PAPER]
+    beside = [other for other in placements if other is not placed]
+    if placed.best or len(placements) == 1:
+        words = _description(space, trials[BEST])
+    else:
+        words = ["The same of the paper's allocator, with the same scales."]
+    sentences = [*words, _peaks(space, placed, beside, trial), *_moved(placed), _profile(space, placed)]
+    figure = address_map(space.instance, banks_of(space), placed, beside)
+    return Figure(figure, " ".join(sentences), f"Address map, {placed.name}")
+
+
+def _description(space: MemorySpace | PricedSpace, best: Trial | None) -> list[str]:
+    """What is seen, whatever the placement."""
+    sentences = [
+        f"Time across, addresses up, a rectangle for each of {counted(len(space.instance.buffers), 'buffer')}."
+    ]
     certificate = space.certificate
-    if len(banks) == 1 and certificate.buffers:
+    if len(banks_of(space)) == 1 and certificate.buffers:
         live = counted(len(certificate.buffers), "live buffer")
         takes = "takes" if len(certificate.buffers) == 1 else "together take"
         sentences.append(
@@ -92,30 +109,25 @@ def _description(
     ranking = Ranking.of(space)
     if best is not None and best.measurement.failure is None and ranking.violation(best.measurement) > 0:
         sentences.append("No placement found keeps the limits; this is the nearest.")
-    for placed in placements:
-        moves = placed.layout.migrations
-        if moves:
-            total = sum(m.size for m in moves)
-            sentences.append(
-                f"The {placed.name} moves {counted(total, 'byte')} in {counted(len(moves), 'move')}, the arrows."
-            )
-    return " ".join([*sentences, *_profile(space, placements)])
-
-
-def _peaks(
-    space: MemorySpace | PricedSpace, placements: Sequence[Placed], best: Trial | None, paper: Trial | None
-) -> list[str]:
-    """The bytes of every bank, and costs where there are prices."""
-    sentences = []
-    panels = panels_of(space.instance, banks_of(space), placements)
-    for placed in placements:
-        own = [panel for panel in panels if panel.placed is placed]
-        cost = ""
-        trial = best if placed.best else paper
-        if isinstance(space, PricedSpace) and trial is not None:
-            cost = f", a cost of {number(trial.measurement.metrics['cost'])}"
-        sentences.append(f"The {placed.name} has a peak of {' and '.join(map(_peak, own))}{cost}.")
     return sentences
+
+
+def _moved(placed: Placed) -> list[str]:
+    moves = placed.layout.migrations
+    if not moves:
+        return []
+    total = sum(m.size for m in moves)
+    return [f"The {placed.name} moves {counted(total, 'byte')} in {counted(len(moves), 'move')}, the arrows."]
+
+
+def _peaks(space: MemorySpace | PricedSpace, placed: Placed, beside: Sequence[Placed], trial: Trial | None) -> str:
+    """The bytes of every bank, and the cost where there are prices."""
+    panels = panels_of(space.instance, banks_of(space), (placed, *beside))
+    cost = ""
+    if isinstance(space, PricedSpace) and trial is not None:
+        cost = f", a cost of {number(trial.measurement.metrics['cost'])}"
+    peaks = " and ".join(_peak(panel) for panel in panels if panel.placed is placed)
+    return f"The {placed.name} has a peak of {peaks}{cost}."
 
 
 def _peak(panel: Panel) -> str:
@@ -125,18 +137,11 @@ def _peak(panel: Panel) -> str:
     return f"{panel.peak_bytes}{of} bytes{where}"
 
 
-def _profile(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> list[str]:
+def _profile(space: MemorySpace | PricedSpace, placed: Placed) -> str:
     """The lowest panel."""
     size = {b.id: b.size for b in space.instance.buffers}
-    writable = {bank.name for bank in banks_of(space) if not bank.read_only}
-    kept = [[r for r in placed.layout.residences if r.bank in writable] for placed in placements]
-    used = " and ".join(
-        f"{used_bytes(size, residences).largest} bytes in use ({placed.name})"
-        for placed, residences in zip(placements, kept, strict=True)
-    )
-    return [
-        f"The lowest panel: at most {live_bytes(size, kept[0]).largest} bytes are live at a time, and at most {used}."
-    ]
+    live, used = profile_of(size, banks_of(space), placed)
+    return f"The lowest panel: at most {live.largest} bytes are live at a time, and at most {used.largest} in use."
 
 
 def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> list[Block]:

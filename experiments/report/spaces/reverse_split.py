@@ -9,7 +9,7 @@ from typing import cast
 from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.experiments.problem import Problem
-from kilotune.experiments.report.section import Figure, Paragraph, Section
+from kilotune.experiments.report.section import Figure, Paragraph, Row, Section
 from kilotune.experiments.report.spaces.paper_trials import Question
 from kilotune.experiments.report.spaces.program_figures import graph_figure, registers_figure
 from kilotune.experiments.report.spaces.split_figures import front_figure, has, kernels_figure, length_figure
@@ -47,10 +47,31 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
         size = f"The best program has {program.instructions} instructions, too many for a picture."
         return (Section(title, (Paragraph(size),)),)
     graph = value_graph(program)
-    return (
-        Section(title, (Figure(graph_figure(graph), graph_words(program, graph, best)),)),
-        Section("Registers", (Figure(registers_figure(program, graph), registers_words(program, graph, problem)),)),
-    )
+    graphs = [Figure(graph_figure(graph), graph_words(program, graph, best), "Computation graph of the best program")]
+    lives = [
+        Figure(
+            registers_figure(program, graph), registers_words(program, graph, problem), "Registers of the best program"
+        )
+    ]
+    paper = _papers_program(problem.space)
+    if paper is not None and paper != program:
+        others = value_graph(paper)
+        size = f"{_count(paper.instructions, 'instruction')} and {_count(paper.bus_transfers, 'bus transfer')}"
+        words = f"The same of the paper's heuristic (AUKE): {size}."
+        graphs.append(Figure(graph_figure(others), words, "Computation graph of the paper's program"))
+        most = f"{_count(len(paper.registers), 'register')}, at most {others.most_alive} with needed values at once"
+        words = f"The same of the paper's heuristic: {most}."
+        lives.append(Figure(registers_figure(paper, others), words, "Registers of the paper's program"))
+    return (Section(title, (Row(tuple(graphs)),)), Section("Registers", (Row(tuple(lives)),)))
+
+
+def _papers_program(space: ReverseSplitSpace) -> Program | None:
+    """None where the heuristic finds none, and where it is too long for a picture."""
+    trial = paper_trial(space)
+    if trial is None or trial.measurement.failure is not None:
+        return None
+    program = parse_program(_text(Question.of(space), tuple(trial.assignment.items())))
+    return program if program.instructions <= MOST_DRAWN else None
 
 
 def graph_words(program: Program, graph: ValueGraph, best: Trial) -> str:

@@ -10,7 +10,7 @@ from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, 
 from kilotune.experiments.report.spaces.accuracy_scatter import accuracy_scatter, front_of, points_of, view_of
 from kilotune.experiments.report.spaces.canvas import counted, number
 from kilotune.experiments.report.spaces.demotion import DemotionOrder, demotion_order
-from kilotune.experiments.report.spaces.demotion_figure import demotion_figure
+from kilotune.experiments.report.spaces.demotion_figure import demotion_figure, is_far
 from kilotune.experiments.report.spaces.paper_trials import measure_beside
 from kilotune.experiments.report.spaces.program_words import broken_lines, limit_words
 from kilotune.experiments.report.spaces.quality import Quality, quality_of
@@ -84,6 +84,7 @@ def _order_in_words(space: ShiftrySpace, order: DemotionOrder, best: Trial | Non
         f"Variables in the order in which the paper's procedure demotes them to 8 bits: it demotes {order.kept} of {count}.",
         *_stop(space, order, quality),
         *_compared(space, quality, order.answer, best),
+        *_far_limits(space, order),
     ]
     if best is not None and best.measurement.failure is None:
         paper = order.answer.assignment
@@ -107,6 +108,12 @@ def _stop(space: ShiftrySpace, order: DemotionOrder, quality: Quality) -> list[s
         return []
     why = "; ".join(broken_lines(space.constraints, order.steps[order.kept + 1])) or "it could not be measured"
     return [f"With {order.names[order.kept]} as well: {why}."]
+
+
+def _far_limits(space: ShiftrySpace, order: DemotionOrder) -> list[str]:
+    """Those that the figure leaves out."""
+    far = [limit_words(constraint) for constraint in space.constraints if is_far(constraint, order)]
+    return [f"Too far above to be drawn: {', '.join(far)}."] if far else []
 
 
 def _compared(space: ShiftrySpace, quality: Quality, paper: Trial | None, best: Trial | None) -> list[str]:

@@ -10,6 +10,7 @@ from plotly.subplots import make_subplots
 
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel
 from kilotune.codegen.scamp.sums import Cell
+from kilotune.experiments.report.axes import FEW_TICKS, axis_of
 from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
 from kilotune.experiments.report.spaces.program_figures import weight_text
 from kilotune.search.anytime import best_so_far
@@ -113,7 +114,9 @@ def length_figure(
                     hovertemplate=f"{name}: {value:g} {title}<extra></extra>",
                 )
             )
-    figure.update_xaxes(title="trials", type="log" if last > 200 else "linear")
+    figure.update_xaxes(
+        title="trials", type="log" if last > 200 else "linear", **({"dtick": 1} if last <= FEW_TICKS else {})
+    )
     figure.update_yaxes(title=title, rangemode="tozero")
     figure.update_layout(height=340)
     return figure
@@ -155,7 +158,7 @@ def front_figure(
         figure.add_annotation(
             x=bound, y=1, yref="paper", text=f"bound {bound:g}", showarrow=False, xanchor="left", xshift=4
         )
-    figure.update_xaxes(title="bus transfers")
+    figure.update_xaxes(title="bus transfers", **axis_of([x for _, points, *_ in groups for x, _ in points]))
     figure.update_yaxes(title="noise, % of the result's RMS", rangemode="tozero")
     figure.update_layout(height=400)
     return figure

@@ -1,0 +1,79 @@
+"""Whole programs over the Reals: statements, loops, and what can be asked of all of them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kilotune.codegen.ir.operators import ArgMax, Operation, Sign
+from kilotune.codegen.ir.views import NOT_CONTENT, Location, Role, Variable, View
+
+
+class ResultKind(enum.Enum):
+    """What the program returns."""
+
+    CLASS = "class"  # an integer label (argmax or sgn)
+    REAL = "real"  # the elements of a tensor: a numerical (regression) model
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`body` once for each value start, start+1, ..., start+count-1 of `index` (names unique in the program)."""
+
+    index: str
+    start: int
+    count: int
+    body: tuple[Statement, ...]
+    location: Location = field(metadata=NOT_CONTENT)
+
+
+Statement = Operation | Loop
+
+INTEGER_RESULTS = (ArgMax, Sign)
+"""Operations whose output is an exact integer, with no scale."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole program. `name` is for messages. `result` is what it returns; for ResultKind.CLASS a scalar written by ArgMax or Sign."""
+
+    name: str = field(metadata=NOT_CONTENT)
+    variables: tuple[Variable, ...]
+    body: tuple[Statement, ...]
+    result: View
+    result_kind: ResultKind
+
+    def variable(self, name: str) -> Variable:
+        """The variable of that name; KeyError when there is none."""
+        for candidate in self.variables:
+            if candidate.name == name:
+                return candidate
+        raise KeyError(name)
+
+    @property
+    def input(self) -> Variable | None:
+        """The features `X`, or None for a program that has only constants."""
+        return next((v for v in self.variables if v.role is Role.INPUT), None)
+
+
+def operations(body: tuple[Statement, ...]) -> Iterator[Operation]:
+    """Every operation of a body in program order, loop bodies once."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from operations(statement.body)
+        else:
+            yield statement
+
+
+def label_variables(program: Program) -> frozenset[str]:
+    """Variables that hold labels: exact integers, which no bitwidth or scale is decided for."""
+    return frozenset(o.out.variable for o in operations(program.body) if isinstance(o, INTEGER_RESULTS))
+
+
+def used_variables(program: Program) -> frozenset[str]:
+    """Variables that some operation reads or writes, or that the program returns."""
+    views = [program.result]
+    for operation in operations(program.body):
+        views += [operation.out, *(operand for operand in operation.operands if isinstance(operand, View))]
+    return frozenset(view.variable for view in views)

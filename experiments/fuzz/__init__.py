@@ -1,0 +1,1 @@
+"""Mutated inputs of every kind, each read by `tune` in a process of its own with limits: `python -m kilotune.experiments.fuzz`."""

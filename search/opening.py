@@ -1,0 +1,80 @@
+"""What a study may begin with, whatever its strategy: a cheap candidate, then the paper's own procedure. So its best is never worse
+than the paper's answer once that has been measured.
+
+The candidates are trials like any others: they are stored, cost budget, and a resumed study proposes them again. A comparison
+does without, for its strategies would all owe their first good candidate to the procedure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilotune.search.space import Assignment, HasFallback, HasProcedure, Space, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
+
+
+class Opening:
+    """The fallback of a space that has one, and its procedure."""
+
+    bound = UNKNOWN_BOUND
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self.at_procedure = False
+        """Whether what is proposed now is the procedure's."""
+
+    def steps(self) -> Steps:
+        fallback = self._space.fallback() if isinstance(self._space, HasFallback) else None
+        if fallback is not None:
+            yield [fallback]
+        if isinstance(self._space, HasProcedure):
+            self.at_procedure = True
+            yield from self._space.procedure()
+        return Outcome.FINISHED
+
+
+class OpenedStrategy:
+    """An opening, then a strategy, which hears of its own proposals only.
+
+    `procedure`: the trial of the procedure's answer; None until the procedure has ended, and where there is none.
+    """
+
+    def __init__(self, space: Space, strategy: Strategy) -> None:
+        self._opened_with = Opening(space)
+        self._opening = SteppedStrategy(self._opened_with)
+        self._has_procedure = isinstance(space, HasProcedure)
+        self._strategy = strategy
+        self._last: Trial | None = None
+        self.procedure: Trial | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        return None if self._opens else self._strategy.outcome
+
+    @property
+    def bound(self) -> float:
+        return self._strategy.bound
+
+    def allow(self, seconds: float) -> None:
+        if isinstance(self._strategy, TimeAware):
+            self._strategy.allow(seconds)
+
+    def propose(self, count: int) -> list[Assignment]:
+        if self._opens:
+            proposals = self._opening.propose(count)
+            if self._opens:
+                return proposals
+            self.procedure = self._last if self._has_procedure else None
+        return self._strategy.propose(count)
+
+    def learn(self, trials: Sequence[Trial]) -> None:
+        if self._opens:
+            if trials and self._opened_with.at_procedure:  # a procedure may come to no answer; the fallback is not its
+                self._last = trials[-1]
+            self._opening.learn(trials)
+        else:
+            self._strategy.learn(trials)
+
+    @property
+    def _opens(self) -> bool:
+        return self._opening.outcome is None

@@ -1,0 +1,215 @@
+"""The walk of annealing.c in Python, for machines without a C compiler: the same energy and the same moves, some hundred times
+slower, so of fewer moves."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.mapping import node_of
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.routing import SHAPES, RouteTables
+from kilotune.codegen.cm.streams import Stream
+
+MOVES_SHARE = 100
+"""One of so many moves that the compiled walk makes is made here."""
+
+PLACEMENT_SHARE, NEIGHBOUR_SHARE = 0.65, 0.8
+HOP_WEIGHT = 0.3
+"""Of a link too many, where connected stages must be on linked cores."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a walk is about. touching: streams by stage. near: cores with a link to or from a node. traffic_weight: of all
+    traffic against what exceeds the target."""
+
+    streams: Sequence[Stream]
+    hardware: Hardware
+    tables: RouteTables
+    touching: Sequence[Sequence[int]]
+    near: Sequence[Sequence[int]]
+    strict: bool
+    traffic_weight: float
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a walk goes: its moves, the ticks that it aims at and the least that make sense, how much lower it aims after it got
+    there, its first and last temperature, its seed."""
+
+    moves: int
+    target: int
+    least: int
+    step: float
+    hot: float
+    cold: float
+    seed: int
+
+
+Found = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Cores by stage, route shapes by stream, ticks of the busiest link."""
+
+
+def walked(
+    around: Surroundings, cores: Sequence[int], shapes: Sequence[int], best_ticks: int, course: Course
+) -> Found | None:
+    """The best placement of fewer than `best_ticks` that a walk from `cores` and `shapes` meets; None when there is none."""
+    return _Walk(around, cores, shapes, course).run(best_ticks)
+
+
+class _Walk:
+    def __init__(self, around: Surroundings, cores: Sequence[int], shapes: Sequence[int], course: Course) -> None:
+        self._around, self._course = around, course
+        self._random = random.Random(course.seed)
+        self._cores, self._shapes = list(cores), list(shapes)
+        self._stage_at = {core: stage for stage, core in enumerate(cores)}
+        self._widths = [link.elements_per_tick for link in around.hardware.links]
+        self._loads = [0] * len(self._widths)
+        self._target, self._energy = course.target, 0.0
+        self._routes: list[tuple[int, ...]] = [() for _ in around.streams]
+        for number in range(len(around.streams)):
+            self._routes[number] = self._route(number)
+            self._add(number, 1)
+        self._aim(course.target)
+
+    def run(self, best_ticks: int) -> Found | None:
+        course, found = self._course, None
+        if self._placed() and self._busiest() < best_ticks:
+            found = self._found()
+        best = found[2] if found else best_ticks
+        polishing = best <= course.least
+        if polishing:
+            self._aim(course.least)
+        least_energy = self._energy if polishing and self._reached() else math.inf
+        moves = max(course.moves // MOVES_SHARE, 1) if course.moves else 0
+        cooling = (course.cold / course.hot) ** (1 / max(moves, 1))
+        temperature = course.hot
+        for _ in range(moves):
+            temperature *= cooling
+            if not self._moved(temperature) or not self._reached():
+                continue
+            if polishing:
+                if self._energy < least_energy - 1e-9:
+                    found, least_energy = self._found(), self._energy
+                continue
+            found = self._found()
+            if found[2] <= course.least:
+                polishing = True
+                self._aim(course.least)
+                least_energy = self._energy
+            else:
+                lower = int((1 - course.step) * found[2])
+                self._aim(max(course.least, min(lower, found[2] - 1)))
+        return found
+
+    def _moved(self, temperature: float) -> bool:
+        """One stage to another core, changing places with what is there, or one stream to another route. Whether it stays."""
+        around, draw, before = self._around, self._random, self._energy
+        if draw.random() >= PLACEMENT_SHARE:
+            number, shape = draw.randrange(len(around.streams)), draw.randrange(SHAPES)
+            old = self._shapes[number]
+            self._shapes[number] = shape
+            routes = self._rerouted([number])
+            if self._accepts(before, temperature):
+                return True
+            self._shapes[number] = old
+            self._restore(routes, before)
+            return False
+        stage = draw.randrange(len(self._cores))
+        here, there = self._cores[stage], self._other_core(stage)
+        if here == there:
+            return False
+        other = self._stage_at.get(there)
+        changed = dict.fromkeys((*around.touching[stage], *(() if other is None else around.touching[other])))
+        self._exchange(here, there)
+        routes = self._rerouted(changed)
+        if self._accepts(before, temperature):
+            return True
+        self._exchange(here, there)
+        self._restore(routes, before)
+        return False
+
+    def _other_core(self, stage: int) -> int:
+        around, draw = self._around, self._random
+        if around.touching[stage] and draw.random() < NEIGHBOUR_SHARE:  # next to one that it talks with
+            stream = around.streams[draw.choice(around.touching[stage])]
+            end = stream.reader if stream.writer == stage else stream.writer
+            near = around.near[node_of(around.hardware, self._cores, end)]
+            if near:
+                return draw.choice(near)
+        return draw.randrange(around.hardware.cores)
+
+    def _accepts(self, before: float, temperature: float) -> bool:
+        worse = self._energy - before
+        return worse <= 0 or self._random.random() < math.exp(-worse / temperature)
+
+    def _exchange(self, here: int, there: int) -> None:
+        """What is on two cores."""
+        stages = self._stage_at.pop(here, None), self._stage_at.pop(there, None)
+        for stage, core in zip(stages, (there, here), strict=True):
+            if stage is not None:
+                self._stage_at[core], self._cores[stage] = stage, core
+
+    def _rerouted(self, numbers: Sequence[int] | dict[int, None]) -> dict[int, tuple[int, ...]]:
+        """Streams onto the routes that are theirs now; the routes before."""
+        before = {number: self._routes[number] for number in numbers}
+        for number in before:
+            self._add(number, -1)
+        for number in before:
+            self._routes[number] = self._route(number)
+            self._add(number, 1)
+        return before
+
+    def _restore(self, routes: dict[int, tuple[int, ...]], energy: float) -> None:
+        for number, route in routes.items():
+            self._add(number, -1)
+            self._routes[number] = route
+            self._add(number, 1)
+        self._energy = energy
+
+    def _route(self, number: int) -> tuple[int, ...]:
+        around = self._around
+        stream = around.streams[number]
+        start, goal = (node_of(around.hardware, self._cores, end) for end in (stream.writer, stream.reader))
+        return around.tables.route(start, goal, self._shapes[number])
+
+    def _add(self, number: int, sign: int) -> None:
+        """A stream to the links of its route, or (-1) away from them."""
+        amount = sign * self._around.streams[number].image_elements
+        for link in self._routes[number]:
+            self._energy -= self._price(link)
+            self._loads[link] += amount
+            self._energy += self._price(link)
+        self._energy += sign * HOP_WEIGHT * self._too_far(number)
+
+    def _price(self, link: int) -> float:
+        use = self._loads[link] / (self._target * self._widths[link])
+        return max(use - 1.0, 0.0) ** 2 + self._around.traffic_weight * use
+
+    def _too_far(self, number: int) -> int:
+        stream = self._around.streams[number]
+        inside = self._around.strict and GMEM not in (stream.writer, stream.reader)
+        return max(len(self._routes[number]) - 1, 0) if inside else 0
+
+    def _aim(self, target: int) -> None:
+        self._target = target
+        hops = sum(map(self._too_far, range(len(self._routes))))
+        self._energy = sum(map(self._price, range(len(self._loads)))) + HOP_WEIGHT * hops
+
+    def _placed(self) -> bool:
+        return not any(map(self._too_far, range(len(self._routes))))
+
+    def _reached(self) -> bool:
+        """Whether no link exceeds the target."""
+        within = all(load <= self._target * width for load, width in zip(self._loads, self._widths, strict=True))
+        return within and self._placed()
+
+    def _busiest(self) -> int:
+        return max((-(-load // width) for load, width in zip(self._loads, self._widths, strict=True)), default=0)
+
+    def _found(self) -> Found:
+        return tuple(self._cores), tuple(self._shapes), self._busiest()

@@ -1,0 +1,55 @@
+"""Long calls can be ended: by an exception of a signal handler, by a time, and by nothing else."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kilotune.evaluators.interruptible import interruptible
+
+
+class AlarmError(Exception):
+    """Raised by the signal handler."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    def handle(_signal: int, _frame: object) -> None:
+        raise AlarmError
+
+    before = signal.signal(signal.SIGALRM, handle)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_result_and_errors_are_the_call_s() -> None:
+    assert interruptible(lambda: 7, lambda: None) == 7
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0, lambda: None)
+
+
+def test_a_signal_ends_the_wait_and_stops_the_call(alarm: None) -> None:
+    stopped, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        stopped.wait(60)
+        ended.set()
+
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    with pytest.raises(AlarmError):
+        interruptible(call, stopped.set)
+    assert ended.is_set()
+
+
+def test_a_call_whose_time_is_over_is_stopped_and_its_result_counts() -> None:
+    stopped = threading.Event()
+
+    def call() -> str:
+        assert stopped.wait(60)
+        return "so far"
+
+    assert interruptible(call, stopped.set, lambda: 0.0) == "so far"

@@ -1,0 +1,106 @@
+"""A mistyped cell of a database is one sentence that says whose it is and which column: SQLite keeps a text in any column."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kilotune.search.comparison_store import comparisons, save_comparison, saved_curves
+from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+
+STUDY_CELLS: list[tuple[str, Any]] = [
+    ("space", b"7"),
+    ("fingerprint", b"\xff"),
+    ("strategy", b""),
+    ("seed", "x"),
+    ("seed", -1),
+    ("budget", b"0"),
+    ("decisions", "{}"),
+    ("request", "[]"),
+    ("request", "{"),
+    ("request", "[" * 9000),
+    ("status", "resting"),
+    ("outcome", "1e999"),
+    ("bound", "low"),
+    ("elapsed_s", "soon"),
+    ("elapsed_s", float("inf")),
+    ("created", "yesterday"),
+]
+TRIAL_CELLS: list[tuple[str, Any]] = [
+    ("candidate", b"5"),
+    ("metrics", "[1]"),
+    ("metrics", '{"bytes": "many"}'),
+    ("metrics", '{"bytes": null}'),
+    ("metrics", '{"bytes": 1' + "0" * 400 + "}"),
+    ("metrics", "{"),
+    ("failure", b"3"),
+    ("elapsed_s", "late"),
+]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A database with one study of two trials, and a comparison."""
+    store = Store(str(tmp_path / "s.db"))
+    store.create(StudyRow("kept", "toy", "f", "random", 0))
+    store.append("kept", [TrialRow(n, f"[{n}]", {"bytes": n}, None, 0.5) for n in (3, 4)])
+    save_comparison(store, "compared", {})
+    store.close()
+    return tmp_path / "s.db"
+
+
+def change(path: Path, statement: str, value: Any) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement, (value,))
+        connection.commit()
+
+
+@pytest.mark.parametrize(("column", "value"), STUDY_CELLS)
+def test_cells_of_a_study(column: str, value: Any, path: Path) -> None:
+    change(path, f"UPDATE studies SET {column} = ?", value)
+    with pytest.raises(StoreError, match=rf"s\.db is damaged: study 'kept', column {column}: expected .*, found "):
+        Store(str(path)).studies()
+
+
+@pytest.mark.parametrize(("column", "value"), TRIAL_CELLS)
+def test_cells_of_a_trial(column: str, value: Any, path: Path) -> None:
+    change(path, f"UPDATE trials SET {column} = ? WHERE number = 4", value)
+    rows = Store(str(path)).trials("kept")
+    assert next(rows).number == 3
+    with pytest.raises(StoreError, match=rf"study 'kept', trial 4, column {column}: expected .*, found "):
+        next(rows)
+
+
+@pytest.mark.parametrize(("column", "value"), [("plan", "[]"), ("findings", "x"), ("created", "x")])
+def test_cells_of_a_comparison(column: str, value: Any, path: Path) -> None:
+    change(path, f"UPDATE comparisons SET {column} = ?", value)
+    with pytest.raises(StoreError, match=rf"comparison 'compared', column {column}: expected "):
+        comparisons(Store(str(path)))
+
+
+@pytest.mark.parametrize("cell", ["", "[]", "{}", '{"steps": [1], "evaluations": 1, "seconds": 1}', '{"steps": 3}'])
+def test_a_damaged_curve_is_made_again(cell: str, path: Path) -> None:
+    """It only says again what the trials say."""
+    change(path, "INSERT INTO curves VALUES (1, ?)", cell)
+    assert saved_curves(Store(str(path))) == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://-0/x.db",
+        "sqlite:///x.db?check_same_thread=maybe",
+        "sqlite:///a\0b",
+        "//:x://",
+    ],
+)
+def test_urls_that_nobody_can_use(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError) as error:
+        Store(url)
+    assert repr(url) in str(error.value)
+    assert "\n" not in str(error.value)

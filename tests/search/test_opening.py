@@ -1,0 +1,102 @@
+"""A study that begins with the paper's procedure is never worse than it, and goes on as it began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment, Procedure
+from kilotune.search.store import Store
+from kilotune.search.study import Study
+from tests.search.problems import FlatProblem
+
+
+@dataclass(frozen=True)
+class WithProcedure(FlatProblem):
+    """Its procedure improves one decision after the other, and says its answer again at the end."""
+
+    def fallback(self) -> Assignment:
+        return {d.name: d.options[-1] for d in self.decisions}
+
+    def procedure(self) -> Procedure:
+        best = {d.name: d.options[0] for d in self.decisions}
+        for decision in self.decisions:
+            trials = yield [{**best, decision.name: option} for option in decision.options]
+            best = dict(min(trials, key=lambda trial: trial.measurement.metrics["loss"]).assignment)
+        yield [best]
+
+
+SPACE = WithProcedure(12, 4, 5, pairs=9)
+
+
+@pytest.mark.parametrize("strategy", ["random", "local", "tpe", "count_tpe", "greedy", "refine", "exhaustive"])
+def test_no_strategy_is_worse_than_the_procedure(strategy: str) -> None:
+    answer = run_procedure(SPACE)
+    assert answer is not None
+    study = Study(SPACE, strategy, procedure_first=True)
+    result = study.run(InProcessExecutor(SPACE), Budget(trials=60))
+    assert result.best is not None
+    assert result.best.metrics["loss"] <= answer.metrics["loss"]
+    assert study.procedure is not None
+    assert study.procedure.assignment == answer.assignment
+    without = Study(SPACE, strategy)
+    without.run(InProcessExecutor(SPACE), Budget(trials=60))
+    assert without.procedure is None
+    if strategy in ("random", "exhaustive"):
+        assert without.front.best_rank[1] > answer.metrics["loss"]  # so the assertion above asks for something
+
+
+def test_it_begins_with_the_fallback_then_the_procedure_then_what_the_strategy_would_have_begun_with() -> None:
+    study, plain = Study(SPACE, "random", 3, procedure_first=True), Study(SPACE, "random", 3)
+    study.run(InProcessExecutor(SPACE), Budget(trials=120))
+    plain.run(InProcessExecutor(SPACE), Budget(trials=60))
+    found = [trial.assignment for trial in study.trials()]
+    assert found[0] == SPACE.fallback()
+    first = {d.name: d.options[0] for d in SPACE.decisions}
+    assert found[1:5] == [{**first, "d0": option} for option in SPACE.decisions[0].options]
+    theirs = [trial.assignment for trial in plain.trials()]
+    at = found.index(theirs[0])
+    assert at == 1 + 12 * 4 - 11  # duplicates of what is known are no trials: the incumbent in eleven batches
+    assert found[at : at + 60] == theirs
+
+
+def test_a_procedure_that_the_budget_cut_short_has_no_answer() -> None:
+    study = Study(SPACE, "random", procedure_first=True)
+    study.run(InProcessExecutor(SPACE), Budget(trials=20))
+    assert study.procedure is None
+    study.run(InProcessExecutor(SPACE), Budget(trials=60))
+    assert study.procedure is not None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_resumed_study_goes_on_as_it_began(tmp_path: Path, first: bool) -> None:
+    whole = Study(SPACE, "local", 3, procedure_first=first)
+    whole.run(InProcessExecutor(SPACE), Budget(trials=130))
+    store = Store(str(tmp_path / "studies.db"))
+    cut = Study.create(store, "cut", SPACE, "local", 3, procedure_first=first)
+    cut.run(InProcessExecutor(SPACE), Budget(trials=17))
+    for _ in range(2):
+        cut = Study.resume(store, "cut", SPACE, procedure_first=first)
+        cut.run(InProcessExecutor(SPACE), Budget(trials=50 if len(cut.book) == 17 else 63))
+    assert cut.trials() == whole.trials()
+
+
+@dataclass(frozen=True)
+class WithoutAnswer(WithProcedure):
+    """Its procedure gives up."""
+
+    def procedure(self) -> Procedure:
+        yield from ()
+
+
+def test_the_fallback_is_not_the_answer_of_a_procedure_that_has_none() -> None:
+    space = WithoutAnswer(12, 4, 5, pairs=9)
+    study = Study(space, "random", procedure_first=True)
+    study.run(InProcessExecutor(space), Budget(trials=10))
+    assert study.trials()[0].assignment == space.fallback()
+    assert study.procedure is None

@@ -1,0 +1,127 @@
+"""Studies hang on fingerprints: golden values hold them, a moved input is the same problem, a changed one is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.scamp.kernel import Kernel, KernelSet
+from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.experiments.problem import build_problem
+from kilotune.experiments.request import TuneRequest
+from kilotune.search.fingerprint import fingerprint
+from kilotune.spaces.cm.space import CmSpace
+from kilotune.spaces.memory.banks import Bank, MemoryMap
+from kilotune.spaces.memory.instance import Buffer, Instance
+from kilotune.spaces.memory.priced_space import PricedSpace
+from kilotune.spaces.memory.space import MemorySpace
+from kilotune.spaces.reverse_split.measuring import SplitProblem
+from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from kilotune.spaces.seedot.space import SeeDotSpace
+from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from tests.cm_map.test_space import residual_block, small_hardware
+from tests.operators.examples import example, operators
+
+EXAMPLE = Path(__file__).parents[2] / "experiments" / "models" / "protonn-cancer"
+BUFFERS = (Buffer("a", 0, 2, 8), Buffer("b", 1, 3, 4, alignment=4))
+
+
+def fixed_point(space: str, place: Path) -> str:
+    return build_problem(TuneRequest(space, str(place), "random")).space.fingerprint
+
+
+def sobel(target: str = "auke") -> ReverseSplitSpace:
+    kernels = KernelSet((Kernel.of_rows([[1, 0, -1], [2, 0, -2], [1, 0, -1]]),))
+    return ReverseSplitSpace(SplitProblem(kernels.approximate(0).reduced(), target))
+
+
+def placements(capacity_bytes: int | None = None, name: str = "here") -> MemorySpace:
+    return MemorySpace(Instance(name, BUFFERS), capacity_bytes)
+
+
+def banks(size: int = 64) -> PricedSpace:
+    return PricedSpace(Instance("here", BUFFERS), MemoryMap((Bank("fast", size), Bank("slow")), migration_price=None))
+
+
+def mapping(name: str = "mesh", **changes: int) -> CmSpace:
+    return CmSpace(residual_block(), dataclasses.replace(small_hardware(), name=name, **changes))
+
+
+GOLDEN = {
+    "seedot": (lambda: fixed_point("seedot", EXAMPLE), "0a8a22fb2f5740287f6ba40c745b1cbe"),
+    "shiftry": (lambda: fixed_point("shiftry", EXAMPLE), "dbea0722820a7516d04e59bba3a25bf3"),
+    "memory": (lambda: placements().fingerprint, "c9f311fc069e035bbb077f9a2ec7e3ff"),
+    "memory in banks": (lambda: banks().fingerprint, "571d72538819bc8b2af6fc10edb6362f"),
+    "reverse-split": (lambda: sobel().fingerprint, "d954cd44d6fbe4160048a35ca0881a9f"),
+    "cm": (lambda: mapping().fingerprint, "fb88dd9ae476f626c8042f1ec71867dd"),
+}
+
+
+@pytest.mark.parametrize("space", GOLDEN)
+def test_golden(space: str) -> None:
+    """Stored studies hang on these. A change that is meant (other content, or another `SEMANTICS`) changes them here too; one
+    that is not belongs into the metadata of the field: see `search.fingerprint`."""
+    make, golden = GOLDEN[space]
+    assert make() == golden
+
+
+@pytest.mark.parametrize("space", ["seedot", "shiftry"])
+def test_a_moved_bundle_is_the_same_problem_and_a_changed_one_is_not(space: str, tmp_path: Path) -> None:
+    moved = shutil.copytree(EXAMPLE, tmp_path / "elsewhere")
+    assert fixed_point(space, moved) == fixed_point(space, EXAMPLE)
+    source = moved / "model.sd"
+    source.write_text("\n\n" + source.read_text())  # every line and column is another one
+    assert fixed_point(space, moved) == fixed_point(space, EXAMPLE)
+    weights = np.load(moved / "W.npy")
+    weights[0, 0] *= 1.5
+    np.save(moved / "W.npy", weights)
+    assert fixed_point(space, moved) != fixed_point(space, EXAMPLE)
+
+
+def test_options_and_data_count() -> None:
+    task = build_problem(TuneRequest("shiftry", str(EXAMPLE), "random")).space.task  # type: ignore[attr-defined]
+    weights = {name: values * 2 for name, values in task.parameters.items()}
+    spaces = [
+        ShiftrySpace(task),
+        SeeDotSpace(task),
+        ShiftrySpace(task, ShiftryOptions(accuracy_drop=1.0)),
+        ShiftrySpace(task, ShiftryOptions(rounding=Rounding.FLOOR)),
+        ShiftrySpace(task, ShiftryOptions(flash_limit_bytes=100)),
+        ShiftrySpace(dataclasses.replace(task, features=task.features[:-1], targets=task.targets[:-1])),
+        ShiftrySpace(dataclasses.replace(task, parameters=weights)),
+    ]
+    assert len({space.fingerprint for space in spaces}) == len(spaces)
+
+
+def test_every_operator_is_told_apart() -> None:
+    """Two operators of equal fields, such as a sum and a difference, make two programs."""
+    kinds = [kind.content_kind for kind in operators()]
+    assert len(set(kinds)) == len(kinds)
+    tasks = [Task(*example(kind)[:2], np.zeros((1, 12)), None) for kind in operators()]
+    assert len({task.fingerprint for task in tasks}) == len(tasks)
+
+
+def test_what_decides_a_placement_a_program_or_a_mapping_counts_and_names_do_not() -> None:
+    assert placements(name="there").fingerprint == placements().fingerprint
+    assert mapping(name="another file").fingerprint == mapping().fingerprint
+    different = [
+        placements(),
+        placements(16),
+        banks(),
+        banks(32),
+        sobel(),
+        sobel("scamp5"),
+        mapping(),
+        mapping(sram_bytes=1 << 15),
+    ]
+    larger = MemorySpace(Instance("here", (*BUFFERS[:1], dataclasses.replace(BUFFERS[1], size=5))))
+    assert len({space.fingerprint for space in (*different, larger)}) == len(different) + 1
+
+
+def test_a_fingerprint_depends_on_the_semantics() -> None:
+    assert fingerprint("shiftry", 1, BUFFERS) != fingerprint("shiftry", 2, BUFFERS)
