@@ -56,7 +56,8 @@ class Run:
         self._written_s = time.monotonic()
         self._best_rank = study.front.best_rank
         self._improvements: list[tuple[float, Trial]] = []
-        self._improved = (0.0, 0)  # seconds and new trials; at the last improvement
+        self._round_end = 0  # new trials once all of this round's are measured
+        self._improved = (0.0, 0)  # seconds, and new trials at the end of the round; at the last improvement
         self._proved: tuple[float, int] | None = None  # the same, of the first objective
 
     def elapsed_s(self) -> float:
@@ -139,6 +140,7 @@ class Run:
         if self._started_s is None:
             self._started_s = self._study.clock()
         waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
+        self._round_end = self.new_trials + len(waiting)
         self._recall(waiting)
         taken: dict[int, tuple[Key, Assignment]] = {}
         claimed: list[int] = []  # and not taken yet, last one first
@@ -183,8 +185,9 @@ class Run:
             self._report()
 
     def _notice(self) -> None:
-        """Whether there is a better candidate, and a proof."""
-        front, now = self._study.front, (self.elapsed_s(), self.new_trials)
+        """Whether there is a better candidate, and a proof. Both count from the end of their round: within one, what has been
+        measured so far depends on the machine's speed, and a budget in trials has to give the same trials everywhere."""
+        front, now = self._study.front, (self.elapsed_s(), self._round_end)
         if front.best is not None and front.best_rank < self._best_rank:
             self._best_rank, self._improved = front.best_rank, now
             self._improvements.append((now[0], front.best))

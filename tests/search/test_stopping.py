@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.executor import Executor, Finished
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Assignment, Measurement, Objective, Trial
 from kilotune.search.stopping import Standing, StopRule
@@ -70,6 +72,49 @@ def test_a_run_ends_when_its_rule_says_so(rule: str, provable: bool, trials: int
     result = study.run(InProcessExecutor(SPACE), Budget(trials=80), stop=StopRule.parse(rule))
     assert result.evaluations == trials
     assert result.status is (Status.BUDGET_SPENT if trials == 80 else Status.SETTLED)
+
+
+class Hesitant(InProcessExecutor):
+    """Says that each candidate took 50 ms, so that a chunk holds but a few."""
+
+    def results(self, timeout_s: float) -> list[Finished]:
+        return [
+            dataclasses.replace(finished, work_s=0.05 * len(finished.measurements))
+            for finished in super().results(timeout_s)
+        ]
+
+
+class InBatches:
+    """Proposes 64 candidates at a time, a better one in the middle of each of the first three batches."""
+
+    outcome: Outcome | None = None
+    bound = 10.0
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def propose(self, count: int) -> list[Assignment]:
+        beginning = self._count
+        self._count += 64
+        digits = (
+            (10 if n % 64 == 17 and n < 192 else 11, 19 - n // 64 if n < 192 else 10, 10 + n // 10 % 10, 10 + n % 10)
+            for n in range(beginning, self._count)
+        )
+        return [{f"d{place}": digit for place, digit in enumerate(row)} for row in digits]
+
+    def learn(self, trials: Sequence[Trial]) -> None:
+        return None
+
+
+@pytest.mark.parametrize("rule", ["stalled", "settled"])
+def test_a_slow_machine_ends_after_the_same_trials(rule: str) -> None:
+    """Rounds of many candidates are measured in chunks, whose sizes depend on how long a candidate takes."""
+
+    def trials(executor: Executor) -> int:
+        study = Study(SPACE, factory=lambda _space, _seed: InBatches())
+        return study.run(executor, Budget(trials=400), stop=StopRule.parse(rule)).evaluations
+
+    assert trials(Hesitant(SPACE)) == trials(InProcessExecutor(SPACE)) < 400
 
 
 def test_what_was_ended_goes_on_when_it_is_told_to() -> None:
