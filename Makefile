@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 BUDGET ?= 15s
 DEMO := --space shiftry --input bonsai-digits --drop 0 --budget $(BUDGET)
 
+# every command would compile what it imports, each time, where this is set
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: tune test check lint types picture clean
 
 tune: $(VENV)/.installed

@@ -5,11 +5,12 @@ By itself the solver takes Ctrl-C for its own time limit, so that a search over 
 
 from __future__ import annotations
 
-from typing import Any
-
-from ortools.sat.python import cp_model
+from typing import TYPE_CHECKING, Any
 
 from kilotune.evaluators.interruptible import interruptible
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model  # imports pandas, which takes longer than many a search
 
 
 def solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> Any:

@@ -183,9 +183,7 @@ def _studies(store: Store) -> list[dict[str, Any]]:
     processes = working(store)
     overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)
     with Console(stderr=True).status("reading studies"):  # every different input is loaded for it
-        entries, whole = overview.entries()
-        while not whole:
-            entries, whole = overview.entries()
+        entries = overview.all_entries()
     for entry in reversed(entries):
         if entry.trouble:
             click.echo(f"{entry.row.name}: its best is not known. {entry.trouble}", err=True)

@@ -1,6 +1,8 @@
 """What holds for all tests."""
 
+import os
 import signal
+import sys
 
 from hypothesis import settings
 
@@ -9,6 +11,11 @@ pytest_plugins = ("tests.browser",)
 # Examples are not timed: these machines are shared, and a slow moment is no mistake.
 settings.register_profile("kilotune", deadline=None)
 settings.load_profile("kilotune")
+
+# Tests start hundreds of interpreters. Where no bytecode may be stored, each of them compiles all that it imports: two thirds of
+# the time of a command.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts what runs in its background with Ctrl-C ignored, and processes inherit that; some tests send it to theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -102,6 +102,13 @@ class Overview:
             whole = not any(self._is_stale(row) for row in rows)
         return [self._entry(row, running.get(row.name, 0)) for row in reversed(rows)], whole
 
+    def all_entries(self) -> list[Entry]:
+        """Newest first, when all has been read."""
+        rows, running = [row for row in self._store.studies() if self._wanted(row)], self._pulse.running()
+        self._notice(rows)
+        self._read(rows)
+        return [self._entry(row, running.get(row.name, 0)) for row in reversed(rows)]
+
     def _notice(self, rows: list[StudyRow]) -> None:
         now, there = time.time(), {}
         for row in rows:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from ortools.sat.python import cp_model
 
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.evaluators.interruptible import interruptible
@@ -108,6 +107,8 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
 
 def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> Answer:
     """The same clauses; one worker."""
+    from ortools.sat.python import cp_model  # imports pandas, and few mappings come to this
+
     model = cp_model.CpModel()
     on = [[model.new_bool_var("") for _ in range(problem.cores)] for _ in range(problem.partitions)]
     for row in on:
