@@ -29,7 +29,7 @@ from kilotune.codegen.onnx.graph import (
     Shape,
     Window,
 )
-from kilotune.codegen.onnx.importing import Call, Imported, Value, as_float, canonical_shape
+from kilotune.codegen.onnx.imported import Call, Imported, Value, as_float, canonical_shape
 
 
 def _spatial(imported: Imported, call: Call, ranks: Sequence[int] = (3, 4)) -> tuple[Value, Shape]:

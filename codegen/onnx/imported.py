@@ -1,0 +1,98 @@
+"""What a converter reads and writes: the ONNX node that it is called with, and the network as far as it has been imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.onnx.constants import Array
+from kilotune.codegen.onnx.graph import HostOperator, Node, Shape, check_size
+
+
+@dataclass(frozen=True)
+class Value:
+    """An ONNX value: the tensor that holds it and its ONNX shape (batch first).
+
+    flattened: the value is the row-major flattening of the tensor. grouped: the value is the tensor with its channels
+    as (groups, channels / groups), or the other way round after `transposed`: the steps of a channel shuffle.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    flattened: bool = False
+    grouped: int = 0
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """An ONNX node: what converters read."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    opset: int
+
+    @property
+    def output(self) -> str:
+        """The first output; others (a dropout's mask) are never read."""
+        return self.outputs[0]
+
+
+@dataclass
+class Imported:
+    """What has been imported so far."""
+
+    constants: dict[str, Array]
+    values: dict[str, Value]
+    shapes: dict[str, Shape]
+    nodes: list[Node] = field(default_factory=list)
+    host: list[HostOperator] = field(default_factory=list)
+
+    def value(self, name: str) -> Value:
+        """The operand computed from the image. ValueError for a constant and for the inside of a channel shuffle."""
+        found = self.any_value(name)
+        if found.grouped:
+            raise ValueError("expected Transpose and Reshape of a channel shuffle, found another use of its groups")
+        return found
+
+    def any_value(self, name: str) -> Value:
+        """The same, also inside a channel shuffle. ValueError for a constant."""
+        if name not in self.values:
+            raise ValueError(f"expected an operand computed from the image, found the constant {name!r}")
+        return self.values[name]
+
+    def constant(self, name: str, what: str) -> Array:
+        """A constant operand. ValueError when it is computed from the image."""
+        if name not in self.constants:
+            raise ValueError(f"expected constant {what}, found {name!r}, which depends on the image")
+        return self.constants[name]
+
+    def emit(self, node: Node, shape: Shape, onnx_shape: Sequence[int], flattened: bool = False) -> None:
+        """Add a node; its output has `shape` here and `onnx_shape` in the file. ValueError for one that is too large."""
+        check_size(shape)
+        self.nodes.append(node)
+        self.shapes[node.output] = shape
+        self.values[node.output] = Value(node.output, tuple(onnx_shape), flattened)
+
+
+def canonical_shape(shape: Sequence[int]) -> Shape:
+    """(channels, height, width) of an ONNX shape with 2 to 4 dimensions. ValueError for others."""
+    if len(shape) == 2:
+        return int(shape[1]), 1, 1
+    if len(shape) == 3:
+        return int(shape[1]), 1, int(shape[2])
+    if len(shape) == 4:
+        return int(shape[1]), int(shape[2]), int(shape[3])
+    raise ValueError(f"expected a batch with up to two spatial dimensions, found shape {list(shape)}")
+
+
+def as_float(array: Array) -> Array:
+    """Weights as float32 or, when they are anything else, float64. ValueError for NaN and infinity."""
+    if not np.isfinite(array).all():
+        raise ValueError("expected finite weights, found NaN or infinity")
+    return array if array.dtype == np.float32 else np.asarray(array, dtype=np.float64)
