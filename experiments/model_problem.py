@@ -26,7 +26,8 @@ from kilotune.experiments.request import TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
 
 ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
 """By the width that --accumulator-bits says."""

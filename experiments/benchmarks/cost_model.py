@@ -42,7 +42,8 @@ from kilotune.experiments.model_problem import build_problem, resolve_input
 from kilotune.experiments.request import TuneRequest
 from kilotune.search.space import Assignment, State
 from kilotune.spaces.seedot.space import SeeDotSpace
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
 
 MODELS = (
     "protonn-digits",

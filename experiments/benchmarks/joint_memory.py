@@ -36,8 +36,9 @@ from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.memory.procedure import block_allocation
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.placing import best_placement
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from kilotune.spaces.shiftry.space import ShiftrySpace
 
 SOLVER_SECONDS = 20.0
 

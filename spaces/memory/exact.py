@@ -20,7 +20,6 @@ degrees do in constraint solvers, Boussemart et al. 2004).
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,10 +27,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.spaces.memory.answer import Answer, Status
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.ejecting import Ejection
 from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection, load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
+from kilotune.spaces.memory.plain_search import fits_within_plain
 
 FIRST_WORK_LIMIT = 1_000_000
 """Buffers looked at; some nanoseconds each."""
@@ -68,29 +69,6 @@ MOST_BUFFERS = (1 << 20) - 1
 """Ranks have 20 bits in placing.c."""
 
 
-class Status(enum.IntEnum):
-    """Answers to one question. The numbers are those of placing.c."""
-
-    FITS = 0
-    FAILS = 1
-    STOPPED = 2
-    NO_MEMORY = 3
-
-
-@dataclass(frozen=True)
-class Answer:
-    """`offsets` is meaningful for FITS, `least_peak` (bytes, which every placement reaches) for FAILS.
-
-    `blame`, shape (sections,): how often something did not fit there.
-    """
-
-    status: Status
-    offsets: IntArray
-    least_peak: int
-    nodes: int
-    blame: IntArray
-
-
 @dataclass(frozen=True)
 class Standing:
     """Where a search stands: the best offsets so far (bytes, in the order of the instance) and a bound on every peak."""
@@ -109,8 +87,6 @@ def fits_within(
     compiled one stops; the plain one only knows its work limit."""
     kernel = load_kernel()
     if kernel is None:
-        from kilotune.spaces.memory.plain_search import fits_within_plain
-
         return fits_within_plain(buffers, rank, capacity, work_limit)
     begins, ends, count = buffers.sections
     rank = np.ascontiguousarray(rank, dtype=np.int32)

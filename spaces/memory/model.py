@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -18,10 +17,8 @@ from ortools.sat.python import cp_model
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.candidates import MemoryCandidates
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
-
-if TYPE_CHECKING:
-    from kilotune.spaces.memory.space import MemorySpace
 
 ORDERS = ("TWA", "WAT", "TAW", "ZWT")
 FIRST_SLICE_S = 0.25
@@ -32,7 +29,7 @@ MOST_BUFFERS = 3000
 class PlacementModel:
     """Warm-started by the best greedy placement, or the best trial where that is lower."""
 
-    def __init__(self, space: MemorySpace, trials: Sequence[Trial]) -> None:
+    def __init__(self, space: MemoryCandidates, trials: Sequence[Trial]) -> None:
         self._space = space
         feasible = [t for t in trials if t.measurement.failure is None and not t.measurement.metrics["bytes_migrated"]]
         self._best_known = min((int(t.measurement.metrics["peak_bytes"]) for t in feasible), default=None)

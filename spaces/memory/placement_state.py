@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kilotune.search.space import Assignment, Decision, Option
 from kilotune.spaces.memory.arrays import IntArray
-
-if TYPE_CHECKING:
-    from kilotune.spaces.memory.space import MemorySpace
-
-ALLOCATOR = "allocator"
-CANONICAL, SHIFTRY = "canonical", "shiftry"
+from kilotune.spaces.memory.candidates import ALLOCATOR, CANONICAL, SHIFTRY, MemoryCandidates
 
 
 class Places(tuple[Option, ...]):
@@ -73,7 +68,7 @@ class PlacementState:
 
     def __init__(
         self,
-        space: MemorySpace,
+        space: MemoryCandidates,
         answers: tuple[tuple[str, Option], ...] = (),
         floors: IntArray | None = None,
         waits: npt.NDArray[np.bool_] | None = None,

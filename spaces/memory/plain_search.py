@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kilotune.spaces.memory.answer import Answer, Status
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.exact import Answer, Status
 from kilotune.spaces.memory.orders import Order
 
 Key = tuple[int, int]

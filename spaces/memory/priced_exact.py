@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,8 @@ from kilotune.search.space import Assignment, ExactStep
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
 from kilotune.spaces.memory.moves_search import BankProblem, BankStanding, MovesSearch
+from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
-
-if TYPE_CHECKING:
-    from kilotune.spaces.memory.priced_space import PricedSpace
 
 CHOICES_PER_LOOK = 256
 """Choices of banks that are bounded before the engine may look at its clock."""
@@ -29,7 +26,7 @@ UNREACHED = Fraction(1 << 60)
 
 
 class _Search:
-    def __init__(self, space: PricedSpace, seconds_left: Callable[[], float]) -> None:
+    def __init__(self, space: PricedCandidates, seconds_left: Callable[[], float]) -> None:
         self.seconds_left = seconds_left
         self.space = space
         self.instance, self.memory = space.instance, space.memory
@@ -121,7 +118,7 @@ class _Search:
             self.cost, self.residences = cost, tuple(residences)
 
 
-def least_cost(space: PricedSpace, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
+def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
     """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
     search = _Search(space, seconds_left)
     try:

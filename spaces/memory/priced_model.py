@@ -11,17 +11,15 @@ import time
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ortools.sat.python import cp_model
 
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
+from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
-
-if TYPE_CHECKING:
-    from kilotune.spaces.memory.priced_space import PricedSpace
 
 MOST_RECTANGLES = 4000
 """Above this the model is not built; what other candidates show is all that is returned."""
@@ -30,7 +28,7 @@ MOST_RECTANGLES = 4000
 class PricedModel:
     """Warm-started by the best trial, else by the paper's allocator."""
 
-    def __init__(self, space: PricedSpace, trials: Sequence[Trial]) -> None:
+    def __init__(self, space: PricedCandidates, trials: Sequence[Trial]) -> None:
         self._space = space
         feasible = [t for t in trials if t.measurement.failure is None and _fits(space, t)]
         self._best = min(feasible, key=lambda t: t.measurement.metrics["cost"], default=None)
@@ -86,12 +84,12 @@ class PricedModel:
             return None, ()
 
 
-def _fits(space: PricedSpace, trial: Trial) -> bool:
+def _fits(space: PricedCandidates, trial: Trial) -> bool:
     return all(c.violation(trial.measurement.metrics) == 0.0 for c in space.constraints)
 
 
 class _Model:
-    def __init__(self, space: PricedSpace, ordered: set[int]) -> None:
+    def __init__(self, space: PricedCandidates, ordered: set[int]) -> None:
         self._space = space
         instance, memory = space.instance, space.memory
         self.scale = math.lcm(

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -22,12 +21,10 @@ from kilotune.codegen.interference import LABEL_BYTES, Meeting
 from kilotune.codegen.placement import shared_bytes
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.placing import Width, add_placement
 from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
-
-if TYPE_CHECKING:
-    from kilotune.spaces.shiftry.space import ShiftrySpace
 
 COST_UNITS = 1000
 """Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
@@ -36,7 +33,7 @@ COST_UNITS = 1000
 class ShiftryModel:
     """The model for the trials so far."""
 
-    def __init__(self, space: ShiftrySpace, trials: Sequence[Trial]) -> None:
+    def __init__(self, space: ShiftryCandidates, trials: Sequence[Trial]) -> None:
         unit = 1.0 if space.precision_metric == "disagreements" else max(space.options.permitted_loss / 100, 1e-9)
         self._space = space
         self._surrogate = fit_surrogate(space.decisions, trials, space.precision_metric, unit)
@@ -112,7 +109,7 @@ class ShiftryModel:
         encoding.model.minimize(encoding.memory_bytes * weight + encoding.cost + excess * weight * encoding.memory_span)
 
 
-def _permitted_loss(space: ShiftrySpace) -> float:
+def _permitted_loss(space: ShiftryCandidates) -> float:
     """The largest precision loss that surely keeps the constraint: every disagreement may cost one right answer."""
     if space.precision_metric == "precision_loss":
         return space.options.permitted_loss
@@ -122,7 +119,7 @@ def _permitted_loss(space: ShiftrySpace) -> float:
 class _Encoding:
     """Variables and linear expressions of the model."""
 
-    def __init__(self, space: ShiftrySpace, surrogate: Surrogate, *, limited: bool) -> None:
+    def __init__(self, space: ShiftryCandidates, surrogate: Surrogate, *, limited: bool) -> None:
         self.model = cp_model.CpModel()
         self._decisions = space.decisions
         self._limited = limited
@@ -163,7 +160,7 @@ class _Encoding:
         if limited and space.options.ram_limit_bytes is not None:
             self.model.add(ram <= space.options.ram_limit_bytes)
 
-    def place(self, space: ShiftrySpace) -> None:
+    def place(self, space: ShiftryCandidates) -> None:
         """Let RAM be the extent of a placement, whose offsets join the model, rather than a bound on it."""
         interference = space.evaluator.footprint.placer.interference
         widths = {
@@ -192,13 +189,13 @@ class _Encoding:
             for d, chosen in zip(self._decisions, self._chosen, strict=True)
         }
 
-    def _flash(self, space: ShiftrySpace) -> cp_model.LinearExpr:
+    def _flash(self, space: ShiftryCandidates) -> cp_model.LinearExpr:
         storage = space.evaluator.footprint.storage
         parameters = [s.values * self._bytes_of.get(name, 2) + s.index_bytes for name, s in storage.items()]
         tables = [table.table_bytes * used for table, used in self._tables(space).items()]
         return cp_model.LinearExpr.sum([*parameters, *tables])
 
-    def _tables(self, space: ShiftrySpace) -> dict[Exponential, cp_model.IntVar]:
+    def _tables(self, space: ShiftryCandidates) -> dict[Exponential, cp_model.IntVar]:
         """Which exponential tables are used: the argument's width chooses one."""
         used: dict[Exponential, cp_model.IntVar] = {}
         for row, operation in enumerate(ir.operations(space.task.program.body)):
@@ -214,7 +211,7 @@ class _Encoding:
                         self.model.add_implication(literal, variable)
         return used
 
-    def _ram(self, space: ShiftrySpace) -> cp_model.IntVar:
+    def _ram(self, space: ShiftryCandidates) -> cp_model.IntVar:
         interference = space.evaluator.footprint.placer.interference
         sizes = interference.elements
         self._most_ram = sum(2 * size for size in sizes.values())

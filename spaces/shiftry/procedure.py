@@ -8,17 +8,14 @@ demoted variable; variables of equal precision are demoted in the order of the p
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING
 
 from kilotune.codegen.ir import Role
 from kilotune.search.space import Assignment, Option, Procedure, Trial
+from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, parse_format
 
-if TYPE_CHECKING:
-    from kilotune.spaces.shiftry.space import ShiftrySpace
 
-
-def perform_search(space: ShiftrySpace) -> Procedure:
+def perform_search(space: ShiftryCandidates) -> Procedure:
     """Algorithm 11, PerformSearch. The last candidate yielded is its answer."""
     start: Assignment = {d.name: d.options[0] for d in space.decisions}  # Stage I: data-driven scales, Algorithm 10
     start = yield from explore_scale_for_x(space, start)
@@ -26,7 +23,9 @@ def perform_search(space: ShiftrySpace) -> Procedure:
     yield from cumulative_demote(space, start, demoted)
 
 
-def explore_scale_for_x(space: ShiftrySpace, start: Assignment) -> Generator[list[Assignment], list[Trial], Assignment]:
+def explore_scale_for_x(
+    space: ShiftryCandidates, start: Assignment
+) -> Generator[list[Assignment], list[Trial], Assignment]:
     """Algorithm 12, ExploreScaleForX: the 16-bit scale of X with the best precision."""
     inputs = [d for d in space.decisions if space.task.program.variable(d.name).role is Role.INPUT]
     if not inputs:
@@ -39,7 +38,7 @@ def explore_scale_for_x(space: ShiftrySpace, start: Assignment) -> Generator[lis
 
 
 def partial_demote(
-    space: ShiftrySpace, start: Assignment
+    space: ShiftryCandidates, start: Assignment
 ) -> Generator[list[Assignment], list[Trial], list[tuple[float, str, Option]]]:
     """Algorithm 13, PartialDemote: (loss of precision, variable, demoted format), best first (Algorithm 14, line 1)."""
     ranked = []
@@ -53,7 +52,9 @@ def partial_demote(
     return sorted(ranked, key=lambda entry: entry[0])
 
 
-def cumulative_demote(space: ShiftrySpace, start: Assignment, ranked: Sequence[tuple[float, str, Option]]) -> Procedure:
+def cumulative_demote(
+    space: ShiftryCandidates, start: Assignment, ranked: Sequence[tuple[float, str, Option]]
+) -> Procedure:
     """Algorithm 14, CumulativeDemoteVariables; with memory limits, stop as soon as they hold (Section 3's first strategy)."""
     accepted = current = start
     for _, name, option in ranked:
@@ -74,13 +75,13 @@ def _bits(option: Option) -> int:
     return parse_format(str(option)).bits
 
 
-def _loss(space: ShiftrySpace, trial: Trial) -> float:
+def _loss(space: ShiftryCandidates, trial: Trial) -> float:
     return trial.measurement.metrics.get(space.precision_metric, float("inf"))
 
 
-def _violation(space: ShiftrySpace, trial: Trial) -> float:
+def _violation(space: ShiftryCandidates, trial: Trial) -> float:
     return sum(constraint.violation(trial.measurement.metrics) for constraint in space.constraints)
 
 
-def _best(space: ShiftrySpace, trials: Sequence[Trial]) -> Trial:
+def _best(space: ShiftryCandidates, trials: Sequence[Trial]) -> Trial:
     return min(trials, key=lambda trial: _loss(space, trial))

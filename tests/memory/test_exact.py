@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.study import Study
+from kilotune.spaces.memory.answer import Status
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.csv_files import read_instance
-from kilotune.spaces.memory.exact import Standing, Status, fits_within, minimise_peak
+from kilotune.spaces.memory.exact import Standing, fits_within, minimise_peak
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.plain_search import fits_within_plain

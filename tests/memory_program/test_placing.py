@@ -16,8 +16,9 @@ from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.in_place import write_orders
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.placement import Placer
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.placing import best_placement, fit
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 from tests.memory_program.byte_machine import clobbered
 from tests.spaces.small_network import small_network

@@ -19,11 +19,12 @@ from kilotune.experiments.report.spaces.memory import draw
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank
+from kilotune.spaces.memory.candidates import Layout
 from kilotune.spaces.memory.checker import Residence, check_bill, check_residences
 from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.procedure import block_allocation
-from kilotune.spaces.memory.space import Layout, MemorySpace
+from kilotune.spaces.memory.space import MemorySpace
 from tests.report_spaces.studies import NASTY, figures, said, strings, study_of, tables, trace
 
 MOVING = "id,lower,upper,size\na,0,10,100\nb,0,4,60\nc,0,9,90\nd,4,8,80\ne,5,12,40\nf,8,14,50\n"

@@ -23,7 +23,8 @@ from kilotune.spaces.memory.space import MemorySpace
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from kilotune.spaces.seedot.space import SeeDotSpace
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.cm_map.test_space import residual_block, small_hardware
 from tests.operators.examples import example, operators
 

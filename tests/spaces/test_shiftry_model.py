@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilotune.search.space import Assignment, Trial
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace, ShiftryState
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
 from kilotune.spaces.shiftry.surrogate import fit_surrogate
 
 from .small_network import small_network
@@ -41,7 +42,7 @@ def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool) -
     options = ShiftryOptions(flash_limit_bytes=150, ram_limit_bytes=30) if limited else ShiftryOptions()
     space = ShiftrySpace(TASK, options)
     candidates = random_candidates(space, 30, seed)
-    state: ShiftryState = space.start()
+    state = space.start()
     for decision in space.decisions[:decided]:
         state = state.take(candidates[0][decision.name])
     completions = [{**candidate, **state.assignment} for candidate in candidates]

@@ -17,8 +17,9 @@ from kilotune.search.result import Result
 from kilotune.search.space import Assignment
 from kilotune.search.strategy import Outcome
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.formats import parse_format
-from kilotune.spaces.shiftry.space import ShiftryOptions, ShiftrySpace
+from kilotune.spaces.shiftry.space import ShiftrySpace
 
 from ..fixed.programs import no_features, shiftry_section_3
 

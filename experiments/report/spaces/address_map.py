@@ -15,9 +15,9 @@ from kilotune.experiments.report.spaces.live_profile import StepFunction, live_b
 from kilotune.experiments.report.text import plotly_text
 from kilotune.spaces.memory.banks import Bank
 from kilotune.spaces.memory.bounds import largest_live_sum
+from kilotune.spaces.memory.candidates import Layout
 from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.space import Layout
 
 MOST_LABELS, SMALLEST_LABELLED = 40, 0.004
 """Rectangles that carry their name: how many, and the share of the panel's area that is enough."""

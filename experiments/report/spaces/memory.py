@@ -21,8 +21,9 @@ from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank
+from kilotune.spaces.memory.candidates import Layout
 from kilotune.spaces.memory.priced_space import PricedSpace
-from kilotune.spaces.memory.space import Layout, MemorySpace
+from kilotune.spaces.memory.space import MemorySpace
 
 BEST, PAPER = "best placement", "paper's allocator"
 

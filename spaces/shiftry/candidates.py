@@ -1,0 +1,201 @@
+"""What a candidate of Shiftry's problem means and what it measures: a format for every variable of a program.
+
+The 16-bit format stands at the data-driven scale of Algorithm 10, the 8-bit ones at that scale less 8, and up to two more
+(Algorithm 13). The input X, whose extremes may be outliers, also has every 16-bit scale in 0..15 (Algorithm 12), and nine
+8-bit ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.placement import PlacedVariables
+from kilotune.codegen.profile import Profile, profile
+from kilotune.evaluators.cost_model import Timing
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
+from kilotune.spaces.limits import check_timing, limit_constraints
+from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, Format, parse_format
+from kilotune.spaces.shiftry.limit import FitLimit
+
+DEMOTED_OFFSETS = (0, 1, 2)
+"""Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
+
+INPUT_OFFSETS = tuple(range(-4, 5))
+"""The same for the input, around its data-driven 8-bit scale."""
+
+MOST_BOUNDS_KEPT = 1 << 16
+
+
+@dataclass(frozen=True)
+class ShiftryOptions:
+    """What a user may set.
+
+    With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that
+    fits; without one it is the least memory whose accuracy
+    on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
+    whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
+    operands that die (`codegen.in_place`), which the paper does not do. `fastest`: the least predicted cycles instead, within
+    the limits and the permitted loss.
+    """
+
+    flash_limit_bytes: int | None = None
+    ram_limit_bytes: int | None = None
+    accuracy_drop: float = 2.0
+    permitted_loss: float = 0.1
+    rounding: Rounding = Rounding.TOWARD_ZERO
+    accumulator: Accumulator = Accumulator.DOUBLE
+    in_place: bool = True
+    timing: Timing | None = None
+    cycles_limit: float | None = None
+    latency_limit_ms: float | None = None
+    fastest: bool = False
+
+    def __post_init__(self) -> None:
+        check_timing(self)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return bool(limit_constraints(self))
+
+    @property
+    def precision_leads(self) -> bool:
+        """Whether the best precision within the limits is wanted."""
+        return self.limited and not self.fastest
+
+    @property
+    def memory_leads(self) -> bool:
+        """Whether the least memory is wanted."""
+        return not self.limited and not self.fastest
+
+
+class ShiftryCandidates:
+    """Metrics are those of `FixedPointEvaluator` on the training data."""
+
+    def __init__(self, task: Task, options: ShiftryOptions = ShiftryOptions(), backend: Backend = Backend.AUTO) -> None:
+        self.task = task
+        self.options = options
+        refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, refine, options.timing)
+        self.profile, _ = profile(task.program, task.parameters, task.features)
+        self._index = {v.name: i for i, v in enumerate(task.program.variables)}
+        self.decisions = tuple(_decisions(task.program, self.profile))
+        self._columns = [self._index[d.name] for d in self.decisions]
+        self._formats = [
+            {option: (f.bits, f.scale) for option, f in ((o, parse_format(str(o))) for o in d.options)}
+            for d in self.decisions
+        ]
+        self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
+        largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
+        self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
+
+    @property
+    def precision_metric(self) -> str:
+        """What Evaluate of Algorithms 12 and 13 returns, as a loss: disagreements, or the precision loss."""
+        return "disagreements" if self._classifies else "precision_loss"
+
+    @property
+    def _classifies(self) -> bool:
+        return self.task.program.result_kind is ir.ResultKind.CLASS
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The limits, and where these are not all that is asked, the permitted loss of accuracy."""
+        result = list(limit_constraints(self.options))
+        if not self.options.precision_leads:
+            if self._classifies:
+                least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
+                result.append(Constraint("accuracy_percent", least, at_least=True))
+            else:
+                result.append(Constraint("precision_loss", self.options.permitted_loss))
+        return tuple(result)
+
+    def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
+        """The fixed-point programs of complete assignments."""
+        bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
+        scales = np.zeros_like(bits)
+        table = np.array(
+            [
+                [formats[assignment[d.name]] for d, formats in zip(self.decisions, self._formats, strict=True)]
+                for assignment in batch
+            ],
+            dtype=np.int64,
+        ).reshape(len(batch), len(self.decisions), 2)
+        bits[:, self._columns] = table[:, :, 0]
+        scales[:, self._columns] = table[:, :, 1]
+        return self.lowering.lower(bits, scales)
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Metrics on the training data."""
+        return [Measurement(metrics) for metrics in self.evaluator.measure(self.lower(batch))] if batch else []
+
+    def placed(self, assignment: Assignment) -> PlacedVariables:
+        """Where the temporaries of a candidate lie: the placement whose extent is its `ram_bytes`."""
+        return self.evaluator.footprint.placed(self.lower([assignment]).bits[0].astype(np.int64))
+
+    @cached_property
+    def least_table_bytes(self) -> int:
+        """Flash of the exponential tables when every argument has 8 bits: no candidate has fewer."""
+        bits = self.smallest_bits({})
+        return int(self.evaluator.footprint.table_bytes(self.lowering.lower(bits, np.zeros_like(bits)))[0])
+
+    def least_loss(self, decided: Assignment) -> float:
+        """What no completion of the first answers beats in the first objective. It hangs on their widths alone, of which there are
+        few, not on their scales."""
+        widths = bytes([known[option][0] for known, option in zip(self._formats, decided.values(), strict=False)])
+        if widths not in self._least_losses:
+            if len(self._least_losses) >= MOST_BOUNDS_KEPT:
+                self._least_losses.clear()
+            self._least_losses[widths] = self._least_loss(decided)
+        return self._least_losses[widths]
+
+    def _least_loss(self, decided: Mapping[str, Option]) -> float:
+        bits, options = self.smallest_bits(decided), self.options
+        flash = float(self.evaluator.footprint.flash_bytes(bits)[0]) + self.least_table_bytes
+        counts = not options.limited or options.ram_limit_bytes is not None
+        ram = float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
+        for limit, least in ((options.flash_limit_bytes, flash), (options.ram_limit_bytes, ram)):
+            if limit is not None and least > limit:
+                return math.inf
+        if options.fastest:
+            return -math.inf
+        return 0.0 if options.limited else flash + ram
+
+    def smallest_bits(self, decided: Mapping[str, Option]) -> npt.NDArray[np.int64]:
+        """Widths [1, variables] with every undecided variable demoted: memory cannot be less."""
+        bits = np.full((1, len(self._index)), DEMOTED_BITS, dtype=np.int64)
+        for name, option in decided.items():
+            bits[0, self._index[name]] = parse_format(str(option)).bits
+        return bits
+
+
+def _decisions(program: ir.Program, seen: Profile) -> list[Decision]:
+    """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
+    decided = ir.used_variables(program) - ir.label_variables(program)
+    result = []
+    for variable in program.variables:
+        if variable.name not in decided:
+            continue
+        magnitude = seen.magnitude(variable.name)
+        full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
+        if variable.role is ir.Role.INPUT:
+            others = sorted((s for s in range(DEFAULT_BITS) if s != full), key=lambda s: (abs(s - full), s))
+            wide = [Format(DEFAULT_BITS, s) for s in (full, *others)]
+            narrow = [Format(DEMOTED_BITS, half + o) for o in sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))]
+        else:
+            wide = [Format(DEFAULT_BITS, full)]
+            narrow = [Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS]
+        result.append(Decision(variable.name, tuple(str(f) for f in (*wide, *narrow))))
+    return result
