@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kilotune.codegen.cm.hardware import Hardware
+from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.replication import ONCE, Replication
-
-if TYPE_CHECKING:
-    from kilotune.spaces.cm.space import CmSpace
 
 
 def snake_cores(hardware: Hardware, stages: int) -> tuple[int, ...]:
@@ -22,7 +18,7 @@ def snake_cores(hardware: Hardware, stages: int) -> tuple[int, ...]:
     return tuple(order[:stages])
 
 
-def balanced_replicas(space: CmSpace) -> dict[str, Replication]:
+def balanced_replicas(space: CmCandidates) -> dict[str, Replication]:
     """One more replica for the layer whose cores are the slowest, as long as cores are left (PIMCOMP's balanced scheme)."""
     replicas = {cost.shape.name: ONCE for cost in space.costs}
     by_name = {cost.shape.name: cost for cost in space.costs}

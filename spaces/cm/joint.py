@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,11 +20,9 @@ from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import Annealer, Placement
 from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import ONCE, Replication
-
-if TYPE_CHECKING:
-    from kilotune.spaces.cm.space import CmSpace
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
@@ -53,7 +50,7 @@ class Design:
         return max(self.lowered.compute_ticks, self.placement.ticks)
 
 
-def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
+def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | None]:
     """Candidates, each of fewer promised ticks than the one before; None in between. Ends soon after the space's bound."""
     search = _Joint(space, seed)
     best: Design | None = None
@@ -101,7 +98,7 @@ def joint_annealing(space: CmSpace, seed: int) -> Iterator[Assignment | None]:
 
 
 class _Joint:
-    def __init__(self, space: CmSpace, seed: int) -> None:
+    def __init__(self, space: CmCandidates, seed: int) -> None:
         self.space, self.seed = space, seed
         self.rng = np.random.default_rng(seed)
         self._runs = 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -21,11 +20,9 @@ from kilotune.evaluators.cm.bound import link_loads
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import Replication
-
-if TYPE_CHECKING:
-    from kilotune.spaces.cm.space import CmSpace
 
 FREED_STAGES = 4
 MOST_CHOICES = 40_000
@@ -46,7 +43,7 @@ class Placed:
 class MappingModel:
     """Starts from the best trial; without any from snake order, replicated for the fastest cores that fit."""
 
-    def __init__(self, space: CmSpace, trials: Sequence[Trial]) -> None:
+    def __init__(self, space: CmCandidates, trials: Sequence[Trial]) -> None:
         self._space = space
         known = [t for t in trials if t.measurement.failure is None]
         self._best = min(known, key=lambda t: t.measurement.metrics["promised_ticks"], default=None)
@@ -130,7 +127,7 @@ class _Question:
 
     def __init__(
         self,
-        space: CmSpace,
+        space: CmCandidates,
         lowered: Lowered,
         placed: Placed,
         freed: Sequence[int],
@@ -213,7 +210,7 @@ class _Question:
         return [node_of(self._space.hardware, self._placed.cores, stage)]
 
 
-def busiest(space: CmSpace, lowered: Lowered, routes: Sequence[Route]) -> int:
+def busiest(space: CmCandidates, lowered: Lowered, routes: Sequence[Route]) -> int:
     """Ticks per image of the busiest link."""
     loads = link_loads(lowered.streams, routes, space.hardware.links).tolist()
     return max(int(-(-load // link.elements_per_tick)) for load, link in zip(loads, space.hardware.links, strict=True))

@@ -7,18 +7,15 @@ the paper has no answer there. Baselines go first: snake order without replicas,
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.search.space import Assignment, Procedure
 from kilotune.spaces.cm.baselines import balanced_replicas, snake_cores
+from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.embedding import Answer, Embedding, solve_with_cp_sat, solve_without_quantifiers
 from kilotune.spaces.cm.lowered import Lowered
-
-if TYPE_CHECKING:
-    from kilotune.spaces.cm.space import CmSpace
 
 SECONDS = 15.0
 REFUTING_SECONDS = 0.25
@@ -28,7 +25,7 @@ MOST_LITERALS = 400_000
 """Larger formulas take minutes to write down; no solver has answered one in the time that is left then."""
 
 
-def paper_procedure(space: CmSpace) -> Procedure:
+def paper_procedure(space: CmCandidates) -> Procedure:
     """Ends with the embedding; with snake order where no solver finds one in time. What is measured soonest comes first: a
     replicated network takes several times as long."""
     once = snake_candidate(space, balanced=False)
@@ -39,7 +36,7 @@ def paper_procedure(space: CmSpace) -> Procedure:
 
 
 def embedded_cores(
-    space: CmSpace, seconds: float, most_literals: int = MOST_LITERALS, *, refute_first: bool = False
+    space: CmCandidates, seconds: float, most_literals: int = MOST_LITERALS, *, refute_first: bool = False
 ) -> tuple[int, ...] | None:
     """The cores of the stages, once each, over routes as short as a solver finds in that time; None: it finds none.
 
@@ -62,14 +59,14 @@ def embedded_cores(
     return None
 
 
-def snake_candidate(space: CmSpace, balanced: bool) -> Assignment:
+def snake_candidate(space: CmCandidates, balanced: bool) -> Assignment:
     """Stages in their order along the rows of cores, on first routes."""
     replicas = balanced_replicas(space) if balanced else {}
     stages = len(space.lowered(replicas).pipeline.stages)
     return space.candidate(replicas, snake_cores(space.hardware, stages))
 
 
-def embedding_of(lowered: Lowered, space: CmSpace, links: int) -> Embedding:
+def embedding_of(lowered: Lowered, space: CmCandidates, links: int) -> Embedding:
     """Every edge between stages over at most so many links."""
     pairs = {(s.writer, s.reader) for s in lowered.streams if GMEM not in (s.writer, s.reader)}
     cores = space.hardware.cores

@@ -7,73 +7,30 @@ from one image to the next. `strict` asks the paper's question.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
-from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.mapping import Mapping as CoreMapping
-from kilotune.codegen.cm.mapping import check_mapping, node_of, sram_bytes
-from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.codegen.cm.routing import RouteTables, route_tables
-from kilotune.evaluators.cm.bound import link_loads, link_ticks
-from kilotune.evaluators.cm.occupancy import occupancies
-from kilotune.evaluators.cm.timing import Setting, StreamTiming, simulate, steady_ticks
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
     CandidateModel,
-    Constraint,
-    Measurement,
-    Objective,
-    Option,
     Procedure,
     Trial,
 )
-from kilotune.spaces.cm.lowered import LayerCost, Lowered, cores_needed, layer_costs, least_ticks
-from kilotune.spaces.cm.replication import ONCE, Network, Replication
-from kilotune.spaces.cm.state import BUFFER_OPTIONS, CmState
-
-LOWERED_KEPT = 32
-SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
-SUM_TICKS = 8
+from kilotune.spaces.cm.candidates import CmCandidates
+from kilotune.spaces.cm.joint import joint_annealing
+from kilotune.spaces.cm.procedure import paper_procedure
+from kilotune.spaces.cm.state import CmState
 
 SEMANTICS = 1
 """Version of what a mapping means and how its ticks are counted; part of the fingerprint."""
 
 
-class CmSpace:
-    """Fewest ticks per image. ValueError, a sentence with what is short by how much, when the network does not fit."""
+class CmSpace(CmCandidates):
+    """Fewest ticks per image."""
 
     name = "cm"
-
-    def __init__(self, network: Network, hardware: Hardware, strict: bool = False) -> None:
-        self.network, self.hardware, self.strict = network, hardware, strict
-        self.shapes = network.shapes()
-        self._lowered: dict[tuple[Replication, ...], Lowered] = {}
-        self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
-        once = self.lowered({})
-        self.costs: tuple[LayerCost, ...] = layer_costs(once, self.shapes, hardware)
-        needed = len(once.pipeline.stages)
-        if needed > hardware.cores:
-            raise ValueError(
-                f"{network.name} needs {needed} cores and {hardware.name} has {hardware.cores}: "
-                f"{needed - hardware.cores} too few."
-            )
-        self._check_sram(once)
-
-    @cached_property
-    def objectives(self) -> tuple[Objective, ...]:
-        """Throughput leads; latency, cores and memory break its ties."""
-        return tuple(map(Objective, ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")))
-
-    @cached_property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """No core's buffers exceed its SRAM; with `strict`, linked stages are on linked cores."""
-        memory = Constraint("core_sram_bytes", float(self.hardware.sram_bytes))
-        return (memory, Constraint("longest_route_links", 1.0)) if self.strict else (memory,)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -87,215 +44,16 @@ class CmSpace:
         """Nothing decided."""
         return CmState(self)
 
-    @cached_property
-    def least_ticks(self) -> int:
-        """Ticks per image that no candidate beats: see `least_ticks`, and every element takes at least one link."""
-        total = sum(s.image_elements for s in self.lowered({}).streams)
-        together = sum(link.elements_per_tick for link in self.hardware.links)
-        return max(math.ceil(least_ticks(self.costs, self.hardware.cores)), -(-total // together))
-
-    @cached_property
-    def tables(self) -> RouteTables:
-        """Of the hardware."""
-        return route_tables(self.hardware)
-
-    def alternatives(self, start: int, goal: int) -> tuple[tuple[int, ...], ...]:
-        """The routes between two nodes, as the options of a decision number them."""
-        found = self._alternatives.get((start, goal))
-        if found is None:
-            found = self._alternatives[start, goal] = self.tables.alternatives(start, goal)
-        return found
-
-    def lowered(self, replicas: Mapping[str, Replication]) -> Lowered:
-        """The pipeline with that replication; the last few are kept."""
-        key = tuple(replicas.get(shape.name, Replication()) for shape in self.shapes)
-        found = self._lowered.pop(key, None)
-        if found is None:
-            chosen = {shape.name: r for shape, r in zip(self.shapes, key, strict=True)}
-            found = Lowered.of(self.network, chosen, self.hardware)
-            while len(self._lowered) >= LOWERED_KEPT:
-                del self._lowered[next(iter(self._lowered))]
-        self._lowered[key] = found
-        return found
-
-    def replicas(self, assignment: Assignment) -> dict[str, Replication]:
-        """By layer."""
-        return {shape.name: Replication.of(assignment[f"replicas {shape.name}"]) for shape in self.shapes}
-
-    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
-        """Metrics as `measure` names them."""
-        return [self.measure(assignment) for assignment in batch]
-
-    def mapping(self, assignment: Assignment) -> CoreMapping:
-        """Cores, routes and capacities of a candidate."""
-        lowered = self.lowered(self.replicas(assignment))
-        cores = tuple(int(assignment[f"core {stage.name}"]) for stage in lowered.pipeline.stages)
-        routes = []
-        for number, stream in enumerate(lowered.streams):
-            ends = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
-            alternatives = self.alternatives(*ends)
-            chosen = int(assignment[lowered.route_names[number]])
-            routes.append(alternatives[min(chosen, len(alternatives) - 1)])
-        capacities = self._capacities(lowered, routes, assignment)
-        return CoreMapping(cores, tuple(routes), capacities)
-
-    def measure(self, assignment: Assignment) -> Measurement:
-        """ticks_per_image and latency_ticks as simulated with contention and the chosen buffers; compute_ticks and
-        link_ticks, whose larger one no schedule beats; cores; sram_bytes, core_sram_bytes; longest_route_links."""
-        try:
-            lowered = self.lowered(self.replicas(assignment))
-            mapping = self.mapping(assignment)
-            promised = self.promised_ticks(lowered, mapping)
-            timing, ticks = self.steady_timing(lowered, mapping)
-        except ValueError as error:
-            return Measurement(failure=str(error))
-        if timing.deadlock is not None:
-            return Measurement(failure=timing.deadlock.sentence)
-        used = sram_bytes(lowered.streams, self.hardware, mapping.capacities, len(lowered.pipeline.stages))
-        lengths = [
-            len(route)
-            for stream, route in zip(lowered.streams, mapping.routes, strict=True)
-            if GMEM not in (stream.writer, stream.reader)
-        ]
-        return Measurement(
-            {
-                "ticks_per_image": ticks,
-                "latency_ticks": float(timing.finish_ticks[0]),
-                "cores": float(len(mapping.cores)),
-                "sram_bytes": float(sum(used)),
-                "core_sram_bytes": float(max(used, default=0)),
-                "promised_ticks": float(promised),
-                "compute_ticks": float(lowered.compute_ticks),
-                "longest_route_links": float(max(lengths, default=0)),
-            }
-        )
-
-    def promised_ticks(self, lowered: Lowered, mapping: CoreMapping) -> int:
-        """Fidelity A: the busiest core or link."""
-        loads = link_loads(lowered.streams, mapping.routes, self.hardware.links)
-        return max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
-
-    def simulate(
-        self, lowered: Lowered, mapping: CoreMapping, images: int, record_starts: bool = False, settle: bool = False
-    ) -> StreamTiming:
-        """Fidelity B, GMEM sending at the promised pace."""
-        pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
-        setting = Setting(
-            lowered.pipeline, lowered.streams, lowered.ticks, mapping.routes, mapping.capacities, links, pace
-        )
-        return simulate(setting, images, record_starts, settle)
-
-    def steady_timing(self, lowered: Lowered, mapping: CoreMapping) -> tuple[StreamTiming, float]:
-        """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
-        empty links, and the last ones have nobody behind them: neither counts."""
-        first = self.simulate(lowered, mapping, 1)
-        if first.deadlock is not None:
-            return first, math.inf
-        under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
-        warm = min(3 * under_way + 2, MOST_WARM_IMAGES)
-        timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2, settle=True)
-        if timing.deadlock is not None:
-            return timing, math.inf
-        ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])
-        # Images that catch up after a jam make a few short steps; nothing goes on faster than what is busy all the time.
-        return timing, max(ticks, float(self.promised_ticks(lowered, mapping)))
-
-    def check(self, assignment: Assignment) -> None:
-        """ValueError when the accelerator could not run the candidate; see `check_mapping`."""
-        lowered = self.lowered(self.replicas(assignment))
-        check_mapping(lowered.pipeline, lowered.streams, self.hardware, self.mapping(assignment))
-
-    def candidate(
-        self,
-        replicas: Mapping[str, Replication],
-        cores: Sequence[int],
-        shapes: Sequence[int] | None = None,
-        buffer: int = BUFFER_OPTIONS[0],
-    ) -> dict[str, Option]:
-        """The assignment of a placement. shapes: of the routes, as `RouteTables.route` numbers them; None: the first."""
-        lowered = self.lowered(replicas)
-        answers: dict[str, Option] = {
-            f"replicas {s.name}": replicas.get(s.name, Replication()).option for s in self.shapes
-        }
-        for stage, core in zip(lowered.pipeline.stages, cores, strict=True):
-            answers[f"core {stage.name}"] = int(core)
-        for number, stream in enumerate(lowered.streams):
-            start, goal = (node_of(self.hardware, cores, end) for end in (stream.writer, stream.reader))
-            route = self.tables.route(start, goal, shapes[number] if shapes is not None else 0)
-            answers[lowered.route_names[number]] = self.alternatives(start, goal).index(route)
-        for shape in self.shapes:
-            answers[f"buffer {shape.name}"] = buffer
-        return answers
-
     def procedure(self) -> Procedure:
         """The baselines, then the paper's embedding by an SMT solver; see `spaces.cm.procedure`."""
-        from kilotune.spaces.cm.procedure import paper_procedure
-
         return paper_procedure(self)
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Placement and routing as a CP-SAT model; see `spaces.cm.model`."""
-        from kilotune.spaces.cm.model import MappingModel
+        from kilotune.spaces.cm.model import MappingModel  # OR-tools takes a second to import
 
         return MappingModel(self, trials)
 
     def anneal(self, seed: int) -> Iterator[Assignment | None]:
         """Compiled annealing of placement and routing under a search of replications; see `spaces.cm.joint`."""
-        from kilotune.spaces.cm.joint import joint_annealing
-
         return joint_annealing(self, seed)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
-
-    def _capacities(self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment) -> tuple[int, ...]:
-        """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
-        loads = link_loads(lowered.streams, routes, self.hardware.links)
-        pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
-        hops = [
-            sum(
-                self.hardware.links[k].hop_ticks - 1 - (-s.elements // self.hardware.links[k].elements_per_tick)
-                for k in r
-            )
-            for s, r in zip(lowered.streams, routes, strict=True)
-        ]
-        occupied = occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace)
-        capacities = []
-        for stream, packets, hop in zip(lowered.streams, occupied, hops, strict=True):
-            if stream.reader == GMEM:
-                capacities.append(0)
-                continue
-            stages, layer = lowered.pipeline.stages, lowered.pipeline.stages[stream.reader].layer
-            if stream.writer != GMEM and stages[stream.writer].layer == layer:
-                # Partial sums: their writers run ahead of the block that adds them up, and may as well be held up, for it
-                # always waits for them and never they for it. What must fit is what is on the way at the pace.
-                on_the_way = -(-(hop + SUM_TICKS) * stream.packets // pace)
-                packets = min(packets, stream.minimum_capacity + 1 + on_the_way)
-            capacities.append(packets - -int(assignment[f"buffer {layer}"]) * stream.packets // pace)
-        return tuple(capacities)
-
-    def _check_sram(self, once: Lowered) -> None:
-        """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""
-        used = least_sram_bytes(once, self.hardware)
-        for stage, most in enumerate(used):
-            layer = once.pipeline.stages[stage].layer
-            if most <= self.hardware.sram_bytes:
-                continue
-            cost = next(c for c in self.costs if c.shape.name == layer)
-            spare = self.hardware.cores - cores_needed(self.costs, {layer: ONCE}) + cost.shape.cores
-            cuts = [r for r in cost.shape.replications() if r.count * cost.shape.cores <= spare]
-            finest = max(cuts, key=lambda r: (r.axis == "columns", r.count))
-            cut = self.lowered({layer: finest})
-            sizes = zip(cut.pipeline.stages, least_sram_bytes(cut, self.hardware), strict=True)
-            least = max(size for s, size in sizes if s.layer == layer)
-            if least > self.hardware.sram_bytes:
-                raise ValueError(
-                    f"The least buffers of {once.pipeline.stages[stage].name} take {min(least, most)} bytes and a core of "
-                    f"{self.hardware.name} has {self.hardware.sram_bytes}: {min(least, most) - self.hardware.sram_bytes} too few."
-                )
-
-
-def least_sram_bytes(lowered: Lowered, hardware: Hardware) -> list[int]:
-    """By stage, with every buffer as small as its own reader allows."""
-    least = [s.minimum_capacity or 1 for s in lowered.streams]
-    return sram_bytes(lowered.streams, hardware, least, len(lowered.pipeline.stages))

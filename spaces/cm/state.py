@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,21 +11,16 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import UNREACHABLE
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.search.space import Assignment, Decision, Option
+from kilotune.spaces.cm.candidates import BUFFER_OPTIONS, CmCandidates
 from kilotune.spaces.cm.lowered import Lowered, least_ticks
 from kilotune.spaces.cm.replication import Replication
-
-if TYPE_CHECKING:
-    from kilotune.spaces.cm.space import CmSpace
-
-BUFFER_OPTIONS = (128, 64, 32, 256, 0)
-"""By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
 
 
 class CmState:
     """The answers so far. Cores are taken once: a placement of all stages is always left."""
 
     def __init__(
-        self, space: CmSpace, answers: tuple[tuple[str, Option], ...] = (), before: CmState | None = None
+        self, space: CmCandidates, answers: tuple[tuple[str, Option], ...] = (), before: CmState | None = None
     ) -> None:
         self.space, self._answers = space, answers
         layers = len(space.shapes)

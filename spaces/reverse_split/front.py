@@ -11,7 +11,6 @@ import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kilotune.codegen.scamp.graph import Transform, graph_of
 from kilotune.codegen.scamp.plan import Plan, evaluate
@@ -19,14 +18,12 @@ from kilotune.codegen.scamp.retiming import own_placing
 from kilotune.codegen.scamp.selection import select
 from kilotune.codegen.scamp.sums import InexactHalfError
 from kilotune.search.space import Assignment
+from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.exact import distinct, first_plans, with_trivial
 from kilotune.spaces.reverse_split.improvement import Walk
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Relaxation
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, load_kernel
 from kilotune.spaces.reverse_split.rounds import split_rounds
-
-if TYPE_CHECKING:
-    from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 ALLOWANCES = (0, 1, 2, 3, 4, 6, 8, 12, 20)
 """Transfers above the cheapest program known."""
@@ -47,7 +44,7 @@ class _Point:
 class Front:
     """The points so far that no other one undercuts in both, and candidates for new ones."""
 
-    def __init__(self, space: ReverseSplitSpace, seed: int) -> None:
+    def __init__(self, space: ReverseSplitCandidates, seed: int) -> None:
         self._space = space
         self._random = random.Random(seed)
         self._points: list[_Point] = []

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product
-from typing import TYPE_CHECKING
 
 from ortools.sat.python import cp_model
 
@@ -19,12 +18,9 @@ from kilotune.codegen.scamp.instructions import Instruction, instruction_set
 from kilotune.codegen.scamp.plan import Plan, Step
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.evaluators.constraint_solver import solved
-from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.measuring import Goal
-
-if TYPE_CHECKING:
-    from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 SPARE_CELLS = 1
 """How far values may reach beyond the box of the kernels and the image."""
@@ -39,7 +35,7 @@ MOST_CELLS = 81
 class ProgramModel:
     """Starts with the procedure's answer and asks for one instruction less, as long as there is such a program."""
 
-    def __init__(self, space: ReverseSplitSpace, trials: Sequence[Trial]) -> None:
+    def __init__(self, space: ReverseSplitCandidates, trials: Sequence[Trial]) -> None:
         self._space = space
         lengths = [t.measurement.metrics["instructions"] for t in trials if t.measurement.failure is None]
         self._best = int(min(lengths)) if lengths else None
@@ -52,9 +48,10 @@ class ProgramModel:
             return ModelAnswer((self._space.program_candidate(trivial),), least)
         best, found = self._best, list[Assignment]()
         if best is None:
-            answer = run_procedure(self._space)
-            if answer is not None and answer.measurement.failure is None:
-                found, best = [answer.assignment], int(answer.measurement.metrics["instructions"])
+            answer = self._space.paper_candidate()
+            metrics = {} if answer is None else self._space.evaluate([answer])[0].metrics
+            if answer is not None and metrics:
+                found, best = [answer], int(metrics["instructions"])
         length = MOST_LENGTH if best is None else min(best - 1, MOST_LENGTH)
         shortest = max(int(least), 1) if problem.goal is Goal.INSTRUCTIONS else 1
         while length >= shortest and (left := deadline - time.monotonic()) > 0.0:

@@ -6,17 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 from kilotune.search.space import Assignment
+from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT, plain_search
 from kilotune.spaces.reverse_split.splits import start_sums
-
-if TYPE_CHECKING:
-    from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 FIRST_NODES = 20_000
 MOST_NODES = 256_000
@@ -41,7 +38,7 @@ ORDERS = (
 
 
 def split_candidates(
-    space: ReverseSplitSpace, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
+    space: ReverseSplitCandidates, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
 ) -> Iterator[Assignment | None]:
     """Plans of growing rounds, best estimates first; none twice. None after a round without a new one. The rounds end when
     one has visited all there is."""

@@ -11,20 +11,16 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.search.space import Assignment
-from kilotune.spaces.reverse_split.bounds import lower_bound
-from kilotune.spaces.reverse_split.exact import costs_of, first_plans, shortest_program
+from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
+from kilotune.spaces.reverse_split.exact import shortest_program
+from kilotune.spaces.reverse_split.first_program import objective_of
 from kilotune.spaces.reverse_split.front import Front
-from kilotune.spaces.reverse_split.improvement import plan_cost
-from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Goal, SplitProblem
-from kilotune.spaces.reverse_split.programs import Costs, load_kernel
+from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Goal
+from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
-
-if TYPE_CHECKING:
-    from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 CANDIDATES_FIRST = 12
 """Plans of splits, before anything else."""
@@ -44,25 +40,8 @@ class Standing:
     complete: bool
 
 
-def least_cost(problem: SplitProblem) -> float:
-    """Of the first objective, without a search."""
-    return float(lower_bound(problem.wanted, problem.depth, problem.target, _costs(problem)))
-
-
-def first_plan(problem: SplitProblem) -> Plan:
-    """The cheapest of the programs that are constructed without a search; where none fits the registers, the one that takes
-    the fewest."""
-    wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
-    depth, costs = problem.depth + SPARE_DEPTH, _costs(problem)
-    fitting = first_plans(wanted, problem.target, depth, problem.registers)
-    first = min(fitting, key=lambda plan: plan_cost(plan, costs), default=None)
-    if first is None:  # its failure says how many registers would do
-        *_, first = first_plans(wanted, problem.target, depth, None)
-    return first
-
-
 def search_programs(
-    space: ReverseSplitSpace, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
+    space: ReverseSplitCandidates, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
 ) -> Iterator[Standing]:
     """Ends with a complete standing when the best candidate is proved; else, and for a front, it is for the caller to stop
     asking. Steps of about a second at most, and no longer than `seconds_left()` or so."""
@@ -70,7 +49,7 @@ def search_programs(
     yield from _with_front(space, cheapest, seed) if space.problem.goal is Goal.FRONT else cheapest
 
 
-def _cheapest(space: ReverseSplitSpace, seed: int, seconds_left: Callable[[], float]) -> Iterator[Standing]:
+def _cheapest(space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[], float]) -> Iterator[Standing]:
     """By the first objective, then by the others."""
     pool, bound = _Pool(space), space.least
     problem = space.problem
@@ -94,7 +73,7 @@ def _cheapest(space: ReverseSplitSpace, seed: int, seconds_left: Callable[[], fl
         wanted,
         problem.target,
         depth,
-        _objective(problem),
+        objective_of(problem),
         registers=problem.registers,
         seed=seed,
         starts=pool.plans[:MOST_STARTS],
@@ -116,7 +95,7 @@ def _cheapest(space: ReverseSplitSpace, seed: int, seconds_left: Callable[[], fl
         yield Standing(candidate, min(bound, pool.best), complete)
 
 
-def _with_front(space: ReverseSplitSpace, cheapest: Iterator[Standing], seed: int) -> Iterator[Standing]:
+def _with_front(space: ReverseSplitCandidates, cheapest: Iterator[Standing], seed: int) -> Iterator[Standing]:
     """The search for the fewest transfers, and in turn with it, and after it, what else is on the front."""
     front, bound, searching = Front(space, seed), space.least, True
     others = front.candidates()
@@ -138,7 +117,7 @@ def _with_front(space: ReverseSplitSpace, cheapest: Iterator[Standing], seed: in
 class _Pool:
     """The best plans so far, in instructions of the target: where improvement starts."""
 
-    def __init__(self, space: ReverseSplitSpace) -> None:
+    def __init__(self, space: ReverseSplitCandidates) -> None:
         self._space = space
         self.best = math.inf
         self._plans: list[tuple[float, Plan]] = []
@@ -154,11 +133,3 @@ class _Pool:
         if loss < math.inf:
             self.best = min(self.best, loss)
             self._plans.append((loss, self._space.program(candidate).plan))
-
-
-def _objective(problem: SplitProblem) -> str:
-    return "instructions" if problem.goal is Goal.INSTRUCTIONS else "transfers"
-
-
-def _costs(problem: SplitProblem) -> Costs:
-    return costs_of(_objective(problem))

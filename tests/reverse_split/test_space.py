@@ -17,9 +17,11 @@ from kilotune.search.candidates import complete, first_candidate, random_candida
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import FlatSpace, HasExactSearch, HasModel, HasProcedure, Space
 from kilotune.search.study import Study
+from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, SPLITS
 from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
-from kilotune.spaces.reverse_split.space import METHOD, PROGRAM, SPLITS, ProgramState, ReverseSplitSpace
+from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+from kilotune.spaces.reverse_split.states import ProgramState
 from tests.reverse_split.kernels import GAUSS3, LAPLACIAN, SOBEL, Rows, box, kernels
 
 compiled = pytest.mark.skipif(load_kernel() is None, reason="no C compiler")
