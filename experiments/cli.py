@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilotune.codegen.diagnostics import sentence
-from kilotune.experiments import completion
-from kilotune.experiments.asking import given_options, request_from
-from kilotune.experiments.command_line import (
+from kilotune.experiments.artefacts.output_file import check_output_file, write_output
+from kilotune.experiments.commands import completion
+from kilotune.experiments.commands.command_line import (
     TuneGroup,
     budget_option,
     storage_option,
@@ -23,15 +23,15 @@ from kilotune.experiments.command_line import (
 )
 from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.commands.report import report_command
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.families.fixed_point import LEVELS
-from kilotune.experiments.families.registry import space_names
-from kilotune.experiments.output_file import check_output_file, write_output
+from kilotune.experiments.problems.fixed_point.family import LEVELS
+from kilotune.experiments.problems.registry import space_names
+from kilotune.experiments.studies.requests import given_options, request_from
 
 if TYPE_CHECKING:
-    from kilotune.experiments.command_time import CommandTime
-    from kilotune.experiments.tuning import TuneOutcome
+    from kilotune.experiments.studies.command_time import CommandTime
+    from kilotune.experiments.studies.tuning import TuneOutcome
     from kilotune.search.stopping import StopRule
     from kilotune.search.store import Store
 
@@ -93,8 +93,8 @@ def cli(context: click.Context, /, **options: Any) -> None:
         raise click.UsageError(f"Missing option --space: expected one of {', '.join(space_names())} (or a subcommand).")
     import dataclasses
 
-    from kilotune.experiments import tuning
-    from kilotune.experiments.command_time import CommandTime
+    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies.command_time import CommandTime
     from kilotune.search.budget import Budget
     from kilotune.search.stopping import SETTLED, StopRule
 
@@ -125,9 +125,9 @@ def cli(context: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def resume_command(context: click.Context, /, study: str, **options: Any) -> None:
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
-    from kilotune.experiments import tuning
-    from kilotune.experiments.command_time import CommandTime
-    from kilotune.experiments.request import TuneRequest
+    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies.command_time import CommandTime
+    from kilotune.experiments.studies.request import TuneRequest
     from kilotune.search.budget import Budget
     from kilotune.search.stopping import SETTLED, StopRule
 
@@ -166,13 +166,13 @@ def export_command(
     cortex-m0plus  a Makefile project for arm-none-eabi-gcc; `make run` runs it in QEMU
     cortex-m4      the same with a floating-point unit
     """
-    from kilotune.experiments import tuning
-    from kilotune.experiments.export import next_step
-    from kilotune.experiments.problem import HasTargets, export_trial
+    from kilotune.experiments.problems.fixed_point.export import next_step
+    from kilotune.experiments.problems.problem import HasTargets, export_trial
+    from kilotune.experiments.studies import tuning
 
     problem, stored, _ = tuning.resume(_open(storage), study)
     if to is not None:
-        from kilotune.experiments.optuna_export import export_optuna
+        from kilotune.experiments.studies.optuna_export import export_optuna
 
         if target or level:
             raise click.UsageError("--target and --level are for programs, --to is for all trials.")
@@ -215,15 +215,16 @@ def list_command(
         return
     if input_ or study or bits:
         raise click.UsageError("--input, --study and --bits go with `tune list buffers` only.")
-    from kilotune.experiments import listing
+    from kilotune.experiments.commands import listing
 
     rows = listing.rows(what, lambda: _open(storage))
     click.echo(json.dumps(rows, indent=2) if as_json else listing.table(rows))
 
 
 def _list_buffers(input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool) -> None:
-    from kilotune.experiments import buffers, tuning
-    from kilotune.experiments.model_problem import ModelProblem
+    from kilotune.experiments.problems.fixed_point import buffers
+    from kilotune.experiments.problems.fixed_point.problem import ModelProblem
+    from kilotune.experiments.studies import tuning
 
     if study is None:
         listed = buffers.buffers_of_bundle(input_, int(bits or buffers.DEFAULT_BITS))
@@ -254,7 +255,7 @@ def cache_command(clear: bool) -> None:
 @cli.command("doctor")
 def doctor_command() -> None:
     """Say which tools were found and how to get the rest."""
-    from kilotune.experiments.doctor import findings
+    from kilotune.experiments.commands.doctor import findings
 
     for line in findings():
         click.echo(line)
@@ -266,7 +267,7 @@ cli.add_command(dashboard_command)
 
 
 def _open(storage: str | None) -> Store:
-    from kilotune.experiments.storage import default_storage
+    from kilotune.experiments.studies.storage import default_storage
     from kilotune.search.store import Store
 
     return Store(storage or default_storage())
@@ -291,8 +292,8 @@ def _reach_workers(options: dict[str, Any]) -> None:
 
 
 def _run(problem: Any, study: Any, time: CommandTime, stop: StopRule, options: dict[str, Any]) -> int:
-    from kilotune.experiments import tuning
-    from kilotune.experiments.progress import ProgressDisplay
+    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.terminal.progress import ProgressDisplay
     from kilotune.search.budget import parse_seconds
 
     folder = None if options["no_output"] else options["output"] or Path("out") / study.name
@@ -319,8 +320,8 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
     """Program, summary, JSON. The study keeps the search whatever happens here."""
     from rich.console import Console
 
-    from kilotune.experiments import tuning
-    from kilotune.experiments.summary import print_summary
+    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.terminal.summary import print_summary
     from kilotune.search.result import Status
 
     result = outcome.result

@@ -77,7 +77,11 @@ SCRATCH = {  # files of a temporary folder, or of kilotune's own cache
     *("evaluators/avr/firmware.py", "evaluators/cortex/firmware.py", "evaluators/cortex/run.py"),
     *("evaluators/compiled_library.py", "evaluators/executors/cache.py"),
 }
-WRITERS = {"experiments/artefacts/whole_file.py", "experiments/artefacts/folder.py", "experiments/output_file.py"}
+WRITERS = {
+    "experiments/artefacts/whole_file.py",
+    "experiments/artefacts/folder.py",
+    "experiments/artefacts/output_file.py",
+}
 DEVELOPERS = ("experiments/models/train/", "experiments/benchmarks/", "experiments/soak/", "experiments/fuzz/")
 WRITING = {
     *("write_text", "write_bytes", "rename", "unlink", "rmdir", "rmtree", "touch", "symlink_to", "hardlink_to", "link"),

@@ -28,7 +28,7 @@ from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.recurrence import schedule
 from kilotune.evaluators.cm.timing import Setting, simulate
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.benchmarks.cm_networks import chain, resnet18, resnet20, vgg16
+from kilotune.experiments.problems.cm.networks import chain, resnet18, resnet20, vgg16
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Measurement

@@ -38,8 +38,8 @@ from kilotune.evaluators.devices import CORTEX
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.artefacts.whole_file import replace
 from kilotune.experiments.benchmarks.probe_programs import probe
-from kilotune.experiments.model_problem import build_problem, resolve_input
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.space import Assignment, State
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions

@@ -30,9 +30,9 @@ from kilotune.evaluators.on_device import (
     fastest_that_fits,
     measure_checked,
 )
-from kilotune.experiments.finalists import measure_float
-from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.fixed_point.finalists import measure_float
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.store import Store

@@ -28,9 +28,9 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.benchmarks.low_rank import write_low_rank_bundle
 from kilotune.experiments.benchmarks.rnnpool import write_bundle
-from kilotune.experiments.buffers import as_instance
-from kilotune.experiments.model_problem import build_problem, resolve_input
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.fixed_point.buffers import as_instance
+from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Trial

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.asking import request_from
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.commands.report import report_page
-from kilotune.experiments.output_file import write_whole
-from kilotune.experiments.problem import build_problem
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.space import FlatSpace
 from kilotune.search.store import Store

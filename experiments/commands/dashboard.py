@@ -7,7 +7,7 @@ import webbrowser
 
 import click
 
-from kilotune.experiments.command_line import storage_option
+from kilotune.experiments.commands.command_line import storage_option
 
 
 @click.command("dashboard")
@@ -28,7 +28,7 @@ def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
     from kilotune.experiments.dashboard import optuna_pages
     from kilotune.experiments.dashboard.application import Dashboard
     from kilotune.experiments.dashboard.wsgi import has_waitress, make_server
-    from kilotune.experiments.storage import default_storage
+    from kilotune.experiments.studies.storage import default_storage
     from kilotune.search.store import Store
 
     address, bound_port = listening.getsockname()[:2]

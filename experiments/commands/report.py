@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kilotune.experiments import completion
-from kilotune.experiments.command_line import storage_option
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands import completion
+from kilotune.experiments.commands.command_line import storage_option
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.report.figure_formats import FORMATS
 
 if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import CaseOutcome
-    from kilotune.experiments.problem import Problem
+    from kilotune.experiments.problems.problem import Problem
     from kilotune.experiments.report.section import Section
     from kilotune.search.store import Store, StudyRow
     from kilotune.search.study import Study
@@ -66,8 +66,8 @@ def report_command(
     are the same when the study has gone on. Stdout lists them. Figures take the extra `figures` and an installed Chrome or Chromium.
     """
     from kilotune.experiments.artefacts.inputs import files_of_store
-    from kilotune.experiments.output_file import check_output_file, write_whole
-    from kilotune.experiments.storage import default_storage
+    from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
+    from kilotune.experiments.studies.storage import default_storage
     from kilotune.search.store import Store
 
     if formats and figures is None:
@@ -95,7 +95,7 @@ def _write_for_a_paper(
     from rich.console import Console
     from rich.progress import Progress
 
-    from kilotune.experiments.output_file import write_whole
+    from kilotune.experiments.artefacts.output_file import write_whole
     from kilotune.experiments.report.paper_files import drawn_files, named_figures, table_files
 
     files: dict[Path, str | bytes] = {}
@@ -123,12 +123,12 @@ class Page:
 
 def report_page(store: Store, name: str) -> Page:
     """Of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
-    from kilotune.experiments import tuning
     from kilotune.experiments.comparison.records import RecordReader
     from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
     from kilotune.experiments.report.page import render_page
     from kilotune.experiments.report.study_sections import study_sections, study_title
     from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
+    from kilotune.experiments.studies import tuning
     from kilotune.search.comparison_store import comparisons
     from kilotune.search.space import Measurement, Trial
     from kilotune.search.store import StoreError
@@ -161,7 +161,7 @@ def _files_read(store: Store, name: str) -> tuple[Path, ...]:
     """What the studies behind a report read; empty where that is not known."""
     from kilotune.experiments.artefacts.inputs import files_read
     from kilotune.experiments.comparison.plan import Plan
-    from kilotune.experiments.request import TuneRequest
+    from kilotune.experiments.studies.request import TuneRequest
     from kilotune.search.comparison_store import comparisons
 
     requests = [TuneRequest.from_json(row.request) for row in store.studies(name) if "space" in row.request]

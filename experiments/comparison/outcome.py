@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from kilotune.experiments.comparison.plan import Case, Plan
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.search.comparison import Comparison, RunRecord
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
 from kilotune.experiments.comparison.plan import Case, Plan, RunKey
 from kilotune.experiments.comparison.verdict import verdict
-from kilotune.experiments.problem import Problem, build_problem
+from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Comparison, RunRecord, compare

@@ -21,8 +21,8 @@ from multiprocessing.process import BaseProcess
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.comparison.plan import Plan, RunKey
-from kilotune.experiments.problem import build_problem
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.division import at_work
 from kilotune.search.interrupts import stops_on_interrupt

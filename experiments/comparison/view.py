@@ -14,7 +14,7 @@ from rich.text import Text
 
 from kilotune.experiments.comparison.plan import Plan, RunKey
 from kilotune.experiments.comparison.running import RunEnd, RunNews
-from kilotune.experiments.progress import FIRST_PLAIN_LINE_S, PLAIN_LINE_EVERY_S, draws
+from kilotune.experiments.terminal.progress import FIRST_PLAIN_LINE_S, PLAIN_LINE_EVERY_S, draws
 
 
 class ComparisonView(AbstractContextManager["ComparisonView"]):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.course import course_section, pareto_sections
 from kilotune.experiments.report.reported import Reported
 from kilotune.experiments.report.section import Paragraph, Section, Table
 from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.report.text import metric_label
-from kilotune.experiments.tuning import TuneOutcome
+from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.space import Constraint
 from kilotune.search.store import StudyRow
 from kilotune.search.study import Study

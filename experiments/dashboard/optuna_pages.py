@@ -93,7 +93,7 @@ class OptunaPages:
             self._app = optuna_dashboard.wsgi(self._storage)
 
     def _copy(self, name: str, source: Copied) -> int:
-        from kilotune.experiments.optuna_export import choices_of, copy_study, telling_trials
+        from kilotune.experiments.studies.optuna_export import choices_of, copy_study, telling_trials
 
         for number in [number for number, copy in self._copies.items() if copy.name == name]:
             self._storage.delete_study(number)
@@ -116,7 +116,7 @@ class OptunaPages:
             return True
         import optuna
 
-        from kilotune.experiments.optuna_export import add_trials, choices_of, telling_trials
+        from kilotune.experiments.studies.optuna_export import add_trials, choices_of, telling_trials
 
         written = optuna.load_study(study_name=copy.name, storage=self._storage)
         if len(written.get_trials(deepcopy=False)) > 3 * MOST_TRIALS:

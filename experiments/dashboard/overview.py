@@ -13,8 +13,8 @@ from typing import Any
 
 from kilotune.experiments.dashboard.pulse import Pulse
 from kilotune.experiments.dashboard.reading import Reading, measured
-from kilotune.experiments.problem import build_problem
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.front import Front, Ranking
 from kilotune.search.result import Status, as_metric, relative_gap, status_words
 from kilotune.search.store import Store, StudyRow

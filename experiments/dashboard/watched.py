@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kilotune.experiments import tuning
 from kilotune.experiments.dashboard.drawing import Drawing, Drawn
 from kilotune.experiments.dashboard.live_sections import sections_of
 from kilotune.experiments.dashboard.reading import Reading, measured
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
+from kilotune.experiments.studies import tuning
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
 

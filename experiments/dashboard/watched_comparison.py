@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from kilotune.experiments import tuning
 from kilotune.experiments.comparison.outcome import CaseOutcome
 from kilotune.experiments.comparison.records import RecordReader
 from kilotune.experiments.dashboard.drawing import Drawing, Drawn
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.section import Paragraph, Section
+from kilotune.experiments.studies import tuning
 from kilotune.search.comparison_store import ComparisonRow
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study

@@ -14,9 +14,9 @@ from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, execute, prove
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.faces.cascade import Cascade
 from kilotune.experiments.faces.shapes import Shape, kernel_sum, placed, symmetries
-from kilotune.experiments.output_file import write_whole
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
 from kilotune.spaces.reverse_split.separable import separable_plan

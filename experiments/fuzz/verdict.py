@@ -8,7 +8,7 @@ import signal
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.fuzz.case import Case
 from kilotune.experiments.fuzz.kind import Kind
 from kilotune.experiments.fuzz.sandbox import Ran

@@ -10,6 +10,9 @@ DEFAULT_MODEL = "fastgrnn16-digits"
 
 _FOLDER = Path(__file__).parent
 
+PLACEMENTS = _FOLDER / "placements"
+"""The bundled buffers: CSV files."""
+
 
 def model_names() -> tuple[str, ...]:
     """Names of the bundled models, sorted."""

@@ -6,8 +6,8 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from kilotune.experiments.problem import Problem
-from kilotune.experiments.progress import ProgressDisplay, describe
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.terminal.progress import ProgressDisplay, describe
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
 from kilotune.search.study import Study

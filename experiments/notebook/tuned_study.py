@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kilotune.experiments import tuning
 from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
-from kilotune.experiments.problem import Metrics, Problem, export_trial
+from kilotune.experiments.problems.problem import Metrics, Problem, export_trial
+from kilotune.experiments.studies import tuning
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Space, Trial
@@ -115,7 +115,7 @@ class TunedStudy:
         """The table that the command prints."""
         from rich.console import Console
 
-        from kilotune.experiments.summary import print_summary
+        from kilotune.experiments.terminal.summary import print_summary
 
         text = io.StringIO()
         # in a notebook rich would show it below the cell and return nothing
@@ -170,7 +170,7 @@ class TunedStudy:
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the page that `tune report` writes; its path. ValueError for a folder."""
         from kilotune.experiments.artefacts.inputs import files_read
-        from kilotune.experiments.output_file import check_output_file, write_whole
+        from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
         from kilotune.experiments.report.page import render_page
         from kilotune.experiments.report.study_sections import study_title
 

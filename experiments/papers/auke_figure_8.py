@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kilotune.experiments.filters import FILTERS
-from kilotune.experiments.output_file import write_whole
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
 from kilotune.experiments.papers.line_chart import Line, line_chart_svg
+from kilotune.experiments.problems.reverse_split.filters import FILTERS
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import all_splits, largest_splits
 from kilotune.spaces.reverse_split.splits import Sums, from_image, start_sums

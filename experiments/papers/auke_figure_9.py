@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.output_file import write_whole
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
 from kilotune.experiments.papers.line_chart import Line, line_chart_svg
 from kilotune.search.budget import Budget

@@ -17,7 +17,7 @@ import numpy as np
 
 from kilotune.evaluators.scamp5.images import photographs
 from kilotune.evaluators.scamp5.quality import measure
-from kilotune.experiments.output_file import write_whole
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import AVERAGING, EVALUATED, FIGURES, best_program
 from kilotune.experiments.papers.bar_chart import bar_chart_svg
 

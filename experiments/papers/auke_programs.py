@@ -10,9 +10,9 @@ from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.program import Program
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.experiments.families.registry import find_offer
-from kilotune.experiments.request import TuneRequest
-from kilotune.experiments.reverse_split_problem import build_problem
+from kilotune.experiments.problems.registry import find_offer
+from kilotune.experiments.problems.reverse_split.problem import build_problem
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kilotune.experiments.output_file import write_whole
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import EVALUATED, FIGURES, best_program
 from kilotune.experiments.papers.bar_chart import bar_chart_svg
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from kilotune.experiments.model_problem import ModelProblem, build_problem
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.models.catalogue import model_path
-from kilotune.experiments.output_file import write_whole
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.spaces.seedot.space import COVERAGES, TABLE_INDEX_BITS, SeeDotSpace
 
 MODELS = ("bonsai-digits", "protonn-digits")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from kilotune.experiments.listing import STRATEGIES
-from kilotune.experiments.problem import Problem, is_listed, offer_of
+from kilotune.experiments.commands.listing import STRATEGIES
+from kilotune.experiments.problems.problem import Problem, is_listed, offer_of
 from kilotune.experiments.report.command import command_line, described_device, given_options, input_name
 from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label

@@ -11,9 +11,9 @@ from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.evaluators.devices import DEVICES
-from kilotune.experiments.families.family import Asked, Family
-from kilotune.experiments.families.registry import find_offer
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.family import Asked, Family
+from kilotune.experiments.problems.registry import find_offer
+from kilotune.experiments.studies.request import TuneRequest
 
 LIMITS = (
     ("flash_limit_bytes", "flash", "{:.0f}"),
@@ -102,7 +102,7 @@ def _value(name: str, options: Mapping[str, Any]) -> Any:
     if name == "capacity":
         return options.get("capacity_bytes")
     if name == "accumulator_bits":
-        from kilotune.experiments.model_problem import ACCUMULATORS
+        from kilotune.experiments.problems.fixed_point.problem import ACCUMULATORS
 
         widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
         return widths.get(str(options.get("accumulator")))

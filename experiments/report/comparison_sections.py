@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import resolved, resolved_regret
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.command import input_name
 from kilotune.experiments.report.palette import BLUE, ORANGE
 from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from kilotune.experiments.problem import Explains, Problem
+from kilotune.experiments.problems.problem import Explains, Problem
 from kilotune.experiments.report.reported import Reported
 from kilotune.experiments.report.section import Block, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label
-from kilotune.experiments.summary import against_float, compared, conclusion, on_device
+from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
@@ -96,8 +96,8 @@ def _cut(text: str) -> tuple[Block, ...]:
 
 
 def _mapping(problem: Problem, best: Trial) -> Section:
-    from kilotune.experiments.cm_artifacts import describe
-    from kilotune.experiments.cm_problem import MappingProblem
+    from kilotune.experiments.problems.cm.artefacts import describe
+    from kilotune.experiments.problems.cm.problem import MappingProblem
 
     assert isinstance(problem, MappingProblem)
     described = describe(problem, best)

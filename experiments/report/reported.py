@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kilotune.experiments import tuning
-from kilotune.experiments.problem import Problem
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.studies import tuning
 from kilotune.search.front import Ranking
 from kilotune.search.result import as_metric
 from kilotune.search.space import Trial

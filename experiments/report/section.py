@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from kilotune.experiments.problem import Problem
+    from kilotune.experiments.problems.problem import Problem
     from kilotune.search.study import Study
 
 Cell = str | int | float | None
@@ -88,7 +88,7 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
 
 
 class Drawing(Protocol):
-    """What a module in `report/spaces/` defines as a function `draw`."""
+    """What a module of a space's figures (see `Offer.drawing`) defines as a function `draw`."""
 
     def __call__(self, problem: Problem, study: Study) -> tuple[Section, ...]:
         """The space's own figures of a study with at least one trial, which may still be running. Takes a second or two

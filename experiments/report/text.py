@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import math
 
-from kilotune.experiments.metric_names import metric_label
+from kilotune.experiments.report.metric_names import metric_label
 from kilotune.experiments.report.section import Cell
-from kilotune.experiments.summary import number
+from kilotune.experiments.terminal.summary import number
 
 __all__ = ("cell_text", "metric_label", "plotly_text")
 

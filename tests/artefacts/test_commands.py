@@ -13,7 +13,7 @@ import pytest
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.manifest import MANIFEST
 from kilotune.experiments.cli import main
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.models.catalogue import model_path
 from kilotune.experiments.models.onnx_networks import MADE
 

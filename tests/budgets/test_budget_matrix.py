@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.asking import request_from
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.problem import Problem, build_problem
+from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.problems.problem import Problem, build_problem
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement

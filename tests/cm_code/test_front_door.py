@@ -18,10 +18,10 @@ from kilotune.evaluators.cm.functional import Machine, replay
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.evaluators.cm.verification import route_delays
 from kilotune.experiments.cli import main
-from kilotune.experiments.cm_problem import build_problem, read_options, resolve_input
-from kilotune.experiments.families.family import Asked
 from kilotune.experiments.models.onnx_networks import lenet5
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
+from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.studies.request import TuneRequest
 from tests.cm_code.networks import model, single
 
 
@@ -90,7 +90,7 @@ def test_a_mapping_on_contended_links_is_executed_with_its_own_schedule(tmp_path
 
 
 def test_every_stage_of_the_state_machines_file_covers_its_pixels(tmp_path: Path) -> None:
-    from kilotune.experiments.cm_artifacts import lcu_source
+    from kilotune.experiments.problems.cm.artefacts import lcu_source
 
     problem = build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {"hardware": None}))
     assert problem.network is not None

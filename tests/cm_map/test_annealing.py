@@ -122,7 +122,7 @@ def test_annealing_finds_the_optimum_of_small_problems() -> None:
 
 @needs_compiler
 def test_strict_annealing_puts_a_chain_on_linked_cores() -> None:
-    from kilotune.experiments.benchmarks.cm_networks import chain
+    from kilotune.experiments.problems.cm.networks import chain
 
     pipeline, hardware = chain(40, 8).pipeline({}), load_hardware("mesh-8x8")
     streams = streams_of(pipeline)

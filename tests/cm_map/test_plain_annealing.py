@@ -10,7 +10,7 @@ from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm import timing
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.benchmarks.cm_networks import chain, resnet20
+from kilotune.experiments.problems.cm.networks import chain, resnet20
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 from kilotune.spaces.cm import annealing

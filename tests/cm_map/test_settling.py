@@ -8,7 +8,7 @@ import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.evaluators.cm.timing import _kernel, simulate
-from kilotune.experiments.benchmarks.cm_networks import resnet20
+from kilotune.experiments.problems.cm.networks import resnet20
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.space import CmSpace
 from tests.cm_map.random_pipelines import random_setting

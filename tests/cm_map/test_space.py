@@ -14,7 +14,7 @@ import pytest
 from kilotune.codegen.cm.hardware import Hardware, load_hardware, parse_hardware
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.benchmarks.cm_networks import chain, resnet20
+from kilotune.experiments.problems.cm.networks import chain, resnet20
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import random_candidate
 from kilotune.search.procedure import run_procedure

@@ -13,7 +13,7 @@ from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.plain_timing import simulate_plainly
 from kilotune.evaluators.cm.recurrence import schedule
 from kilotune.evaluators.cm.timing import Setting, simulate
-from kilotune.experiments.benchmarks.cm_networks import chain, resnet18, resnet20, vgg16
+from kilotune.experiments.problems.cm.networks import chain, resnet18, resnet20, vgg16
 from tests.cm_map.random_pipelines import random_setting
 
 ONE_CORE_A_LAYER = (1 << 20, 1 << 20)

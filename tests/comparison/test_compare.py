@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from kilotune.experiments.asking import request_from
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.comparison.records import load, missing_runs
 from kilotune.experiments.comparison.suite import case_of
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.problem import build_problem
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.division import Shared

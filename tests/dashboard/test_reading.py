@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.asking import request_from
 from kilotune.experiments.dashboard.drawing import REST, Rest
 from kilotune.experiments.dashboard.overview import Overview, standing_words
 from kilotune.experiments.dashboard.pulse import Pulse
 from kilotune.experiments.dashboard.reading import Reading, measured
 from kilotune.experiments.dashboard.shown import Pages
 from kilotune.experiments.dashboard.watched import WatchedStudy
-from kilotune.experiments.optuna_export import telling_trials
-from kilotune.experiments.problem import build_problem
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.optuna_export import telling_trials
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search import division
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.dashboard import optuna_pages, wsgi
 from kilotune.experiments.dashboard.application import Dashboard
-from kilotune.experiments.exit_status import ExitStatus
 from kilotune.search.budget import Budget
 from kilotune.search.store import Store
 from kilotune.search.study import Study

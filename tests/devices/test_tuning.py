@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kilotune.evaluators.devices import find_device
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.model_problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.request import TuneRequest, parse_limit, parse_size
+from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
+from kilotune.experiments.studies.request import TuneRequest, parse_limit, parse_size
 from kilotune.search.space import Assignment
 from tests.devices.toolchains import needs_avr, needs_cortex
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kilotune.experiments.cli import cli, main
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.models.catalogue import model_path
 
 MODEL = "protonn-digits"

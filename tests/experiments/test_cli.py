@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands.exit_status import ExitStatus
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 MODEL = "protonn-digits"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kilotune.experiments import listing
+from kilotune.experiments.commands import listing
 from kilotune.experiments.models.catalogue import model_path
 from kilotune.experiments.notebook import tune
 from kilotune.search.store import Store

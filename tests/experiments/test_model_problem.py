@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kilotune.experiments.families.family import Asked
-from kilotune.experiments.families.registry import find_offer, offers
-from kilotune.experiments.model_problem import build_problem, read_options, resolve_input
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.problems.fixed_point.problem import build_problem, read_options, resolve_input
+from kilotune.experiments.problems.registry import find_offer, offers
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 
 MODEL = "fastgrnn16-digits"

@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.optuna_export import export_optuna
+from kilotune.experiments.studies.optuna_export import export_optuna
 from kilotune.search.budget import Budget
 from kilotune.search.space import Constraint, Objective, Space
 from kilotune.search.study import Study

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kilotune.experiments.artefacts import whole_file
-from kilotune.experiments.output_file import check_output_file, write_output, write_whole
+from kilotune.experiments.artefacts.output_file import check_output_file, write_output, write_whole
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kilotune.experiments.export import emit_program
-from kilotune.experiments.model_problem import build_problem, resolve_input
 from kilotune.experiments.models.catalogue import model_names
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
+from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kilotune.experiments.comparison.plan import Case, Plan
-from kilotune.experiments.problem import build_problem
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.request import TuneRequest
 
 REQUEST = TuneRequest("reverse-split", "roberts", "greedy").as_json()
 PLAN = json.loads(json.dumps(Plan((Case("one", "reverse-split", "roberts", ("greedy",)),), 2, "5s").as_json()))
@@ -78,7 +78,7 @@ def test_a_plan_is_checked(change: dict[str, Any], said: str) -> None:
     ],
 )
 def test_options_of_every_family_are_checked(space: str, options: dict[str, Any]) -> None:
-    from kilotune.experiments.asking import request_from
+    from kilotune.experiments.studies.requests import request_from
 
     asked = request_from(space)
     with pytest.raises(ValueError):  # noqa: PT011 - a ValueError is what the command turns into a sentence

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.cli import main
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.memory_options import parse_bank
+from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.problems.memory.options import parse_bank
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study

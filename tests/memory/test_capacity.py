@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.capacity_answer import Answer, CapacityAnswer, capacity_answer
 from kilotune.experiments.cli import main
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.problems.memory.capacity_answer import Answer, CapacityAnswer, capacity_answer
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 from kilotune.spaces.memory.arrays import BufferArrays

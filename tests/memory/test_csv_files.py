@@ -9,7 +9,7 @@ import pytest
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.cli import main
-from kilotune.experiments.exit_status import ExitStatus
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.csv_files import read_instance
 from kilotune.spaces.memory.instance import Buffer, Instance

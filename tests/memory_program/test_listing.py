@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from kilotune.codegen.buffers import buffers
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.live_ranges import peak_bytes
-from kilotune.experiments.buffers import as_instance
 from kilotune.experiments.cli import cli
 from kilotune.experiments.models.catalogue import model_path
+from kilotune.experiments.problems.fixed_point.buffers import as_instance
 
 
 def listed(*options: str) -> str:

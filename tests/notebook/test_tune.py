@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kilotune.experiments import tuning
-from kilotune.experiments.asking import keyword_of
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.families.registry import FAMILIES
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.notebook import TunedStudy, tune
-from kilotune.experiments.storage import default_storage
+from kilotune.experiments.problems.registry import FAMILIES
+from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies.requests import keyword_of
+from kilotune.experiments.studies.storage import default_storage
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Decision, Trial

@@ -12,7 +12,7 @@ from tests.plugins.packages import PLAIN, install, tune
 FULL = """
 import click
 
-from kilotune.experiments.families.family import Family, Offer
+from kilotune.experiments.problems.family import Family, Offer
 
 FAMILY = Family(
     "Scaled sums (scaled)",
@@ -31,7 +31,7 @@ def read_options(space, asked):
 
 
 def build_problem(request):
-    from kilotune.experiments.plain_problem import PlainProblem
+    from kilotune.experiments.problems.plain_problem import PlainProblem
     from sums import Sum
 
     return PlainProblem(request, Sum(request.options["factor"]))

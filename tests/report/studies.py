@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.asking import request_from
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
 from kilotune.experiments.comparison.plan import Case, Plan
-from kilotune.experiments.problem import Problem, build_problem
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.problems.problem import Problem, build_problem
+from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve, Step
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare

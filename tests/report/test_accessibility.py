@@ -12,11 +12,11 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from kilotune.experiments.asking import request_from
 from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_page
 from kilotune.experiments.report.section import Figure, Listing, Row, Section, Table
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search.store import Store
 from tests.browser import DESKTOP, PHONE, OpenPage, WatchedPage
 from tests.dashboard.serving import Served, serving
@@ -72,7 +72,7 @@ def test_the_report_of_every_space(open_page: OpenPage, axe: Check, store: Path,
 
 def test_the_report_of_a_comparison(open_page: OpenPage, axe: Check, store: Path, tmp_path: Path) -> None:
     outcome = comparison_outcome()
-    from kilotune.experiments import tuning
+    from kilotune.experiments.studies import tuning
 
     problem, study, _ = tuning.resume(Store(str(store)), "memory")
     path = tmp_path / "comparison.html"

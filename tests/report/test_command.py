@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kilotune.evaluators.devices import find_device
-from kilotune.experiments.asking import given_options, request_from
 from kilotune.experiments.cli import cli
 from kilotune.experiments.report.command import command_line, described_device
-from kilotune.experiments.request import TuneRequest
+from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.studies.requests import given_options, request_from
 
 COMMANDS = (
     "--space memory",

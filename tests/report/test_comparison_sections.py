@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.asking import request_from
 from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.plan import Case, Plan
-from kilotune.experiments.problem import Problem, build_problem
+from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
 from kilotune.experiments.report.section import Figure, Paragraph, Section, Table, figures_in
+from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve, Step
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
@@ -163,7 +163,7 @@ def test_a_case_has_its_tables_and_figures_and_survives_a_lost_study() -> None:
 
 
 def test_the_best_runs_figures_become_parts_of_the_chapter(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kilotune.experiments.report.spaces import memory
+    from kilotune.experiments.problems.memory.figures import sections as memory
 
     class Held:
         def trials(self) -> list[int]:

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 import pytest
 from playwright.sync_api import expect
 
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.commands.report import report_page
-from kilotune.experiments.output_file import write_whole
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_page
 from kilotune.experiments.report.palette import BLUE

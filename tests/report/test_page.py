@@ -12,7 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from kilotune.experiments.output_file import write_whole
+from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.report.page import MOST_CONTENTS, render_page
 from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import cell_text, plotly_text

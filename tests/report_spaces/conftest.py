@@ -2,7 +2,7 @@
 
 import pytest
 
-from kilotune.experiments import procedure_measurements
+from kilotune.experiments.problems import procedure_measurements
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.experiments.report.spaces.layered import NODE_GAP, crossings, layered
+from kilotune.experiments.problems.reverse_split.figures.layered import NODE_GAP, crossings, layered
 
 Edges = list[tuple[int, int]]
 

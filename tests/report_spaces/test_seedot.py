@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.experiments import tuning
-from kilotune.experiments.problem import build_problem
-from kilotune.experiments.report.spaces.canvas import thinned
-from kilotune.experiments.report.spaces.paper_trials import papers_answer
-from kilotune.experiments.report.spaces.seedot import draw
+from kilotune.experiments.problems.fixed_point.figures.seedot import draw
+from kilotune.experiments.problems.paper_trials import papers_answer
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.report.canvas import thinned
+from kilotune.experiments.studies import tuning
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
 from kilotune.spaces.seedot.space import SeeDotSpace
@@ -137,7 +137,7 @@ def test_nothing_but_failures(tmp_path: Path) -> None:
 def test_the_papers_choice_is_left_out_where_there_is_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, study = study_of(tmp_path, "seedot", "worked-example", "random", 5)
     assert papers_answer(study, seconds=-1) is None
-    monkeypatch.setattr("kilotune.experiments.report.spaces.seedot.papers_answer", lambda study: None)
+    monkeypatch.setattr("kilotune.experiments.problems.fixed_point.figures.seedot.papers_answer", lambda study: None)
     sections = draw(problem, study)
     assert "paper's choice" not in [t.name for t in figures(sections)[0].data]
     assert "The paper's choice is not known yet" in said(sections)
@@ -156,7 +156,7 @@ def test_a_page_that_refreshes_goes_on_where_it_stopped(tmp_path: Path, monkeypa
     space, measured = cast(SeeDotSpace, study.space), list[int]()
     expected, evaluate = run_procedure(study.space), space.evaluate
     clock = itertools.count()
-    monkeypatch.setattr("kilotune.experiments.report.spaces.paper_trials.time.thread_time", lambda: next(clock))
+    monkeypatch.setattr("kilotune.experiments.problems.paper_trials.time.thread_time", lambda: next(clock))
     monkeypatch.setattr(space, "evaluate", lambda batch: measured.append(len(batch)) or evaluate(batch), raising=False)
     answers = [papers_answer(study, seconds=5) for _ in range(40)]
     assert answers[0] is None

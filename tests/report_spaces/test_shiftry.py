@@ -11,11 +11,11 @@ import pytest
 
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.fixed_point.simulator import Backend
-from kilotune.experiments.report.spaces.accuracy_scatter import accuracy_scatter
-from kilotune.experiments.report.spaces.demotion import demotion_order
-from kilotune.experiments.report.spaces.demotion_figure import demotion_figure
-from kilotune.experiments.report.spaces.paper_trials import measure_beside
-from kilotune.experiments.report.spaces.shiftry import draw
+from kilotune.experiments.problems.fixed_point.figures.accuracy_scatter import accuracy_scatter
+from kilotune.experiments.problems.fixed_point.figures.demotion import demotion_order
+from kilotune.experiments.problems.fixed_point.figures.demotion_figure import demotion_figure
+from kilotune.experiments.problems.fixed_point.figures.shiftry import draw
+from kilotune.experiments.problems.paper_trials import measure_beside
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.study import Study

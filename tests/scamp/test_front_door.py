@@ -12,9 +12,9 @@ from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.cli import main
-from kilotune.experiments.exit_status import ExitStatus
-from kilotune.experiments.filters import FILTERS
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.papers.bar_chart import bar_chart_svg
+from kilotune.experiments.problems.reverse_split.filters import FILTERS
 
 SOBEL = [[1, 0, -1], [2, 0, -2], [1, 0, -1]]
 

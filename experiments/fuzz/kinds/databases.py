@@ -72,11 +72,11 @@ COMMANDS = (
 def database() -> bytes:
     """A study of four trials and a comparison of two runs, the same bytes at every call."""
     from kilotune.evaluators.executors.in_process import InProcessExecutor
-    from kilotune.experiments.asking import request_from
     from kilotune.experiments.comparison.plan import Plan
     from kilotune.experiments.comparison.suite import case_of
-    from kilotune.experiments.problem import build_problem
-    from kilotune.experiments.tuning import join
+    from kilotune.experiments.problems.problem import build_problem
+    from kilotune.experiments.studies.requests import request_from
+    from kilotune.experiments.studies.tuning import join
     from kilotune.search.budget import Budget
     from kilotune.search.comparison_store import save_comparison
     from kilotune.search.store import Store

@@ -1,0 +1,191 @@
+"""Options that several commands share, and the help text that groups those of the families."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kilotune.experiments.commands import completion
+from kilotune.experiments.problems.family import Family
+from kilotune.experiments.problems.registry import FAMILIES, families_of, objective_help, offers
+
+storage_option = click.option(
+    "--storage",
+    metavar="URL",
+    is_eager=True,  # which studies there are depends on it
+    shell_complete=completion.storages,
+    help="Database of the studies: a file or a URL [default: the user's data folder].",
+)
+budget_option = click.option(
+    "--budget", default="60s", show_default=True, metavar="BUDGET", help="2h, 90s, 500trials, or 2h,500trials."
+)
+problem_options = (
+    click.option(
+        "--space",
+        shell_complete=completion.spaces,
+        help=f"What to decide: {', '.join(o.space for o in offers())} (see `tune list spaces`).",
+    ),
+    click.option(
+        "--input",
+        "input_",
+        metavar="PATH|NAME",
+        shell_complete=completion.inputs,
+        help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
+        "cm: ONNX, or a network.",
+    ),
+    click.option(
+        "--device",
+        metavar="NAME|FILE",
+        shell_complete=completion.devices,
+        help="A board (`tune list devices`), or a JSON file that describes one: its memory limits, and time as a metric.",
+    ),
+    click.option(
+        "--limit",
+        "limits",
+        multiple=True,
+        metavar="WHAT=AMOUNT",
+        help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
+    ),
+    click.option("--objective", metavar="NAME", help=f"What is to be small: {objective_help()}."),
+)
+run_options = (
+    click.option(
+        "--jobs", type=click.IntRange(1), help="Worker processes, or Ray actors  [default: 1; all with --ray]."
+    ),
+    click.option(
+        "--ray",
+        metavar="[ADDRESS]",
+        is_flag=False,
+        flag_value="local",
+        help="Evaluate on a Ray cluster: one of its own on this machine, `auto`, or HOST:PORT.",
+    ),
+    click.option(
+        "--time-limit", metavar="TIME", help="How long one evaluation may take, e.g. 30s; what takes longer has failed."
+    ),
+    click.option(
+        "--stop",
+        metavar="RULE",
+        help="When to end before the budget does. settled: the first objective is proved, and nothing better was found for a "
+        "quarter of the budget; proved: at once when it is; stalled[=30s|=500trials]: nothing better for so long (or a quarter "
+        "of the budget), proved or not; never  [default: settled].",
+    ),
+    click.option("--no-cache", is_flag=True, help="Use no measurements of earlier studies (see `tune cache`)."),
+    click.option("--output", type=click.Path(path_type=Path), help="Where the artefacts go [default: out/STUDY]."),
+    click.option("--no-output", is_flag=True, help="Write no artefacts."),
+    click.option("--json", "json_file", metavar="FILE", help="Write the result as JSON; - for stdout."),
+    click.option("--quiet", is_flag=True, help="No progress, no summary."),
+)
+
+
+def with_problem_options(command: Any) -> Any:
+    """What is to be decided: the options that `tune` and `tune compare` share."""
+    for option in reversed(problem_options):
+        command = option(command)
+    return command
+
+
+def with_run_options(command: Any) -> Any:
+    """The options that `tune` and `tune resume` share."""
+    for option in reversed(run_options):
+        command = option(command)
+    return command
+
+
+FAMILIES_KEY = "kilotune.families"
+"""In a context's `meta`: whose options the command takes."""
+
+
+class WithFamilies(click.Command):
+    """A command with the options of every family, each under its own heading in the help text. A plug-in is loaded only
+    when --space names it; then its options are there too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        space = _space_in(args)
+        families = _families_to_complete(space) if ctx.resilient_parsing else families_of(space)
+        ctx.meta[FAMILIES_KEY] = FAMILIES
+        for family in families[len(FAMILIES) :]:
+            _refuse_taken(family, str(space), self.get_params(ctx))
+        ctx.meta[FAMILIES_KEY] = families
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        return [*params[:-1], *(option for family in _families(ctx) for option in family.options), params[-1]]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        special = {id(option) for family in _families(ctx) for option in family.options}
+        general = [param for param in self.get_params(ctx) if id(param) not in special]
+        for title, params in (("Options", general), *((family.title, family.options) for family in _families(ctx))):
+            records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+        _format_plug_ins(formatter)
+
+
+class TuneGroup(WithFamilies, click.Group):
+    """The command itself, with its subcommands. All of them take --debug, which `cli.main` looks for."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.params.append(_debug_option())
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        cmd.params.append(_debug_option())
+        super().add_command(cmd, name)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+def _families_to_complete(space: str | None) -> tuple[Family, ...]:
+    """For a shell, which has no use for what is wrong with a plug-in."""
+    try:
+        return families_of(space)
+    except ValueError:
+        return FAMILIES
+
+
+def _debug_option() -> click.Option:
+    return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show tracebacks.")
+
+
+def _families(ctx: click.Context) -> tuple[Family, ...]:
+    families: tuple[Family, ...] = ctx.meta.get(FAMILIES_KEY, FAMILIES)
+    return families
+
+
+def _space_in(args: Sequence[str]) -> str | None:
+    """What --space says, before anything else is read."""
+    found = None
+    for position, text in enumerate(args):
+        if text == "--space" and position + 1 < len(args):
+            found = args[position + 1]
+        elif text.startswith("--space="):
+            found = text.removeprefix("--space=")
+    return found
+
+
+def _refuse_taken(family: Family, space: str, params: Sequence[click.Parameter]) -> None:
+    """ValueError when an option of a plug-in's family is there already."""
+    taken = {name for param in params for name in (param.name, *param.opts, *param.secondary_opts)}
+    for option in family.options:
+        for name in (*option.opts, *option.secondary_opts, option.name):
+            if name in taken:
+                raise ValueError(
+                    f"The plug-in for the space {space!r} brings an option {name}, which tune has already."
+                )
+
+
+def _format_plug_ins(formatter: click.HelpFormatter) -> None:
+    """The spaces of other packages, by name: none is loaded for a help text."""
+    from kilotune.experiments.problems.plugins import plug_ins
+
+    records = [(plug_in.name, plug_in.package) for plug_in in plug_ins()]
+    if records:
+        with formatter.section("Spaces of other packages (--space)"):
+            formatter.write_dl(records)

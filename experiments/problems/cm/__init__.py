@@ -1,0 +1,1 @@
+"""Networks on computational memory: the space cm."""

@@ -1,0 +1,129 @@
+"""The files of a mapping: where everything runs (mapping.json, pictures) and the state machines of the control units (lcu.py)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kilotune.codegen.cm.lcu import loop_nest, state_machine
+from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.streams import stream_name
+from kilotune.experiments.problems.cm.picture import gantt_svg, mapping_svg
+from kilotune.search.space import Trial
+
+if TYPE_CHECKING:
+    from kilotune.experiments.problems.cm.problem import MappingProblem
+
+DRAWN_IMAGES = 3
+
+NAMES = MappingProxyType({"mapping": "mapping.json", "picture": "mapping.svg", "gantt": "gantt.svg", "lcu": "lcu.py"})
+"""Of the files, by what they are."""
+
+
+def artefacts(problem: MappingProblem, trial: Trial) -> dict[str, str]:
+    """The texts that there are, by what they are. ValueError when execution contradicts the mapping."""
+    verification = problem.verify(trial.assignment)
+    if verification is not None and verification.different:
+        raise ValueError(f"{verification.different} of {verification.elements} output elements are wrong: not exported")
+    description = describe(problem, trial)
+    description["executed"] = None if verification is None else dataclasses.asdict(verification)
+    texts = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
+    lowered = problem.lowered(trial.assignment)
+    if lowered is not None:
+        texts["lcu"] = lcu_source(lowered)
+    return texts
+
+
+def _pictures(problem: MappingProblem, trial: Trial) -> dict[str, str]:
+    """The mapping, and when which core works."""
+    space = problem.space
+    lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
+    ticks = trial.measurement.metrics["ticks_per_image"]
+    drawn = {"picture": mapping_svg(lowered, space.hardware, mapping, ticks)}
+    starts = space.simulate(lowered, mapping, DRAWN_IMAGES + 1, record_starts=True).starts
+    if starts is not None:  # one more image than is drawn: all iterations of those drawn have taken place
+        shown = [s[: DRAWN_IMAGES * stage.iterations] for s, stage in zip(starts, lowered.pipeline.stages, strict=True)]
+        title = f"{space.network.name} on {space.hardware.name}: the first {DRAWN_IMAGES} images"
+        drawn["gantt"] = gantt_svg(lowered, shown, DRAWN_IMAGES, title)
+    return drawn
+
+
+def describe(problem: MappingProblem, trial: Trial) -> dict[str, Any]:
+    """The mapping as JSON: stages on cores, streams on routes with their buffers."""
+    space = problem.space
+    lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
+    pipeline, hardware = lowered.pipeline, space.hardware
+    stages = [
+        {
+            "name": stage.name,
+            "layer": stage.layer,
+            "replica": stage.replica,
+            "row_block": stage.row_block,
+            "column_block": stage.column_block,
+            "core": core,
+            "iterations": stage.iterations,
+            "matrix": [stage.crossbar_rows, stage.crossbar_columns],
+        }
+        for stage, core in zip(pipeline.stages, mapping.cores, strict=True)
+    ]
+    streams = []
+    for stream, route, capacity in zip(lowered.streams, mapping.routes, mapping.capacities, strict=True):
+        nodes = [hardware.links[route[0]].source, *(hardware.links[n].target for n in route)] if route else []
+        streams.append(
+            {
+                "name": stream_name(pipeline, stream),
+                "route": ["GMEM" if node == hardware.gmem else node for node in nodes],
+                "elements": stream.elements,
+                "packets": stream.packets,
+                "buffer_packets": capacity,
+            }
+        )
+    return {
+        "network": space.network.name,
+        "hardware": hardware.name,
+        "metrics": dict(trial.measurement.metrics),
+        "stages": stages,
+        "streams": streams,
+    }
+
+
+def lcu_source(lowered: Lowered) -> str:
+    """A Python module: a class for every different state machine, and which stage watches which array with which."""
+    pipeline = lowered.pipeline
+    machines: dict[str, str] = {}
+    loops: dict[str, str] = {}
+    rows = []
+    for number, (stage, program) in enumerate(zip(pipeline.stages, lowered.programs, strict=True)):
+        loop = loops.setdefault(loop_nest(program.rectangle)[0], f"Loop{len(loops)}")
+        arrays = []
+        for edge, reading in zip(pipeline.edges, lowered.readings, strict=True):
+            if edge.reader == number:
+                machine = machines.setdefault(state_machine(reading).source, f"Machine{len(machines)}")
+                writer = "GMEM" if edge.writer == GMEM else pipeline.stages[edge.writer].name
+                arrays.append(f"({writer!r}, {machine})")
+        rows.append(f"    {stage.name!r}: ({loop}, [{', '.join(arrays)}]),")
+    parts = [LCU_TEXT]
+    parts += [f"class {name}:\n{_methods(source)}" for source, name in (*loops.items(), *machines.items())]
+    parts.append("STAGES = {\n" + "\n".join(rows) + "\n}\n")
+    return "\n\n".join(parts)
+
+
+LCU_TEXT = '''"""State machines of the control units. A core runs the iterations of its loop in order.
+
+Of every array it reads: `initial` is the last iteration that may run before any write, `written` the last that may run
+once a pixel is written (None: no more than before), `keeps` the first pixel still needed after an iteration (None: none).
+An iteration may start when all of the core's arrays allow it.
+"""
+'''
+
+
+def _methods(source: str) -> str:
+    lines = []
+    for line in source.rstrip("\n").split("\n"):
+        if line.startswith("def "):
+            lines.append("    @staticmethod")
+        lines.append("    " + line if line else "")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Figures of mapped networks in reports."""

@@ -1,0 +1,217 @@
+"""The space's own figures: cores and link loads, what is busiest, the pipeline over time, and the paper's embedding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import cast
+
+from kilotune.codegen.cm.mapping import Mapping
+from kilotune.experiments.problems.cm.figures.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
+from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure, node_name
+from kilotune.experiments.problems.cm.usage import Usage, usage_of
+from kilotune.experiments.problems.paper_trials import Question
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
+from kilotune.search.space import Assignment, Measurement
+from kilotune.search.study import Study
+from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.procedure import embedded_cores
+from kilotune.spaces.cm.space import CmSpace
+
+DRAWN_IMAGES = 3
+EMBEDDING_SECONDS = 2.0
+EMBEDDING_LITERALS = 100_000
+"""A report does not wait for a solver longer than that, nor does it write down larger formulas."""
+
+NARROW_PX = 520
+"""A mesh on a phone: as high as wide, and its legend."""
+
+NAMED = 3
+"""Cores or links that a sentence names."""
+
+COMPARED = (
+    ("ticks_per_image", "ticks per image"),
+    ("latency_ticks", "latency, ticks"),
+    ("cores", "cores"),
+    ("sram_bytes", "SRAM bytes"),
+    ("promised_ticks", "ticks of the busiest core or link"),
+    ("longest_route_links", "links of the longest route"),
+)
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A candidate as it is drawn."""
+
+    space: CmSpace
+    lowered: Lowered
+    mapping: Mapping
+    measurement: Measurement
+
+    @property
+    def ticks(self) -> float:
+        """From one image to the next, as measured."""
+        return self.measurement.metrics["ticks_per_image"]
+
+    @property
+    def usage(self) -> Usage:
+        return usage_of(self.lowered, self.space.hardware, self.mapping, self.ticks)
+
+
+def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
+    """See `report.section.Drawing`."""
+    space, result = cast(CmSpace, problem.space), study.result()
+    best = result.best
+    title = "Cores and links"
+    if best is None or best.measurement.failure is not None or "ticks_per_image" not in best.measurement.metrics:
+        why = "" if best is None or best.measurement.failure is None else f" {best.measurement.failure}"
+        return (Section(title, (Paragraph(f"No candidate runs yet, so there is no mapping to draw.{why}"),)),)
+    mapped = _mapped(space, best.assignment, best.measurement)
+    head: tuple[Block, ...] = ()
+    if not result.feasible:
+        head = (Paragraph("No mapping found keeps the constraints yet; the nearest is drawn."),)
+    usage, hardware = mapped.usage, space.hardware
+    mesh = _mesh(mapped, f"The best mapping, trial {best.number}", "Cores and links, best mapping")
+    beside, paper = _paper(space, mapped)
+    busiest = busiest_figure(mapped.lowered, hardware, usage, mapped.ticks, result.bound)
+    return (
+        Section(
+            title,
+            (*head, Row((mesh, *beside)), _stages(mapped)),
+        ),
+        Section("The busiest cores and links", (Figure(busiest, _busiest_words(mapped, result.bound)),)),
+        Section("The pipeline over time", (_pipeline(mapped),)),
+        Section("The paper's embedding", paper),
+    )
+
+
+def _mapped(space: CmSpace, assignment: Assignment, measurement: Measurement) -> _Mapped:
+    lowered = space.lowered(space.replicas(assignment))
+    return _Mapped(space, lowered, space.mapping(assignment), measurement)
+
+
+def _mesh_words(mapped: _Mapped, what: str) -> str:
+    usage, hardware = mapped.usage, mapped.space.hardware
+    loaded = [use for use in usage.links if use.elements]
+    mean = 100 * sum(use.share for use in usage.cores) / len(usage.cores)
+    stages = mapped.lowered.pipeline.stages
+    cores = [f"core {use.core} ({stages[use.stage].name})" for use in usage.busiest_cores]
+    core = usage.busiest_cores[0]
+    mark = "A square is a core with the share of these ticks in which it is busy and the stage that it runs"
+    if not hardware.grid_columns:
+        mark = "A circle is a core"
+    words = (
+        f"{what}: {mapped.space.network.name} on {len(usage.cores)} of {hardware.cores} cores of {hardware.name}, {mapped.ticks:g} "
+        f"ticks per image. {mark}: the darker, the busier, {mean:.0f} % of these ticks on average. The busiest, outlined: "
+        f"{_listed(cores)} with {core.ticks} ticks, {100 * core.share:.1f} %. "
+    )
+    if usage.busiest_links:
+        link = usage.busiest_links[0]
+        names = [f"{node_name(hardware, u.source)} to {node_name(hardware, u.target)}" for u in usage.busiest_links]
+        words += (
+            f"Arrows are links, on the right of their direction, the wider the busier; {len(loaded)} of {len(usage.links)} carry "
+            f"something. The busiest, starred: {_listed(names)} with {link.elements} elements per image, {100 * link.share:.1f} %."
+        )
+    return words
+
+
+def _stages(mapped: _Mapped) -> Table:
+    rows: list[Sequence[Cell]] = []
+    for use in mapped.usage.cores:
+        stage = mapped.lowered.pipeline.stages[use.stage]
+        rows.append(
+            (stage.name, stage.layer, stage.replica, use.core, use.ticks, round(100 * use.share, 1), use.sram_bytes)
+        )
+    columns = ("stage", "layer", "replica", "core", "ticks per image", "busy, %", "SRAM bytes")
+    return Table(columns, rows, f"What runs where: {len(rows)} stages.")
+
+
+def _busiest_words(mapped: _Mapped, bound: float | None) -> str:
+    usage = mapped.usage
+    core = usage.busiest_cores[0].ticks
+    link = usage.busiest_links[0].ticks if usage.busiest_links else 0.0
+    most = max(core, link)
+    which = "a core" if core > link else "a link" if link > core else "cores and links alike"
+    words = (
+        f"The busiest core takes {core} ticks per image, the busiest link {link:g}: what limits the pipeline is {which}. "
+        f"Measured are {mapped.ticks:g} ticks per image"
+    )
+    waiting = mapped.ticks - math.ceil(most)
+    words += (
+        ", no more than that."
+        if waiting <= 0
+        else f": {waiting:g} more, for packets meet on links and buffers are finite."
+    )
+    return words if bound is None else f"{words} No mapping takes less than {bound:g}."
+
+
+def _pipeline(mapped: _Mapped) -> Block:
+    space, lowered = mapped.space, mapped.lowered
+    # One more image than is drawn: all iterations of those drawn have taken place.
+    timing = space.simulate(lowered, mapped.mapping, DRAWN_IMAGES + 1, record_starts=True)
+    if timing.starts is None:
+        return Paragraph(
+            "Without a C compiler the simulator records no starts, so there is no picture of the pipeline."
+        )
+    stages = lowered.pipeline.stages
+    starts = [s[: DRAWN_IMAGES * stage.iterations] for s, stage in zip(timing.starts, stages, strict=True)]
+    finished = [int(tick) for tick in timing.finish_ticks[:DRAWN_IMAGES]]
+    later = [str(after - before) for before, after in pairwise(finished)]
+    rows = min(len(stages), MOST_ROWS)
+    shown = f"{len(stages)} stages" if rows == len(stages) else f"The {rows} busiest of {len(stages)} stages"
+    words = (
+        f"{shown}, a row each, over the first {DRAWN_IMAGES} images, which leave at ticks {', '.join(map(str, finished))}: the first "
+        f"takes {finished[0]}, the others follow {' and '.join(later)} ticks later. "
+        "A colour and a pattern are an image; where a bar is pale, the stage waits between its iterations."
+    )
+    return Figure(pipeline_figure(lowered, starts, DRAWN_IMAGES), words)
+
+
+def _mesh(mapped: _Mapped, what: str, title: str, more: str = "") -> Figure:
+    """A mapping on its accelerator; on a phone no higher than its width needs."""
+    figure = mesh_figure(mapped.lowered, mapped.space.hardware, mapped.mapping, mapped.usage)
+    return Figure(figure, _mesh_words(mapped, what) + more, title, min(figure.layout.height, NARROW_PX))
+
+
+def _paper(space: CmSpace, best: _Mapped) -> tuple[tuple[Figure, ...], tuple[Block, ...]]:
+    """The mesh that stands beside that of the best mapping, and what its section says."""
+    candidate = paper_candidate(space)
+    if candidate is None:
+        text = (
+            f"Left out: within {EMBEDDING_SECONDS:g} s no solver finds the paper's placement (cmnnc, Section 3.1: every layer once, "
+            f"connected ones as near as possible) on {space.hardware.name}."
+        )
+        return (), (Paragraph(text),)
+    measurement = space.measure(candidate)
+    if measurement.failure is not None:
+        return (), (Paragraph(f"The paper's placement does not run: {measurement.failure}"),)
+    paper = _mapped(space, candidate, measurement)
+    rows = [(title, best.measurement.metrics.get(name), measurement.metrics.get(name)) for name, title in COMPARED]
+    times = paper.ticks / best.ticks
+    words = f"It takes {times:.3g} times the ticks of the best mapping ({best.ticks:g})."
+    figure = _mesh(
+        paper, "The paper's placement, every layer once", "Cores and links, the paper's placement", f" {words}"
+    )
+    drawn = Paragraph(f"The paper's placement is drawn beside the best mapping. {words}")
+    table = Table(("metric", "best mapping", "paper's placement"), rows, "The best mapping beside the paper's.")
+    return (figure,), (drawn, table)
+
+
+def paper_candidate(space: CmSpace) -> Assignment | None:
+    """The paper's placement, where a solver finds one quickly."""
+    return _paper_candidate(Question.of(space))
+
+
+@lru_cache(maxsize=16)
+def _paper_candidate(asked: Question[CmSpace]) -> Assignment | None:
+    cores = embedded_cores(asked.space, EMBEDDING_SECONDS, EMBEDDING_LITERALS, refute_first=True)
+    return None if cores is None else asked.space.candidate({}, cores)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,221 @@
+"""The space `cm` at the front door: from an ONNX file and a hardware file to a problem, from a candidate to its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.partition import partition
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.graph import Conv, Graph
+from kilotune.codegen.onnx.importing import import_file, import_model
+from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
+from kilotune.evaluators.cm.timing import Setting
+from kilotune.evaluators.cm.verification import Verification, verify
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
+from kilotune.experiments.models.onnx_networks import MADE
+from kilotune.experiments.problems.cm.networks import resnet18, resnet20, vgg16
+from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.problems.problem import Metrics
+from kilotune.experiments.studies.request import TuneRequest, stored_fields
+from kilotune.search.space import Assignment, Trial
+from kilotune.search.suggestion import did_you_mean
+from kilotune.spaces.cm.layers import ConvNetwork
+from kilotune.spaces.cm.network import PartitionedNetwork
+from kilotune.spaces.cm.space import CmSpace
+
+SHAPES: Mapping[str, Callable[[], ConvNetwork]] = MappingProxyType(
+    {"resnet20": resnet20, "resnet18": resnet18, "vgg16": vgg16}
+)
+"""Networks known by their shapes alone: there are no weights to execute them with."""
+
+DEFAULT_NETWORK = "resnet20"
+VERIFIED_IMAGES = 2
+MOST_VERIFIED_ITERATIONS = 150_000
+"""Some ten seconds of integer execution."""
+
+
+@dataclass(frozen=True)
+class MappingOptions:
+    """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width."""
+
+    hardware: str | None = None
+    image_shape: Sequence[int] | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class MappingProblem:
+    """A mapping space and the request that it comes from. network: None for one that is known by its shapes alone."""
+
+    request: TuneRequest
+    space: CmSpace
+    network: PartitionedNetwork | None
+    quantised: QuantisedGraph | None
+
+    @property
+    def name(self) -> str:
+        """The network's and the accelerator's."""
+        once = self.space.lowered({}).pipeline
+        matrices = sum(stage.crossbar_rows > 0 for stage in once.stages)
+        hardware = self.space.hardware
+        return f"{self.space.network.name} ({matrices} matrices, {len(once.stages)} stages) and {hardware.name}"
+
+    @property
+    def size(self) -> int | None:
+        """Not counted."""
+        return None
+
+    @property
+    def measured_by(self) -> str:
+        """The timing evaluator."""
+        return "stream of images simulated tick by tick, with link contention and finite buffers"
+
+    def test_metrics(self, assignment: Assignment) -> Metrics | None:
+        """None: there are no data."""
+        return None
+
+    def float_metrics(self) -> dict[str, Metrics]:
+        """Empty: images are not classified here."""
+        return {}
+
+    def certificate(self) -> dict[str, Any] | None:
+        """What no mapping beats: the least ticks per image of cores and links."""
+        ticks = self.space.least_ticks
+        sentence = f"no mapping takes less than {ticks} ticks per image on {self.space.hardware.cores} cores"
+        return {"ticks_per_image": ticks, "sentence": sentence}
+
+    def check_output(self, folder: Path) -> None:
+        """Any folder will do in which their names are free, or of an earlier export."""
+        from kilotune.experiments.problems.cm.artefacts import NAMES
+
+        self._folder(folder).check(NAMES.values())
+
+    def lowered(self, assignment: Assignment) -> Lowered | None:
+        """The candidate's stages with their programs; None for a network of shapes."""
+        return None if self.network is None else self.network.lower(self.space.replicas(assignment))
+
+    def setting(self, assignment: Assignment) -> Setting:
+        """What the timing evaluator runs."""
+        space = self.space
+        lowered, mapping = space.lowered(space.replicas(assignment)), space.mapping(assignment)
+        pace = space.promised_ticks(lowered, mapping)
+        return Setting(
+            lowered.pipeline,
+            lowered.streams,
+            lowered.ticks,
+            mapping.routes,
+            mapping.capacities,
+            space.hardware.links,
+            pace,
+        )
+
+    def verify(self, assignment: Assignment) -> Verification | None:
+        """Execute the candidate on seeded images; None without weights, or with too many iterations."""
+        lowered = self.lowered(assignment)
+        if lowered is None or self.quantised is None:
+            return None
+        iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
+        if iterations > MOST_VERIFIED_ITERATIONS:
+            return None
+        graph = self.quantised.graph
+        seeds = random_images(graph.shapes[graph.input], VERIFIED_IMAGES, self.request.seed + 1)
+        return verify(lowered, self.setting(assignment), [self.quantised.image(image) for image in seeds])
+
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+        """mapping.json, the pictures, and lcu.py for an ONNX network. ValueError when the trial has no mapping."""
+        if trial.measurement.failure is not None:
+            raise ValueError(f"Trial {trial.number} has no mapping: {trial.measurement.failure}")
+        from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts
+
+        texts = artefacts(self, trial)
+        self._folder(folder).write({NAMES[what]: text for what, text in texts.items()})
+        return {what: str(folder / NAMES[what]) for what in texts}
+
+    def _folder(self, folder: Path) -> ArtefactFolder:
+        return ArtefactFolder(folder, files_read(self.request))
+
+
+def resolve_input(text: str | None) -> Path:
+    """An ONNX file, or the name of a network that needs none. InputError when it is neither."""
+    name = text or DEFAULT_NETWORK
+    path = Path(name)
+    if path.is_file():
+        return path.resolve()
+    if name in SHAPES or name in MADE:
+        return path
+    found = f"neither{did_you_mean(name, input_names())}"
+    raise InputError(name, expected=f"an ONNX file, or one of {', '.join(input_names())}", found=found)
+
+
+def input_names() -> tuple[str, ...]:
+    """The networks that need no file."""
+    return (*SHAPES, *MADE)
+
+
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
+    """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
+    if asked.limits or asked.device:
+        raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
+    if asked.objective is not None:
+        raise ValueError("--objective does not go with the space cm: it is ticks per image.")
+    given = asked.given
+    hardware = given.get("hardware")
+    if hardware is not None and Path(hardware).is_file():
+        hardware = str(Path(hardware).resolve())
+    load_hardware(hardware)
+    return {
+        "hardware": hardware,
+        "image_shape": None if given.get("image_shape") is None else _shape(given["image_shape"]),
+        "strict": bool(given.get("strict", False)),
+    }
+
+
+def build_problem(request: TuneRequest) -> MappingProblem:
+    """Import, quantise and partition. InputError for files that cannot be used, ValueError when it does not fit."""
+    options = stored_fields(MappingOptions, request.options, "request")
+    hardware, strict, image = load_hardware(options.hardware), options.strict, options.image_shape
+    name = request.input
+    if name in SHAPES and not Path(name).is_absolute():
+        if image is not None:
+            raise ValueError(f"--image is for ONNX files; {name} has a shape of its own.")
+        if hardware.input_order != "row-major":
+            raise ValueError(f"{name} is known by its shapes alone: {hardware.name} must send images row-major.")
+        return MappingProblem(request, CmSpace(SHAPES[name](), hardware, strict), None, None)
+    graph = _imported(name, image)
+    CmSpace(
+        PartitionedNetwork(partition(graph), hardware), hardware, strict
+    )  # says what is short before any arithmetic
+    quantised = _quantised(graph, name)
+    network = PartitionedNetwork(partition(quantised.graph), hardware)
+    return MappingProblem(request, CmSpace(network, hardware, strict), network, quantised)
+
+
+def _imported(name: str, image: Any) -> Graph:
+    if name not in MADE or Path(name).is_absolute():
+        return import_file(Path(name), image)
+    return import_model(MADE[name](), name, image)
+
+
+def _quantised(graph: Graph, name: str) -> QuantisedGraph:
+    weights = [node.weight for node in graph.nodes if isinstance(node, Conv)]
+    if weights and all(w.size > 1 and w.min() == w.max() for w in weights):
+        graph = with_random_weights(graph, seed=1)  # a topology without weights: any will do
+    try:
+        return quantise(graph, random_images(graph.shapes[graph.input], 1, seed=0))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _shape(text: str) -> list[int]:
+    match = re.fullmatch(r"(\d+)(?:x(\d+))?(?:x(\d+))?", text)
+    if match is None or any(part == "0" for part in match.groups()):
+        raise ValueError(f"--image {text!r}: expected channels, height and width, such as 3x64x64.")
+    return [int(part) for part in match.groups() if part is not None]

@@ -1,0 +1,1 @@
+"""Fixed-point programs: the spaces seedot and shiftry."""

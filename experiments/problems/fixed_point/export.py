@@ -1,0 +1,102 @@
+"""From a trial to a folder of C that checks itself against recorded outputs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
+from kilotune.codegen.emit.targets.recording import Recording
+from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem
+from kilotune.search.space import Trial
+
+RECORDED_SAMPLES = 100
+"""Inputs that the exported main.c runs, from the test data where there are any."""
+
+
+def export_program(
+    problem: ModelProblem, trial: Trial, folder: Path, target: str = "c", level: str | None = None
+) -> dict[str, str]:
+    """Write the trial's program into `folder`, for one of `project.TARGETS`; the paths written, by what they are.
+
+    `level`: of the device's compiler, the request's unless given. RefusedOutputError as `ArtefactFolder.write`.
+    """
+    batch = problem.lower(trial.assignment)
+    data = problem.bundle.test or problem.bundle.train
+    features = np.zeros((1, 0)) if data is None else data.features[:RECORDED_SAMPLES]
+    outputs = Simulator(batch.program, problem.bundle.parameters, features).run(batch)[0]
+    inputs = np.zeros((len(features), 0), dtype=np.int64)
+    source_input = batch.program.input
+    if source_input is not None:
+        column = [v.name for v in batch.program.variables].index(source_input.name)
+        inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
+    recording = Recording(inputs, outputs)
+    optimisation = level or problem.options.level
+    name = folder.absolute().name
+    decided = decisions(problem, trial)
+    files = project_files(name, emit_program(problem, batch), recording, decided, target, optimisation)
+    _folder(problem, folder).write(files)
+    return {what: str(folder / path) for what, path in _paths(target, name).items()}
+
+
+def check_export(problem: ModelProblem, folder: Path, target: str = "c") -> None:
+    """RefusedOutputError, a sentence, when `export_program` could not write into the folder."""
+    _folder(problem, folder).check(project_names(target, folder.absolute().name))
+
+
+def _folder(problem: ModelProblem, folder: Path) -> ArtefactFolder:
+    return ArtefactFolder(folder, files_read(problem.request), alone=True)
+
+
+def _paths(target: str, name: str) -> dict[str, str]:
+    """Where the parts of an exported folder are."""
+    library = "lib/model/" if target == "platformio" else ""
+    check = {"arduino": f"{name}.ino", "platformio": "src/main.cpp"}.get(target, "main.c")
+    parts = {"source": f"{library}model.c", "header": f"{library}model.h", "check": check}
+    return {**parts, "decisions": DECISIONS}
+
+
+def next_step(target: str, folder: Path) -> str:
+    """What to do with an exported folder."""
+    steps = {
+        "c": f"`{shlex.join(['make', '-C', str(folder), 'check'])}` runs it",
+        "arduino": f"open {folder.absolute().name}.ino in the Arduino IDE and upload it",
+        "platformio": f"`{shlex.join(['pio', 'run', '-d', str(folder), '-t', 'upload'])}` uploads it",
+    }
+    return steps.get(target, f"`{shlex.join(['make', '-C', str(folder), 'run'])}` runs it in QEMU")
+
+
+def emit_program(problem: ModelProblem, batch: FixedBatch) -> CSource:
+    """The C of a lowered candidate, its temporaries where the search placed them."""
+    footprint = problem.space.evaluator.footprint
+    placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
+    return emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
+
+
+def decisions(problem: ModelProblem, trial: Trial) -> dict[str, object]:
+    """What was decided, and the format of every variable that came of it."""
+    batch = problem.lower(trial.assignment)
+    labels = ir.label_variables(batch.program)
+    formats = {
+        variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
+        for i, variable in enumerate(batch.program.variables)
+        if variable.name not in labels
+    }
+    return {
+        "space": problem.request.space,
+        "model": problem.bundle.name,
+        "rounding": batch.rounding.value,
+        "accumulator": problem.options.accumulator,
+        "assignment": dict(trial.assignment),
+        "metrics": dict(trial.measurement.metrics),
+        "variables": formats,
+    }

@@ -1,0 +1,64 @@
+"""Fixed-point programs: the spaces seedot and shiftry."""
+
+from __future__ import annotations
+
+import click
+
+from kilotune.experiments.problems.family import Family, Offer
+
+TIMED = ("memory", "latency")
+"""What is to be small, accuracy aside; latency needs a device."""
+
+LEVELS = ("Os", "O1", "O2", "O3")
+
+FIXED_POINT = Family(
+    "Fixed-point programs (seedot, shiftry)",
+    (
+        Offer(
+            "seedot",
+            "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)",
+            "exhaustive",
+            TIMED,
+            drawing="kilotune.experiments.problems.fixed_point.figures.seedot",
+        ),
+        Offer(
+            "shiftry",
+            "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)",
+            "refine",
+            TIMED,
+            drawing="kilotune.experiments.problems.fixed_point.figures.shiftry",
+        ),
+    ),
+    (
+        click.Option(
+            ["--drop", "accuracy_drop"],
+            type=click.FloatRange(0, 100),
+            metavar="POINTS",
+            help="Without limits: how far training accuracy may fall below the float model's  [default: 2.0]",
+        ),
+        click.Option(
+            ["--loss", "permitted_loss"],
+            type=click.FloatRange(0),
+            metavar="LOSS",
+            help="The same for numerical models: the permitted precision loss  [default: 0.1]",
+        ),
+        click.Option(
+            ["--rounding"],
+            type=click.Choice(["toward-zero", "floor", "nearest"]),
+            help="How scaling down rounds  [default: toward-zero]",
+        ),
+        click.Option(
+            ["--accumulator-bits"],
+            type=click.Choice(["auto", "16", "32"]),
+            help="Width of sums of products, which wrap there  [default: auto: twice the operands' width (shiftry), the"
+            " bitwidth (seedot)]",
+        ),
+        click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
+        click.Option(
+            ["--in-place/--no-in-place"],
+            default=None,
+            help="Whether a result may overwrite an operand that dies there  [default: in place]",
+        ),
+    ),
+    "kilotune.experiments.problems.fixed_point.problem",
+)

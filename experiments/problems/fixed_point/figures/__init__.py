@@ -1,0 +1,1 @@
+"""Figures of fixed-point programs in reports."""

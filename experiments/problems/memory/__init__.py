@@ -1,0 +1,1 @@
+"""Placement of buffers: the space memory."""

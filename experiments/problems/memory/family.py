@@ -1,0 +1,48 @@
+"""Placement of buffers: the space memory."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import click
+
+from kilotune.experiments.problems.family import Family, Offer
+
+PRICED = MappingProxyType({"banks": "cp", "migration_price": "cp"})
+"""With banks or moves another strategy is the best."""
+
+MEMORY = Family(
+    "Placement of buffers (memory)",
+    (
+        Offer(
+            "memory",
+            "the address of every buffer in RAM (Shiftry, Section 7)",
+            "exhaustive",
+            instead=PRICED,
+            drawing="kilotune.experiments.problems.memory.figures.sections",
+        ),
+    ),
+    (
+        click.Option(
+            ["--capacity"],
+            metavar="SIZE",
+            help="Is there a placement within SIZE, e.g. 64KiB?  [default: the RAM of --device or --limit, if given]",
+        ),
+        click.Option(
+            ["--bank", "banks"],
+            multiple=True,
+            metavar="NAME[=SIZE][:PRICE][:read-only]",
+            help="A memory bank: its capacity, what a byte in it costs in bytes of peak; read-only: constants only",
+        ),
+        click.Option(
+            ["--migration-price"], metavar="P", help="Buffers may move, and a moved byte costs P bytes of peak"
+        ),
+        click.Option(
+            ["--moves", "most_moves"],
+            type=click.IntRange(0),
+            metavar="N",
+            help="How often one buffer may move  [default: any]",
+        ),
+    ),
+    "kilotune.experiments.problems.memory.problem",
+)

@@ -1,0 +1,1 @@
+"""Figures of placements in reports."""

@@ -1,0 +1,79 @@
+"""The paper's procedure beside a study: what has been measured is not measured again, and the rest takes a second or two, so
+that a page can be drawn while a search runs. The next drawing goes on from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from kilotune.experiments.problems.procedure_measurements import remembered
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.study import Study
+
+MOST_SECONDS = 1.5
+"""Of this thread's processor time, which does not depend on how busy the machine is."""
+
+Answer = TypeVar("Answer")
+AskedSpace = TypeVar("AskedSpace", bound=Space)
+Measure = Callable[[Sequence[Assignment]], list[Measurement]]
+
+
+@dataclass(frozen=True)
+class Question(Generic[AskedSpace]):
+    """The same one whatever object asks it, for what is computed once: pages that refresh ask again and again."""
+
+    fingerprint: str
+    space: AskedSpace = field(compare=False)
+
+    @classmethod
+    def of(cls, space: AskedSpace) -> Question[AskedSpace]:
+        """By all that an answer depends on."""
+        return cls(space.fingerprint, space)
+
+
+class OutOfTimeError(Exception):
+    """The procedure asks for more measurements than there is time for."""
+
+
+def measure_beside(study: Study, seconds: float = MOST_SECONDS) -> Measure:
+    """Measurements from the study where it holds them, else remembered ones, else from its space. The function raises
+    OutOfTimeError when `seconds` of processor time have passed since it was made and something is missing."""
+    end, earlier = time.thread_time() + seconds, remembered(study.space)
+
+    def one(candidate: Assignment) -> Measurement:
+        known = study.book.measurement(candidate) or earlier.get(candidate)
+        if known is not None:
+            return known
+        if time.thread_time() > end:
+            raise OutOfTimeError
+        (measured,) = study.space.evaluate([candidate])
+        earlier.put(candidate, measured)
+        return measured
+
+    return lambda batch: [one(candidate) for candidate in batch]
+
+
+def papers_answer(study: Study, seconds: float = MOST_SECONDS) -> Trial | None:
+    """What the paper's procedure ends with; None where there is no time to know. Its number is that of the procedure."""
+    try:
+        return run_procedure(study.space, measure_beside(study, seconds))
+    except OutOfTimeError:
+        return None
+
+
+def drive(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
+    """Run one stage of a procedure to its end; what it returns. OutOfTimeError."""
+    number = 0
+    try:
+        batch = next(stage)
+        while True:
+            measured = measure(batch)
+            trials = [Trial(number + i, a, m) for i, (a, m) in enumerate(zip(batch, measured, strict=True))]
+            number += len(trials)
+            batch = stage.send(trials)
+    except StopIteration as stop:
+        answer: Answer = stop.value
+        return answer

@@ -1,0 +1,174 @@
+"""Spaces of other packages, which entry points of the group `kilotune.spaces` name. Nothing of theirs is imported until one
+is asked for, and one that is broken breaks no other."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kilotune.experiments.problems.family import Asked, Family, FrontDoor, Offer
+
+if TYPE_CHECKING:
+    from kilotune.experiments.problems.plain_problem import PlainProblem
+    from kilotune.experiments.studies.request import TuneRequest
+    from kilotune.search.space import Space
+
+GROUP = "kilotune.spaces"
+PLAIN_STRATEGY = "local"
+"""Where nobody has compared strategies yet."""
+
+
+@dataclass(frozen=True)
+class PlugIn:
+    """An entry point that has not been loaded: the name of its space, and the package with its version."""
+
+    name: str
+    package: str
+    entry_point: importlib.metadata.EntryPoint
+
+    @property
+    def source(self) -> str:
+        """Where the space is from, for people."""
+        return f"{self.package} ({self.entry_point.value})"
+
+
+def plug_ins() -> tuple[PlugIn, ...]:
+    """All that are installed, by name."""
+    found = [PlugIn(point.name, _package(point), point) for point in importlib.metadata.entry_points(group=GROUP)]
+    return tuple(sorted(found, key=lambda plug_in: (plug_in.name, plug_in.package)))
+
+
+def find_plug_in(space: str) -> PlugIn | None:
+    """The one that brings this space; None when there is none. ValueError when several packages bring one."""
+    found = [plug_in for plug_in in plug_ins() if plug_in.name == space]
+    if len(found) > 1:
+        raise ValueError(
+            f"Several packages bring a space {space!r}: {', '.join(p.source for p in found)}; expected one, so uninstall "
+            f"the other."
+        )
+    return found[0] if found else None
+
+
+def mistake(plug_in: PlugIn) -> str | None:
+    """Why its space cannot be had, as a sentence; None when it can. It is imported for that."""
+    from kilotune.experiments.problems.registry import is_own
+
+    if is_own(plug_in.name):
+        return f"The plug-in {plug_in.name!r} of {plug_in.source} is not used: kilotune has a space of that name."
+    try:
+        find_plug_in(plug_in.name)
+        load_plug_in(plug_in)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def load_plug_in(plug_in: PlugIn) -> tuple[Family, Offer]:
+    """Import it. ValueError, a sentence, when it cannot be imported or is neither a Family nor something that makes a
+    space."""
+    who = f"The plug-in {plug_in.name!r} of {plug_in.source}"
+    try:
+        made = plug_in.entry_point.load()
+        if isinstance(made, Family):
+            made.front_door  # noqa: B018  imported now, so that what is wrong with it is said here
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"{who} cannot be loaded: {type(error).__name__}: {_one_line(error)}") from error
+    if isinstance(made, Family):
+        family = made
+    elif callable(made):
+        family = plain_family(plug_in.name, who, made)
+    else:
+        raise ValueError(f"{who}: expected a function that makes a space, or a Family, found {type(made).__name__}.")
+    for offer in family.offers:
+        if offer.space == plug_in.name:
+            return family, offer
+    offered = ", ".join(offer.space for offer in family.offers) or "nothing"
+    raise ValueError(f"{who}: expected a Family that offers {plug_in.name!r}, found one that offers {offered}.")
+
+
+@dataclass(frozen=True)
+class PlainFamily(Family):
+    """A space without options: `make` makes it from --input; without that it is called with its own default, or with None."""
+
+    make: Callable[..., Space]
+
+    @property
+    def front_door(self) -> FrontDoor:
+        return PlainDoor(self.title, self.make)
+
+
+@dataclass(frozen=True)
+class PlainDoor:
+    """The front door (`families.family.FrontDoor`) of a function that makes a space."""
+
+    title: str
+    make: Callable[..., Space]
+
+    def resolve_input(self, text: str | None) -> str:
+        """An absolute path for something that is there, else the text itself: the space knows what it means."""
+        if not text:
+            return ""
+        if not _takes_input(self.make):
+            raise ValueError(f"--input {text}: {self.title} takes no input.")
+        return str(Path(text).resolve()) if Path(text).exists() else text
+
+    def read_options(self, space: str, asked: Asked) -> dict[str, Any]:
+        """None. ValueError for limits or a device: a space brings its own constraints."""
+        if asked.limits or asked.device:
+            raise ValueError(f"--limit and --device do not go with the space {space}: it has its own constraints.")
+        return {}
+
+    def build_problem(self, request: TuneRequest) -> PlainProblem:
+        """ValueError, a sentence, when the function makes no space."""
+        from kilotune.codegen.diagnostics import InputError
+        from kilotune.experiments.problems.plain_problem import PlainProblem, as_space
+
+        given = f"{self.title} with --input {request.input}" if request.input else self.title
+        try:
+            space = self.make() if not request.input and _has_default(self.make) else self.make(request.input or None)
+        except InputError:
+            raise
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{given}: {_one_line(error)}") from error
+        except Exception as error:
+            raise ValueError(f"{given} makes no space: {type(error).__name__}: {_one_line(error)}") from error
+        return PlainProblem(request, as_space(space, self.title))
+
+
+def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainFamily:
+    """Of a function or a class that makes a space. A function `draw` beside it draws the space's own figures."""
+    module = make.__module__
+    drawing = module if hasattr(sys.modules.get(module), "draw") else None
+    summary = (inspect.getdoc(make) or "").partition("\n\n")[0]
+    offer = Offer(space, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
+    return PlainFamily(title, (offer,), (), module, make)
+
+
+def _has_default(make: Callable[..., Space]) -> bool:
+    """Whether it can be called without anything."""
+    try:
+        inspect.signature(make).bind()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _takes_input(make: Callable[..., Space]) -> bool:
+    try:
+        return bool(inspect.signature(make).parameters)
+    except ValueError:  # compiled, and says nothing
+        return True
+
+
+def _package(point: importlib.metadata.EntryPoint) -> str:
+    distribution = point.dist
+    return "an unknown package" if distribution is None else f"{distribution.name} {distribution.version}"
+
+
+def _one_line(what: object) -> str:
+    return " ".join(str(what).split())

@@ -1,0 +1,1 @@
+"""Convolution programs for SCAMP-5: the space reverse-split."""

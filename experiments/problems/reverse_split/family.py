@@ -1,0 +1,37 @@
+"""Programs for SCAMP-5: the space reverse-split."""
+
+from __future__ import annotations
+
+import click
+
+from kilotune.experiments.problems.family import Family, Offer
+
+OBJECTIVES = ("instructions", "transfers", "front")
+"""Bus transfers are time and energy; the front is that of transfers and noise."""
+
+REVERSE_SPLIT = Family(
+    "Convolution programs for SCAMP-5 (reverse-split)",
+    (
+        Offer(
+            "reverse-split",
+            "which pair of partial sums to split next (AUKE, TACO 2018)",
+            "exhaustive",
+            OBJECTIVES,
+            drawing="kilotune.experiments.problems.reverse_split.figures.sections",
+        ),
+    ),
+    (
+        click.Option(
+            ["--target"],
+            type=click.Choice(["auke", "scamp5"]),
+            help="The chip's macros, or the instruction set that AUKE's paper counts  [default: scamp5]",
+        ),
+        click.Option(["--registers"], type=click.IntRange(1, 6), help="How many a program may use  [default: 6]"),
+        click.Option(
+            ["--depth"],
+            type=click.IntRange(0, 24),
+            help="Weights become multiples of 1/2^DEPTH  [default: exact where that is possible, else 4]",
+        ),
+    ),
+    "kilotune.experiments.problems.reverse_split.problem",
+)

@@ -1,0 +1,1 @@
+"""Figures of SCAMP-5 programs in reports."""

@@ -1,0 +1,250 @@
+"""The space `reverse-split` at the front door: from filters or JSON to a problem, and from a candidate to its program."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
+from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
+from kilotune.codegen.scamp.kernel_files import KernelFile, read_kernel_file
+from kilotune.codegen.scamp.macros import format_macros
+from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.registers import RegisterPressureError
+from kilotune.codegen.scamp.sums import Cell
+from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.artefacts.folder import ArtefactFolder
+from kilotune.experiments.artefacts.inputs import files_read
+from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.problems.problem import Metrics
+from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
+from kilotune.experiments.studies.request import TuneRequest, stored_fields
+from kilotune.search.space import Assignment, HasSize, Trial
+from kilotune.search.suggestion import did_you_mean
+from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.space import ReverseSplitSpace
+
+DEFAULT_TARGET = "scamp5"
+DEFAULT_DEPTH = 4
+"""For weights that are no sums of halves. The error is always said."""
+
+PHOTOGRAPHS = 8
+
+ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp"})
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """What the command line says; None where it says nothing."""
+
+    depth: int | None = None
+    registers: int | None = None
+    target: str | None = None
+    objective: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelProblem:
+    """Kernels, what is to be computed in place of them, and the space of programs that do."""
+
+    request: TuneRequest
+    kernels: KernelSet
+    wanted: ApproximatedSet
+    space: ReverseSplitSpace
+
+    @property
+    def name(self) -> str:
+        """The filter's or the file's, with the instruction set."""
+        return f"{Path(self.request.input).stem} ({self.space.problem.target}, {_count(self.space.problem.registers, 'register')})"
+
+    @property
+    def size(self) -> int | None:
+        """Where the space counts its candidates."""
+        return self.space.size() if isinstance(self.space, HasSize) else None
+
+    @property
+    def measured_by(self) -> str:
+        """Every program is."""
+        return "every program proved"
+
+    def test_metrics(self, assignment: Assignment) -> Metrics | None:
+        """RMSE and SSIM on photographs under the chip's noise; None without scikit-image, or without a program."""
+        try:
+            return dict(_quality(self._text(assignment), self.kernels.kernels))
+        except (ModuleNotFoundError, ValueError):
+            return None
+
+    def float_metrics(self) -> dict[str, Metrics]:
+        """Empty: the exact convolution is what errors are measured against."""
+        return {}
+
+    def certificate(self) -> dict[str, Any] | None:
+        """What no program undercuts, known without a search."""
+        least = self.space.least
+        what = "instructions" if self.space.problem.goal is Goal.INSTRUCTIONS else "bus transfers"
+        return {
+            "least": least,
+            "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
+        }
+
+    def check_output(self, folder: Path) -> None:
+        """Any folder will do in which their names are free, or of an earlier export."""
+        self._folder(folder).check(ARTEFACTS.values())
+
+    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
+        """program.txt and program.cpp. ValueError when the trial has no program."""
+        if trial.measurement.failure is not None:
+            raise ValueError(f"Trial {trial.number} has no program: {trial.measurement.failure}")
+        text = self._text(trial.assignment)
+        texts = {"program": text}
+        with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
+            texts["macros"] = format_macros(self._proved(text))
+        self._folder(folder).write({ARTEFACTS[what]: text for what, text in texts.items()})
+        return {what: str(folder / ARTEFACTS[what]) for what in texts}
+
+    def _folder(self, folder: Path) -> ArtefactFolder:
+        return ArtefactFolder(folder, files_read(self.request))
+
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """For the result file: the program's text, its cost on the chip, and what approximating the kernels cost."""
+        if trial.measurement.failure is not None:
+            return {}
+        text = self._text(trial.assignment)
+        program = self._proved(text)
+        return {
+            "program": text.splitlines(),
+            "target": program.target,
+            "depth": self.wanted.depth,
+            "largest_weight_error": float(self.wanted.largest_error),
+            "microseconds": 1e6 * program.seconds,
+            "energy_microjoules": 1e6 * program.energy_joules,
+        }
+
+    def lines(self, trial: Trial) -> list[str]:
+        """For the terminal: the same."""
+        if trial.measurement.failure is not None:
+            return [trial.measurement.failure, self.approximation_sentence()]
+        text = self._text(trial.assignment)
+        program = self._proved(text)
+        cost = (
+            f"{_count(program.instructions, 'instruction')}, {_count(program.bus_transfers, 'bus transfer')}: "
+            f"{1e6 * program.seconds:.1f} us and {1e6 * program.energy_joules:.2f} uJ a frame"
+        )
+        return [text.rstrip("\n"), cost, self.approximation_sentence()]
+
+    def approximation_sentence(self) -> str:
+        """What the kernels' weights became."""
+        error = self.wanted.largest_error
+        if not error:
+            return f"The weights are exact at depth {self.wanted.depth} (multiples of 1/{1 << self.wanted.depth})."
+        number, cell, weight = max(
+            (
+                (number, cell, weight)
+                for number, kernel in enumerate(self.kernels.kernels, start=1)
+                for cell, weight in kernel.weights
+            ),
+            key=lambda entry: abs(self._error(entry[0], entry[1])),
+        )
+        return (
+            f"The weights are approximated to multiples of 1/{1 << self.wanted.depth}: the largest error is "
+            f"{float(error):.4g} ({float(weight):.4g} at cell {cell} of kernel {number} becomes "
+            f"{float(weight + self._error(number, cell)):.4g}); a greater --depth makes it smaller."
+        )
+
+    def _error(self, number: int, cell: Cell) -> Fraction:
+        return self.wanted.approximations[number - 1].errors.get(cell, Fraction(0))
+
+    def _text(self, assignment: Assignment) -> str:
+        return self.space.program(assignment).text
+
+    def _proved(self, text: str) -> Program:
+        return prove(text, self.wanted.sums, self.wanted.depth)
+
+
+@lru_cache(maxsize=16)
+def _quality(text: str, kernels: tuple[Kernel, ...]) -> tuple[tuple[str, float], ...]:
+    from kilotune.evaluators.scamp5.images import photographs
+    from kilotune.evaluators.scamp5.quality import measure
+
+    found = measure(text, kernels, photographs(PHOTOGRAPHS))
+    return (("rmse_grey_levels", found.rmse_grey_levels), ("ssim", found.ssim))
+
+
+def resolve_input(text: str | None) -> Path:
+    """The name of a well-known filter, or the absolute path of a JSON file. InputError when it is neither."""
+    if text is None:
+        return Path(DEFAULT_FILTER)
+    if text in FILTERS:
+        return Path(text)
+    path = Path(text)
+    if path.is_file():
+        return path.resolve()
+    found = f"neither{did_you_mean(text, input_names())}"
+    raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found=found)
+
+
+def input_names() -> tuple[str, ...]:
+    """The well-known filters."""
+    return tuple(FILTERS)
+
+
+def read_options(space: str, asked: Asked) -> dict[str, Any]:
+    """The options as they are given. ValueError for limits: there is no memory here."""
+    if asked.limits:
+        raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
+    return {**asked.given, "objective": asked.objective}
+
+
+def build_problem(request: TuneRequest) -> KernelProblem:
+    """InputError for a file that cannot be used, ValueError for kernels that the asked depth or registers cannot hold."""
+    named, options = FILTERS.get(request.input), stored_fields(KernelOptions, request.options, "request")
+    asked = KernelFile(named.kernels) if named else read_kernel_file(Path(request.input))
+    depth, registers = options.depth, options.registers
+    wanted = approximated(asked.kernels, asked.depth if depth is None else depth, request.input)
+    registers = registers or asked.registers or len(REGISTERS)
+    require_registers(wanted, registers, request.input)
+    target = options.target or asked.target or DEFAULT_TARGET
+    if target not in INSTRUCTION_SETS:
+        raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
+    objective = options.objective or "instructions"
+    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
+    return KernelProblem(request, asked.kernels, wanted, space)
+
+
+def approximated(kernels: KernelSet, depth: int | None, name: str) -> ApproximatedSet:
+    """At that depth; without one at the least that is exact, if there is one. ValueError when a whole kernel vanishes."""
+    exact = kernels.exact_depth()
+    if depth is None:
+        depth = DEFAULT_DEPTH if exact is None or exact > MAXIMUM_DEPTH else exact
+    wanted = kernels.approximate(depth).reduced()
+    for number, (kernel, total) in enumerate(zip(kernels.kernels, wanted.sums, strict=True), start=1):
+        if kernel.weights and not total:
+            largest = max(abs(weight) for _, weight in kernel.weights)
+            raise ValueError(
+                f"{name}: kernel {number} vanishes at depth {depth}: its largest weight, {float(largest):.4g}, is no more "
+                f"than half of 1/{1 << depth}; ask for a greater --depth."
+            )
+    return wanted
+
+
+def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> None:
+    """ValueError when it is plain that no program fits: more results than registers, or a sum in a single register; and for
+    registers that the chip does not have."""
+    if not 1 <= registers <= len(REGISTERS):
+        raise ValueError(f"{name}: expected 1 to {len(REGISTERS)} registers, found {registers}.")
+    distinct = len(set(wanted.sums))
+    if distinct > registers:
+        raise ValueError(f"{name}: {distinct} different kernels need at least {distinct} registers, {registers} given.")
+    cells = max((len(total.terms) for total in wanted.sums), default=0)
+    if cells > 1 and registers == 1:
+        raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,1 +1,0 @@
-"""The figures that only one space has: a module each, named by `Offer.drawing`, and the figures that it is made of."""

@@ -1,0 +1,1 @@
+"""One study at the front door, from what is asked to what was found."""

@@ -1,0 +1,79 @@
+"""The time of a command: its budget begins when it begins to read its input, and what it does after the search has a little more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kilotune.experiments.problems.problem import Problem, build_problem
+from kilotune.experiments.studies.request import TuneRequest
+from kilotune.search.abandoning import abandonable
+from kilotune.search.budget import Budget
+from kilotune.search.study import Study
+
+LEAST_SEARCH_S = 0.01
+CONCLUDING_S = 0.7
+CONCLUDING_SHARE = 0.08
+"""How long after its budget a command may still measure what it reports beside the best: test data, programs on a device. The
+larger of the two."""
+
+AFTER_INTERRUPT_S = 0.7
+DEVICE_SHARE = 0.2
+"""Of the budget, kept for compiling the best programs and running them on a device."""
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class CommandTime:
+    """From now on. ValueError from `build` and `read`: the budget is over before there is anything to search."""
+
+    budget: Budget
+    begun_s: float = field(default_factory=time.monotonic)
+
+    def build(self, request: TuneRequest) -> Problem:
+        """`build_problem` within the budget."""
+        return self.read(request.input or request.space, lambda: build_problem(request))
+
+    def read(self, name: str, make: Callable[[], Problem]) -> Problem:
+        """What `make` makes of the input of that name, within the budget."""
+        problem: Problem | None = None
+        with abandonable(lambda: self.spent_s() >= self.budget.seconds) as reading:
+            problem = make()
+        if problem is None or reading.abandoned:
+            raise ValueError(
+                f"--budget {self.budget}: reading {name} takes longer than that, so nothing was searched: expected a larger "
+                f"budget."
+            )
+        return problem
+
+    def spent_s(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.begun_s
+
+    def for_search(self, reserved_share: float = 0.0) -> Budget:
+        """What is left of the budget, less a share of all of it."""
+        left_s = self.budget.seconds * (1.0 - reserved_share) - self.spent_s()
+        return Budget(max(left_s, LEAST_SEARCH_S), self.budget.trials)
+
+    def concluded(self, study: Study) -> Callable[[], bool]:
+        """Whether what comes after the search has to end."""
+        extra_s = max(CONCLUDING_S, CONCLUDING_SHARE * self.budget.seconds)
+        return lambda: self.spent_s() >= self.budget.seconds + extra_s or study.stopped_for_s() >= AFTER_INTERRUPT_S
+
+
+def never() -> bool:
+    """For what may take its time."""
+    return False
+
+
+def made_in_time(is_over: Callable[[], bool], make: Callable[[], Made]) -> Made | None:
+    """What `make` makes; None when that was abandoned."""
+    if is_over():
+        return None
+    made: Made | None = None
+    with abandonable(is_over) as making:
+        made = make()
+    return None if making.abandoned else made

@@ -1,0 +1,341 @@
+"""One search from start to finish: study, budget, procedure for comparison, result."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+import pickle
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.on_device import LEVELS, DeviceMeasurement
+from kilotune.experiments.problems.fixed_point.finalists import Finalist, measure_finalist, measure_float
+from kilotune.experiments.problems.fixed_point.problem import ModelProblem
+from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer
+from kilotune.experiments.problems.problem import AnswersCapacity, Explains, Metrics, Problem
+from kilotune.experiments.problems.procedure_measurements import remembered
+from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
+from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
+from kilotune.experiments.studies.request import TuneRequest
+from kilotune.search.budget import Budget
+from kilotune.search.executor import Executor
+from kilotune.search.interrupts import stops_on_interrupt
+from kilotune.search.procedure import run_procedure
+from kilotune.search.result import Progress, Result
+from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
+from kilotune.search.stopping import SETTLED, StopRule
+from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.study import Study
+
+RESULT_SCHEMA = 1
+MOST_FINALISTS = 8
+"""Candidates of the front that are compiled for the device."""
+
+
+@dataclass(frozen=True)
+class TuneOutcome:
+    """A finished run with everything that a report needs."""
+
+    problem: Problem
+    result: Result
+    procedure: Trial | None  # what the paper's own heuristic reaches on the same input
+    test: Metrics | None  # the best candidate on data that the search did not see
+    float_metrics: dict[str, Metrics]
+    procedure_test: Metrics | None = None  # the procedure's
+    procedure_ended: bool = True  # no: there was no time for it
+    finalist: Finalist | None = None  # the best candidate on the device
+    procedure_finalist: Finalist | None = None
+    front_finalists: tuple[Finalist | None, ...] = ()
+    float_on_device: DeviceMeasurement | None = None
+    asked: Budget | None = None  # the command's budget; None without a run
+    used_s: float = 0.0  # of it, until the search ended
+
+
+def free_study_name(store: Store, space: str) -> str:
+    """space-date-time, with a number behind it when that is taken."""
+    stem = f"{space}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    taken = {row.name for row in store.studies()}
+    return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
+
+
+def check_study_name(name: str) -> str:
+    """The name itself. ValueError for one that is no file name: results are written under it."""
+    if not re.fullmatch(r"[\w-][\w.-]*", name):
+        raise ValueError(f"--study {name!r}: expected letters, digits, '_', '-' and '.', not beginning with '.'.")
+    return name
+
+
+def start_or_resume(store: Store, name: str | None, request: TuneRequest, time: CommandTime) -> tuple[Problem, Study]:
+    """A new study, or the stored one of that name when the same was asked of it. StoreError when something else was."""
+    problem = time.build(request)
+    return problem, join(store, name, problem, time.budget)
+
+
+def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> Study:
+    """A new study of a problem, or the stored one of that name; see `start_or_resume`."""
+    request = problem.request
+    existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
+    if existing is None:
+        study_name = name or free_study_name(store, request.space)
+        return Study.create(
+            store,
+            study_name,
+            problem.space,
+            request.strategy,
+            request.seed,
+            budget=budget,
+            request=request.as_json(),
+            procedure_first=request.procedure_first,
+        )
+    if (existing.strategy, existing.seed) != (request.strategy, request.seed):
+        raise StoreError(
+            f"Study {name!r} was started with strategy {existing.strategy} and seed {existing.seed}: "
+            f"ask for these, or choose another name."
+        )
+    return _resumed(store, existing, problem)
+
+
+def _resumed(store: Store, row: StudyRow, problem: Problem) -> Study:
+    """As it began, whatever a new one would begin with today."""
+    first = TuneRequest.from_json(row.request).procedure_first
+    return Study.resume(store, row.name, problem.space, procedure_first=first)
+
+
+def resume(
+    store: Store, name: str, moved_to: str | None = None, time: CommandTime | None = None
+) -> tuple[Problem, Study, StudyRow]:
+    """A stored study as it was asked for, within a command's time or in whatever it takes. `moved_to`: where its input is now,
+    which the study keeps. StoreError when there is something else than the study searched."""
+    row = store.study(name)
+    if moved_to is not None:
+        row = with_moved_input(store, row, moved_to)
+    problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
+    return problem, _resumed(store, row, problem), row
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where evaluations run: in this process, in `jobs` worker processes, or on the Ray cluster at `ray`.
+
+    `limit_s`: how long one may take. Only a worker can be stopped, so with a limit even one job is a process of its own.
+    `cached`: measurements of earlier studies are used again.
+    """
+
+    jobs: int | None = None
+    ray: str | None = None
+    limit_s: float | None = None
+    cached: bool = True
+
+    def with_jobs(self, jobs: int) -> Workplace:
+        """The same with so many worker processes."""
+        return dataclasses.replace(self, jobs=jobs)
+
+    def executor(self, space: Space) -> Executor:
+        """ValueError, a sentence, when the cluster cannot be used."""
+        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
+
+        executor = self._workers(space)
+        if not self.cached or not has_sources(space):
+            return executor
+        return CachingExecutor(executor, space, EvaluationCache())
+
+    def _workers(self, space: Space) -> Executor:
+        if self.ray is not None:
+            from kilotune.evaluators.executors.ray_cluster import RayExecutor
+
+            return RayExecutor(space, self.ray, self.jobs, self.limit_s)
+        if (self.jobs or 1) > 1 or self.limit_s is not None:
+            from kilotune.evaluators.executors.pool import PoolExecutor
+
+            require_picklable(space)
+            return PoolExecutor(space, self.jobs or 1, self.limit_s)
+        return InProcessExecutor(space)
+
+
+def require_picklable(space: Space) -> None:
+    """ValueError, a sentence, for a space that cannot be sent to worker processes."""
+    try:
+        pickle.dumps(space)
+    except Exception as error:
+        raise ValueError(
+            f"The space {space.name} cannot be sent to worker processes: {type(error).__name__}: {error}; give it a class at "
+            f"the top of a module and fields that can be pickled, or use one job."
+        ) from error
+
+
+def run(
+    problem: Problem,
+    study: Study,
+    time: CommandTime,
+    workplace: Workplace,
+    on_progress: Callable[[Progress], None] | None,
+    stop: StopRule = SETTLED,
+) -> TuneOutcome:
+    """Search until the budget is spent, the strategy ends, `stop` says so, or Ctrl-C; then what the time still allows of the rest."""
+    measures_device = isinstance(problem, ModelProblem) and problem.options.board is not None
+    with stops_on_interrupt(study):
+        executor = workplace.executor(problem.space)
+        try:
+            budget = time.for_search(DEVICE_SHARE if measures_device else 0.0)
+            result = study.run(executor, budget, stop=stop, on_progress=on_progress, handle_interrupts=False)
+        finally:
+            executor.close()
+        used_s = time.spent_s()
+        outcome = conclude(problem, study, result, is_over=time.concluded(study))
+        return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
+
+
+def conclude(
+    problem: Problem,
+    study: Study,
+    result: Result,
+    finalists: int = MOST_FINALISTS,
+    is_over: Callable[[], bool] = never,
+) -> TuneOutcome:
+    """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
+    front no more than `finalists`. What is not there when `is_over` says so is left out."""
+
+    def on_data(trial: Trial | None) -> Metrics | None:
+        return None if trial is None else made_in_time(is_over, lambda: problem.test_metrics(trial.assignment))
+
+    def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> Finalist | None:
+        return None if trial is None else made_in_time(is_over, lambda: measure_finalist(problem, trial, levels))
+
+    test = on_data(result.best)
+    float_metrics = made_in_time(is_over, problem.float_metrics) or {}
+    procedure = _procedure_in_time(problem, study, is_over)
+    procedure_test = on_data(procedure)
+    finalist = on_device(result.best, LEVELS) or on_device(result.best)
+    return TuneOutcome(
+        problem,
+        result,
+        procedure,
+        test,
+        float_metrics,
+        procedure_test,
+        procedure is not None or not isinstance(problem.space, HasProcedure),
+        finalist,
+        on_device(procedure),
+        tuple(on_device(trial) for trial in result.front[:finalists]),
+        made_in_time(is_over, lambda: measure_float(problem)) if isinstance(problem, ModelProblem) else None,
+    )
+
+
+def _procedure_in_time(problem: Problem, study: Study, is_over: Callable[[], bool]) -> Trial | None:
+    """The procedure's answer. A study that begins with it, and whose run did not see its end, has had no time for it: to go on
+    beyond the budget would show an answer that the search was not allowed to use."""
+    if study.procedure is not None:
+        return study.procedure
+    if is_over is not never and study.procedure_first:
+        return None
+    return made_in_time(is_over, lambda: procedure_of(problem, study))
+
+
+def procedure_of(problem: Problem, study: Study) -> Trial | None:
+    """What the space's own heuristic reaches; candidates that the study has measured are not measured again. None where the
+    space has none."""
+    return run_procedure(problem.space, lambda batch: _evaluate(problem, study, batch))
+
+
+def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> list[Measurement]:
+    """Measurements of a batch, those that the study holds from there. The others are remembered for the figures."""
+    known = [study.book.measurement(candidate) for candidate in batch]
+    missing = [c for c, measured in zip(batch, known, strict=True) if measured is None]
+    fresh, kept = problem.space.evaluate(missing), remembered(problem.space)
+    for candidate, measured in zip(missing, fresh, strict=True):
+        kept.put(candidate, measured)
+    following = iter(fresh)
+    return [measured if measured is not None else next(following) for measured in known]
+
+
+def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
+    """The result file (DESIGN: schema 1)."""
+    problem, result = outcome.problem, outcome.result
+    best = result.best
+    return {
+        "schema": RESULT_SCHEMA,
+        "space": problem.request.space,
+        "input": problem.request.input,
+        "strategy": problem.request.strategy,
+        "seed": problem.request.seed,
+        "objectives": [{"metric": o.metric, "direction": o.direction.value} for o in problem.space.objectives],
+        "constraints": [
+            {"metric": c.metric, "at_least" if c.at_least else "at_most": c.limit} for c in problem.space.constraints
+        ],
+        "best": None
+        if best is None
+        else {
+            "feasible": result.feasible,
+            "assignment": dict(best.assignment),
+            "metrics": _finite(best.measurement.metrics),
+            "test_metrics": _finite(outcome.test),
+            "artifacts": artifacts,
+            **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
+            **_on_device(outcome.finalist),
+        },
+        "front": [
+            {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(finalist)}
+            for t, finalist in zip_longest(result.front, outcome.front_finalists)
+        ],
+        "procedure": None
+        if outcome.procedure is None
+        else {
+            "assignment": dict(outcome.procedure.assignment),
+            "metrics": _finite(outcome.procedure.measurement.metrics),
+            "test_metrics": _finite(outcome.procedure_test),
+            **_on_device(outcome.procedure_finalist),
+        },
+        "float": {
+            **outcome.float_metrics,
+            **({} if outcome.float_on_device is None else {"on_device": outcome.float_on_device.metrics()}),
+        },
+        "bound": result.bound,
+        "gap": result.gap,
+        "proved": result.proved,
+        "size": problem.size,
+        "certificate": problem.certificate(),
+        **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
+        "evaluations": result.evaluations,
+        "elapsed_s": round(result.elapsed_s, 3),
+        "simulator": problem.measured_by,
+        "usage": _usage(result),
+        "status": result.status.value,
+        "outcome": result.outcome.value if result.outcome else None,
+        "study": result.study,
+    }
+
+
+def answer_of(outcome: TuneOutcome) -> CapacityAnswer | None:
+    """Whether everything fits the capacity that was asked about; None where none was."""
+    problem = outcome.problem
+    return problem.capacity_answer(outcome.result) if isinstance(problem, AnswersCapacity) else None
+
+
+def _usage(result: Result) -> dict[str, Any] | None:
+    """How the run went: what it used of what it might have, and the seconds of its proof and of its last improvement."""
+    course = result.course
+    if course is None:
+        return None
+    return {
+        "budget": str(course.budget),
+        "seconds": round(course.seconds, 3),
+        "trials": course.trials,
+        "proved_after_s": None if course.proved_s is None else round(course.proved_s, 3),
+        "best_after_s": round(course.improvements[-1][0], 3) if course.improvements else None,
+    }
+
+
+def _on_device(finalist: Finalist | None) -> dict[str, Any]:
+    return {} if finalist is None else {"on_device": finalist.as_json()}
+
+
+def _finite(metrics: Mapping[str, float] | None) -> dict[str, float | None] | None:
+    """Metrics as JSON can hold them: infinity and NaN become null."""
+    if metrics is None:
+        return None
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}

@@ -1,0 +1,1 @@
+"""What a running search and its result look like on a terminal."""

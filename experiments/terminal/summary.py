@@ -1,0 +1,168 @@
+"""A run's result as a person reads it in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from kilotune.evaluators.on_device import DeviceMeasurement
+from kilotune.experiments.problems.fixed_point.finalists import Finalist
+from kilotune.experiments.problems.plain_problem import PlainProblem
+from kilotune.experiments.problems.problem import Explains
+from kilotune.experiments.report.metric_names import SHOWN
+from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
+from kilotune.experiments.terminal.usage import usage_sentence
+from kilotune.search.strategy import Outcome
+
+WHOLE_FROM = 10_000
+"""Larger numbers are shown without decimals."""
+
+
+def print_summary(outcome: TuneOutcome, console: Console) -> None:
+    """The best program beside the paper's procedure and the float model, and what is known about the optimum.
+
+    `console`: without markup, since names of files and buffers may hold brackets.
+    """
+    problem, result = outcome.problem, outcome.result
+    console.print(f"{problem.request.space} on {problem.name}, strategy {problem.request.strategy}", soft_wrap=True)
+    titles, rows = compared(outcome)
+    table = Table(show_edge=False, pad_edge=False)
+    table.add_column("")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for label, values in rows:
+        table.add_row(label, *("" if value is None else number(value) for value in values))
+    console.print(table)
+    if result.best is not None and isinstance(problem, Explains):
+        for line in problem.lines(result.best):
+            console.print(line, soft_wrap=True)
+    certificate = problem.certificate()
+    if certificate is not None:
+        console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
+    if outcome.finalist is not None:
+        console.print(on_device(outcome.finalist), soft_wrap=True)
+        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
+            console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
+    answer = answer_of(outcome)
+    if answer is not None:
+        console.print(answer.sentence(), soft_wrap=True)
+    if not outcome.procedure_ended:
+        console.print(
+            "The paper's procedure did not end within the budget: the best is the best of what it and the search measured.",
+            soft_wrap=True,
+        )
+    if outcome.asked is not None:
+        console.print(usage_sentence(result, problem.space.objectives, outcome.asked, outcome.used_s), soft_wrap=True)
+    console.print(conclusion(outcome), soft_wrap=True)
+
+
+def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
+    """Titles of columns (float, the paper's procedure, the best), and a row a metric: its label, a value a column."""
+    problem, result = outcome.problem, outcome.result
+    titles: list[str] = []
+    columns: list[Mapping[str, float]] = []
+    for title, metrics, test, measured in (
+        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), outcome.float_on_device),
+        (
+            "paper's procedure",
+            outcome.procedure.measurement.metrics if outcome.procedure else {},
+            outcome.procedure_test,
+            _found(outcome.procedure_finalist),
+        ),
+        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),
+    ):
+        if (title == "float" and not metrics) or (title == "paper's procedure" and outcome.procedure is None):
+            continue
+        titles.append(title)
+        columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
+    banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
+    labels = [*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)]
+    if isinstance(problem, PlainProblem):  # nobody here has chosen what to show of it, so all is shown
+        known = dict(labels)
+        names = dict.fromkeys(metric for column in columns for metric in column if metric not in known)
+        labels += [(name, name.replace("_", " ")) for name in names]
+    rows = [(label, [column.get(m) for column in columns]) for m, label in labels if any(m in c for c in columns)]
+    return titles, rows
+
+
+def conclusion(outcome: TuneOutcome) -> str:
+    """What is known about the optimum, in a sentence or two."""
+    result = outcome.result
+    leading = outcome.problem.space.objectives[0].metric
+    if not result.feasible and result.proved:
+        text = "Proved: no candidate meets the constraints. The nearest one met is shown."
+    elif result.best is None:
+        text = "No candidate was measured."
+    elif not result.feasible:
+        text = "No candidate found meets the constraints yet. The nearest is shown."
+    elif result.proved and result.outcome is Outcome.EXHAUSTED:
+        text = "Proved: every candidate was measured, and none is better."
+    elif result.proved:
+        text = f"Proved: no candidate is better in {leading}."
+    elif result.bound is not None and result.gap is not None:
+        text = f"No candidate is better than {number(result.bound)} in {leading} (gap {100 * result.gap:.1f} %)."
+    else:
+        text = f"How far the best {leading} is from the optimum is not known."
+    rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
+    size = "" if outcome.problem.size is None else f" of {outcome.problem.size:.3g}"
+    candidates = "candidate" if result.evaluations == 1 and not size else "candidates"
+    return (
+        f"{text}\n{result.evaluations} {candidates}{size} in {result.elapsed_s:.1f} s "
+        f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
+    )
+
+
+def _test_metrics(test: Mapping[str, float] | None) -> dict[str, float]:
+    if not test:
+        return {}
+    shown = {name: test[name] for name in ("rmse_grey_levels", "ssim") if name in test}
+    return shown | ({"test_accuracy_percent": test["accuracy_percent"]} if "accuracy_percent" in test else {})
+
+
+def on_device(finalist: Finalist) -> str:
+    """What was done on the device, or why nothing was."""
+    found, name = finalist.measured, finalist.device.name
+    better = finalist.better
+    hint = ""
+    if better is not None:
+        level, cycles, flash = better.level.lstrip("-"), number(round(better.cycles)), better.sizes.flash_bytes
+        hint = (
+            f" At {better.level} it takes {cycles} cycles and {flash} bytes of flash (`tune export --level {level}`)."
+        )
+    if found is None:
+        predicted = "" if finalist.predicted_cycles is None else " Cycles are the cost model's."
+        return f"{finalist.reason}{predicted}{hint}"
+    how = "Instructions counted, cycles approximate" if found.approximate else "Cycles counted"
+    fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
+    return (
+        f"{how} on a simulated {name} ({found.level}): the outputs of {found.samples} samples equal the search's bit for "
+        f"bit.{fits}{hint}"
+    )
+
+
+def against_float(finalist: DeviceMeasurement, floats: DeviceMeasurement) -> str:
+    """How the best program compares with the float one on the same device."""
+    share = 100.0 * finalist.sizes.flash_bytes / floats.sizes.flash_bytes
+    return (
+        f"{floats.cycles / finalist.cycles:.1f} times as fast as the float program there, {share:.0f} % of its flash."
+    )
+
+
+def _found(finalist: Finalist | None) -> DeviceMeasurement | None:
+    return None if finalist is None else finalist.measured
+
+
+def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
+    return {} if found is None else {f"device_{name}": value for name, value in found.metrics().items()}
+
+
+def number(value: float) -> str:
+    """A metric as it is shown."""
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
+
+
+def rate_text(per_s: float) -> str:
+    """`567/s`; slow ones are no 0."""
+    return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"

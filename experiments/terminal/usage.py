@@ -1,0 +1,69 @@
+"""What became of a budget: how much of it was used, when the best was found and proved, and what the last of it bought."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kilotune.experiments.report.metric_names import metric_label
+from kilotune.search.budget import Budget
+from kilotune.search.result import Course, Result, Status
+from kilotune.search.space import Direction, Objective, Trial
+
+LAST_SHARE = 0.1
+
+
+def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budget, used_s: float) -> str:
+    """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended. Empty without a run."""
+    course = result.course
+    if course is None:
+        return ""
+    parts = []
+    if course.proved_s is not None:
+        parts.append(
+            f"proved {extreme(objectives[0])} {metric_label(objectives[0].metric)} after {course.proved_s:.1f} s"
+        )
+    parts.append(_last_share(course, objectives))
+    if result.status is Status.SETTLED:
+        parts.append("so it ended (--stop never goes on to the end of the budget)")
+    text = "; ".join(parts)
+    return f"Used {_share(course, asked, used_s)}: {text}."
+
+
+def going_on_for(objectives: Sequence[Objective]) -> str:
+    """What a search still looks for once the first objective is proved: `disagreements, 8-bit variables`."""
+    return ", ".join(metric_label(objective.metric) for objective in objectives[1:])
+
+
+def extreme(objective: Objective) -> str:
+    """The better end of it."""
+    return "least" if objective.direction is Direction.MINIMIZE else "greatest"
+
+
+def _share(course: Course, asked: Budget, used_s: float) -> str:
+    if math.isfinite(asked.trials):
+        trials = f"{course.trials} of {int(asked.trials)} trials"
+        return trials if math.isinf(asked.seconds) else f"{trials} and {used_s:.1f} of {asked.seconds:g} s"
+    return f"{used_s:.1f} s" if math.isinf(asked.seconds) else f"{used_s:.1f} of {asked.seconds:g} s"
+
+
+def _last_share(course: Course, objectives: Sequence[Objective]) -> str:
+    if not course.improvements:
+        return "nothing better than what was known"
+    since_s, best = course.improvements[-1]
+    begins_s = (1.0 - LAST_SHARE) * course.seconds
+    earlier = [trial for found_s, trial in course.improvements if found_s <= begins_s]
+    found = f"the best came after {since_s:.1f} s"
+    if since_s <= begins_s:
+        return f"{found}, the last tenth of the time brought nothing"
+    return f"{found}, in the last tenth of the time" + (
+        f", which brought {_change(earlier[-1], best, objectives)}" if earlier else ""
+    )
+
+
+def _change(before: Trial, after: Trial, objectives: Sequence[Objective]) -> str:
+    for objective in objectives:
+        old, new = before.metrics.get(objective.metric), after.metrics.get(objective.metric)
+        if old != new and old is not None and new is not None:
+            return f"{metric_label(objective.metric)} {old:.6g} -> {new:.6g}"
+    return "a candidate that keeps more of the limits"
