@@ -10,6 +10,7 @@ from bisect import insort
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
+from math import gcd
 
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.checker import Migration, Residence
@@ -119,15 +120,16 @@ def block_size(size: int, unit: int) -> int:
 
 def _first_free(live: list[_Block], i: int, buffer: Buffer, block: int) -> _Block:
     """Line 14: the least n such that n * blockSize to (n + 1) * blockSize is free (and aligned)."""
+    aligned = buffer.alignment // gcd(buffer.alignment, block)  # every so many blocks
     n = 0
     for start, end, _ in live:
-        while n * block % buffer.alignment:
-            n += 1
         if start < (n + 1) * block and n * block < end:
-            n = -(-end // block)
-    while n * block % buffer.alignment:
-        n += 1
+            n = _next_multiple(-(-end // block), aligned)
     return n * block, (n + 1) * block, i
+
+
+def _next_multiple(number: int, of: int) -> int:
+    return -(-number // of) * of
 
 
 def _defragment(buffers: tuple[Buffer, ...], live: list[_Block], last: int) -> list[_Block]:

@@ -29,7 +29,8 @@ MOST_DEPTH = 192
 LARGEST_WEIGHT = 1 << 30
 """Of splitting.c."""
 
-_RULES = ("first", "last", "factor")
+RULES = ("first", "last", "factor")
+"""How B of a split is found, by the numbers of splitting.c."""
 _HEADER, _NUMBERS = 3, 7
 
 
@@ -134,7 +135,7 @@ def _plan(start: Sums, row: list[int]) -> SplitPlan:
     for k in range(depth):
         a_from, b_from, dx, dy, doublings, negated, rule = row[_HEADER + _NUMBERS * k :][:_NUMBERS]
         t = Transformation(dx, dy, doublings, bool(negated))
-        how = _RULES[rule]
+        how = RULES[rule]
         b = divided(sums[a_from], t) if how == "factor" else largest_pair(sums, a_from, b_from, t, how == "last")
         assert b  # the compiled search and this one pair alike
         split = Split(a_from, b_from, t, b)

@@ -48,7 +48,7 @@ class ProgramModel:
             return ModelAnswer((self._space.program_candidate(trivial),), least)
         best, found = self._best, list[Assignment]()
         if best is None:
-            answer = self._space.paper_candidate()
+            *_, answer = (None, *self._space.paper_candidates())
             metrics = {} if answer is None else self._space.evaluate([answer])[0].metrics
             if answer is not None and metrics:
                 found, best = [answer], int(metrics["instructions"])

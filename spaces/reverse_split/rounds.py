@@ -12,7 +12,8 @@ from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT, plain_search
+from kilotune.spaces.reverse_split.plain_search import plain_plans
+from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT
 from kilotune.spaces.reverse_split.splits import start_sums
 
 FIRST_NODES = 20_000
@@ -79,7 +80,8 @@ def split_rounds(
             sums, problem.depth, limits, weights, seed=seed * 1_000_003 + number, seconds_left=seconds_left
         )
         if report is None:
-            plain = plain_search(sums, problem.depth, problem.registers, weights, PLAIN_NODE_LIMIT, seconds_left)
-            yield number, (plain,) if plain else (), False
+            limit = PLAIN_NODE_LIMIT
+            for plan in plain_plans(sums, problem.depth, problem.registers, weights, limit, seconds_left):
+                yield number, (plan,), False
             return
         yield number, report.plans, report.complete and limits.registers == problem.registers

@@ -43,9 +43,8 @@ class ReverseSplitSpace(ReverseSplitCandidates):
     prefers_flat = True  # walks get lost among splits, whatever walks; the weights of their order are few and good
 
     def procedure(self) -> Procedure:
-        """AUKE's search; see `paper_candidate`."""
-        candidate = self.paper_candidate()
-        if candidate is not None:
+        """AUKE's search; see `paper_candidates`."""
+        for candidate in self.paper_candidates():
             yield [candidate]
 
     @cached_property

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from kilotune.search.procedure import run_procedure
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_residences
-from kilotune.spaces.memory.instance import Instance
+from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.procedure import DoesNotFitError, block_allocation, block_size
 from kilotune.spaces.memory.space import MemorySpace
 from tests.memory.problems import instances, make
@@ -57,3 +57,12 @@ def test_a_procedure_that_migrates_is_no_feasible_candidate() -> None:
     answer = run_procedure(MemorySpace(FRAGMENTED, 96))
     assert answer is not None
     assert answer.measurement.metrics["bytes_migrated"] == 32
+
+
+def test_blocks_are_aligned_without_trying_every_block_in_between() -> None:
+    """Block by block, an alignment of 2**40 took hours."""
+    instance = Instance(
+        "far", (Buffer("a", 0, 9, 3), Buffer("b", 1, 9, 3, alignment=1 << 40), Buffer("c", 2, 9, 3, alignment=10))
+    )
+    offsets = {residence.id: residence.offset for residence in block_allocation(instance).residences}
+    assert offsets == {"a": 0, "b": 3 << 40, "c": 30}

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split import procedure
+from kilotune.spaces.reverse_split import plain_search as plain_search_module
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.pairs import largest_splits
+from kilotune.spaces.reverse_split.plain_search import plain_search
 from kilotune.spaces.reverse_split.plans import plan_of_splits
-from kilotune.spaces.reverse_split.procedure import first_descent, plain_search
+from kilotune.spaces.reverse_split.procedure import first_descent
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from kilotune.spaces.reverse_split.splits import Sums, Transformation, after_split, from_image, named_split, start_sums
 
@@ -49,7 +50,7 @@ def test_descents_are_no_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
         frames.append(len(inspect.stack(0)))
         return from_image(sums, depth)
 
-    monkeypatch.setattr(procedure, "from_image", recorded)
+    monkeypatch.setattr(plain_search_module, "from_image", recorded)
     found = plain_search(DEEP.sums, DEEP.depth, 6, OrderWeights(), 60)
     assert found is not None
     assert len(found.splits) > 16
