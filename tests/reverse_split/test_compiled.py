@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.experiments.filters import FILTERS
+from kilotune.experiments.problems.reverse_split.filters import FILTERS
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
