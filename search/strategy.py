@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
+from kilotune.search.strategy_plugins import find_strategy_plug_in, is_search, plugged_names
 from kilotune.search.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -128,7 +129,13 @@ def batch_generator(seed: int, start: int) -> np.random.Generator:
 
 
 def strategy_names() -> tuple[str, ...]:
-    """All strategies, by the names that `make_strategy` takes; `optuna:SAMPLER` works besides."""
+    """All strategies, those of plug-ins behind our own, by the names that `make_strategy` takes; `optuna:SAMPLER` works
+    besides. Nothing is imported for it, so a plug-in among them need not work."""
+    return tuple(dict.fromkeys((*own_strategy_names(), *plugged_names())))
+
+
+def own_strategy_names() -> tuple[str, ...]:
+    """The strategies that come with kilotune; no plug-in can take one of these names."""
     return tuple(_registry())
 
 
@@ -144,14 +151,27 @@ def make_strategy(name: str, space: Space, seed: int) -> Strategy:
         module = importlib.import_module("kilotune.search.strategies.tpe")
         return SteppedStrategy(module.OptunaSearch(searched, seed, sampler), searched is not space)
     if name not in _registry():
-        known, hint = ", ".join(strategy_names()), did_you_mean(name, strategy_names())
-        raise ValueError(
-            f"There is no strategy {name!r}{hint}; there are {known}, and optuna:SAMPLER for Optuna's samplers."
-        )
+        return _plugged_strategy(name, space, seed)
     module_name, class_name, needs = _registry()[name]
     module = importlib.import_module(f"kilotune.search.strategies.{module_name}")
     searched = _flat_view_of(space, needs)
     return SteppedStrategy(getattr(module, class_name)(searched, seed), searched is not space)
+
+
+def _plugged_strategy(name: str, space: Space, seed: int) -> Strategy:
+    """The strategy of a plug-in. ValueError as `make_strategy`."""
+    plug_in = find_strategy_plug_in(name)
+    if plug_in is None:
+        known, hint = ", ".join(strategy_names()), did_you_mean(name, strategy_names())
+        raise ValueError(
+            f"There is no strategy {name!r}{hint}; there are {known}, and optuna:SAMPLER for Optuna's samplers."
+        )
+    searched = _flat_view_of(space, Needs.FLAT if plug_in.needs_flat else Needs.WHOLE)
+    made = plug_in.call(searched, seed)
+    if is_search(made):
+        return SteppedStrategy(made, searched is not space)
+    strategy: Strategy = made
+    return strategy
 
 
 class Needs(enum.Enum):

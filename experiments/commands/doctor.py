@@ -11,7 +11,10 @@ from pathlib import Path
 def findings() -> Iterator[str]:
     """One line a finding, each with what to do about it where something is missing."""
     from kilotune.evaluators.fixed_point.kernel import load_kernel
+    from kilotune.experiments.commands.listing import strategy_plug_in_words
     from kilotune.experiments.problems.plugins import mistake, plug_ins
+    from kilotune.search.entry_points import entry_points
+    from kilotune.search.strategy_plugins import GROUP
 
     here = Path(sys.executable).parent
     found = shutil.which("tune")
@@ -30,6 +33,10 @@ def findings() -> Iterator[str]:
     for plug_in in plug_ins():
         wrong = mistake(plug_in)
         yield f"plug-in    {f'{plug_in.name}: the space of {plug_in.source}' if wrong is None else wrong}"
+    for entry in entry_points(GROUP):
+        words = strategy_plug_in_words(entry)
+        found = words.removeprefix("not usable: ")
+        yield f"plug-in    {found if found != words else f'{entry.name}: the strategy of {entry.source}'}"
 
 
 def _device_tools() -> Iterator[str]:

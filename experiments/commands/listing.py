@@ -14,6 +14,7 @@ from kilotune.search.store import Store
 
 if TYPE_CHECKING:
     from kilotune.experiments.dashboard.overview import Entry
+    from kilotune.search.entry_points import EntryPoint
 
 STRATEGIES = {
     "greedy": "the paper's own procedure",
@@ -85,9 +86,29 @@ def _spaces() -> list[dict[str, Any]]:
 
 
 def _strategies() -> list[dict[str, Any]]:
-    from kilotune.search.strategy import strategy_names
+    from kilotune.search.entry_points import entry_points
+    from kilotune.search.strategy import own_strategy_names
+    from kilotune.search.strategy_plugins import GROUP
 
-    return [{"name": name, "what": STRATEGIES.get(name, "")} for name in strategy_names()]
+    listed = [{"name": name, "what": STRATEGIES[name], "from": "kilotune"} for name in own_strategy_names()]
+    return listed + [
+        {"name": entry.name, "what": strategy_plug_in_words(entry), "from": entry.package}
+        for entry in entry_points(GROUP)
+    ]
+
+
+def strategy_plug_in_words(entry: EntryPoint) -> str:
+    """What the strategy of a plug-in does, or why it is not usable."""
+    from kilotune.search.strategy import own_strategy_names
+    from kilotune.search.strategy_plugins import find_strategy_plug_in
+
+    if entry.name in own_strategy_names():
+        return f"not usable: {entry} is not used: kilotune has a strategy of that name."
+    try:
+        plug_in = find_strategy_plug_in(entry.name)
+    except ValueError as error:
+        return f"not usable: {error}"
+    return "" if plug_in is None else plug_in.summary
 
 
 def _models() -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 
 from kilotune.experiments.commands import listing
 from kilotune.experiments.models.catalogue import model_path
-from kilotune.experiments.notebook import tune
+from kilotune.experiments.notebook.tuning import tune
 from kilotune.search.store import Store
 
 

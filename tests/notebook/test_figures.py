@@ -9,8 +9,9 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from kilotune.experiments.notebook import live_line, tune
+from kilotune.experiments.notebook import live_line
 from kilotune.experiments.notebook.figures import TEMPLATE, figures_of
+from kilotune.experiments.notebook.tuning import tune
 from kilotune.experiments.report.section import Figure, Paragraph, Section
 from tests.notebook.spaces import Branch, Mixed
 

@@ -8,8 +8,8 @@ import sys
 import pandas as pd
 import pytest
 
-from kilotune.experiments.notebook import tune
 from kilotune.experiments.notebook.frame import trials_frame
+from kilotune.experiments.notebook.tuning import tune
 from tests.notebook.spaces import Branch, Hopeless, Mixed
 
 

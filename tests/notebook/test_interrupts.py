@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys
-from kilotune.experiments.notebook import tune
+from kilotune.experiments.notebook.tuning import tune
 from tests.notebook.spaces import Mixed
 
 def watch(progress):

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.notebook import TunedStudy, tune
+from kilotune.experiments.notebook.tuned_study import TunedStudy
+from kilotune.experiments.notebook.tuning import tune
 from kilotune.experiments.problems.registry import FAMILIES
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.requests import keyword_of
@@ -194,7 +195,7 @@ def test_nothing_is_left_on_disk(tmp_path: Path) -> None:
     home.mkdir()
     work.mkdir()
     code = (
-        "from kilotune.experiments.notebook import tune\n"
+        "from kilotune.experiments.notebook.tuning import tune\n"
         "s = tune('memory', strategy='random', budget='20trials')\n"
         "s.resume('5trials'); s.to_dataframe(); s.figures; s.procedure; print(repr(s), s._repr_html_())\n"
         "from tests.notebook.spaces import Mixed\n"
@@ -359,7 +360,7 @@ def test_the_program_is_exported(tmp_path: Path) -> None:
 
 def test_trials_do_not_depend_on_the_order_of_sets() -> None:
     code = (
-        "from kilotune.experiments.notebook import tune\n"
+        "from kilotune.experiments.notebook.tuning import tune\n"
         "study = tune('memory', strategy='random', budget='30trials', bank=['sram=256', 'ccm=1024:0.5'],"
         " migration_price=0.5, moves=1)\n"
         "print([(dict(t.assignment), dict(t.metrics), t.measurement.failure) for t in study.trials])\n"

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SPACE = """
-from kilotune.experiments.notebook import tune
+from kilotune.experiments.notebook.tuning import tune
 from tests.notebook.spaces import Mixed
 
 class Mine(Mixed):
@@ -77,7 +77,7 @@ def test_a_space_that_was_typed_is_told_to_move_into_a_module(tmp_path: Path, ho
 
 def test_kilotunes_spaces_go_to_workers_from_the_prompt(tmp_path: Path) -> None:
     code = (
-        "from kilotune.experiments.notebook import tune\n"
+        "from kilotune.experiments.notebook.tuning import tune\n"
         "print('found', tune('memory', strategy='random', budget='6trials', jobs=2).best.number)\n"
     )
     done = run(tmp_path, "-c", code)

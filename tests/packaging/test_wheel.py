@@ -1,4 +1,4 @@
-"""What is installed: all of the five folders, which run where there is neither the source tree nor a C compiler."""
+"""What is installed: the public face and all of the five floors, which run where there is neither the source tree nor a C compiler."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FLOORS = ("search", "codegen", "evaluators", "spaces", "experiments")
+FOLDERS = {
+    "public": "kilotune",
+    **{f: f"kilotune/{f}" for f in ("search", "codegen", "evaluators", "spaces", "experiments")},
+}
+"""Where each folder of the source tree is installed."""
+
 SPACES = {
     "seedot": "--input protonn-cancer --budget 20trials",
     "shiftry": "--input protonn-cancer --budget 20trials",
@@ -46,7 +51,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built of what git has, so that no left-over of the working tree is in it."""
     folder = tmp_path_factory.mktemp("wheel")
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "pyproject.toml", "README.md", "LICENSE", *FLOORS],
+        ["git", "ls-files", "-z", "pyproject.toml", "README.md", "LICENSE", *FOLDERS],
         cwd=ROOT,
         capture_output=True,
         check=True,
@@ -67,12 +72,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_the_wheel_holds_every_file_of_the_five_folders_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_every_file_of_these_folders_and_nothing_else(wheel: Path) -> None:
     source = wheel.parent / "source"
     expected = {
-        f"kilotune/{path.relative_to(source)}"
-        for floor in FLOORS
-        for path in (source / floor).rglob("*")
+        f"{place}/{path.relative_to(source / folder)}"
+        for folder, place in FOLDERS.items()
+        for path in (source / folder).rglob("*")
         if path.is_file()
     }
     with zipfile.ZipFile(wheel) as archive:

@@ -42,14 +42,16 @@ def make(text):
 '''
 
 
-def install(folder: Path, package: str, module: str, source: str, **spaces: str) -> None:
-    """`spaces`: entry points, what is behind them by name (`_` for `-`)."""
+def install(
+    folder: Path, package: str, module: str, source: str, group: str = "kilotune.spaces", **points: str
+) -> None:
+    """`points`: entry points of the group, what is behind them by name (`_` for `-`)."""
     (folder / f"{module}.py").write_text(source)
     info = folder / f"{package}-0.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 0.1\n")
-    points = "".join(f"{name.replace('_', '-')} = {value}\n" for name, value in spaces.items())
-    (info / "entry_points.txt").write_text(f"[kilotune.spaces]\n{points}")
+    lines = "".join(f"{name.replace('_', '-')} = {value}\n" for name, value in points.items())
+    (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
 
 
 def environment(folder: Path, *more: Path) -> dict[str, str]:

@@ -32,7 +32,7 @@ class Slow:
         return [Measurement({"value": FACTOR * c["x"]}) for c in batch]
 """
 SEARCH = """
-from kilotune.experiments.notebook import tune
+from kilotune.experiments.notebook.tuning import tune
 from slow_space import Slow
 print("best", tune(Slow(), strategy="random", budget="2trials", cache=True).best.metrics["value"])
 """

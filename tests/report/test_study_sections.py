@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from _pytest.monkeypatch import MonkeyPatch
 
-from kilotune.experiments.notebook import tune
+from kilotune.experiments.notebook.tuning import tune
 from kilotune.experiments.problems.memory.figures import sections as memory_drawing
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.course import pareto_sections

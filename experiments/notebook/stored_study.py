@@ -1,0 +1,23 @@
+"""A stored study from its name."""
+
+from __future__ import annotations
+
+import os
+
+from kilotune.experiments.notebook.tuned_study import TunedStudy
+from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies.storage import default_storage
+from kilotune.search.store import Store
+
+
+def load_study(name: str, storage: str | os.PathLike[str] | None = None) -> TunedStudy:
+    """Return a stored study as `tune` returns it, with all its trials. Nothing is searched; `resume` on it goes on.
+
+    name: the study's. storage: a file or a database URL; by default the user's own, or what $KILOTUNE_STORAGE says.
+
+    StoreError: there is no such study, or its input has changed. InputError: its input is gone. ValueError: its space was an object
+    (then `tune(space, study=name, storage=...)` has it), or needs a plug-in that is not installed.
+    """
+    store = Store(default_storage() if storage is None else os.fspath(storage))
+    problem, search, row = tuning.resume(store, name)
+    return TunedStudy(problem, search, tuning.Workplace(jobs=1), row)
