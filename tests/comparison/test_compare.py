@@ -1,4 +1,4 @@
-"""`tune compare` as a user drives it: real processes, real kills."""
+"""`tune compare` as a user drives it: runs in processes of their own, real kills."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.division import Shared
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
+from tests.commands import tune
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
-COMPARE = [*TUNE, "compare"]
 SHIFTRY = ("--space", "shiftry", "--input", "protonn-digits")
+STOPPED = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "600trials", "--name", "c")
 
 
 @pytest.fixture
@@ -38,8 +39,18 @@ def place(tmp_path: Path) -> dict[str, Any]:
     return {"cwd": tmp_path, "env": {**os.environ, "KILOTUNE_STORAGE": str(tmp_path / "studies.db")}}
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
+    """The trials of the comparison that other tests stop."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    place = {"cwd": folder, "env": {**os.environ, "KILOTUNE_STORAGE": str(folder / "studies.db")}}
+    assert tune(folder, place["env"], "compare", *STOPPED, "--jobs", "2", "--quiet").returncode == ExitStatus.FEASIBLE
+    return trials(place)
+
+
 def compare(place: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMPARE, *arguments], capture_output=True, text=True, timeout=240, check=False, **place)
+    """By one worker, since each has to start."""
+    return tune(place["cwd"], place["env"], "compare", "--jobs", "1", *arguments)
 
 
 def trials(place: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
@@ -141,27 +152,24 @@ def test_saved_curves_are_those_of_the_trials(place: dict[str, Any], monkeypatch
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_comparison_goes_on_and_ends_with_the_same_trials(
-    place: dict[str, Any], tmp_path_factory: pytest.TempPathFactory, how: signal.Signals
+    place: dict[str, Any], undisturbed: dict[str, list[tuple[int, str]]], how: signal.Signals
 ) -> None:
-    asked = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "4000trials", "--name", "c")
-    process = subprocess.Popen([*COMPARE, *asked], stderr=subprocess.PIPE, text=True, start_new_session=True, **place)
-    wait_for_trials(place, 100)
+    # one worker for four runs: when the first trials are there, most are still to be made
+    command = [*TUNE, "compare", *STOPPED, "--jobs", "1"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **place)
+    wait_for_trials(place, 1)
     process.send_signal(how)
     said = process.communicate(timeout=60)[1]  # ends when no process holds the pipe any more, workers included
     stopped = trials(place)
-    assert 0 < sum(map(len, stopped.values())) < 16_000
+    assert 0 < sum(map(len, stopped.values())) < 2400
     if how is signal.SIGINT:
         assert process.returncode == ExitStatus.INTERRUPTED
         assert "`tune compare --name c` goes on" in said
     assert compare(place, "--name", "c", "--quiet").returncode == ExitStatus.FEASIBLE
-    undisturbed = tmp_path_factory.mktemp("undisturbed")
-    other = {"cwd": undisturbed, "env": {**place["env"], "KILOTUNE_STORAGE": str(undisturbed / "studies.db")}}
-    assert compare(other, *asked, "--quiet").returncode == ExitStatus.FEASIBLE
-    whole = trials(other)
-    assert trials(place) == whole
-    assert {len(rows) for rows in whole.values()} == {4000}
+    assert trials(place) == undisturbed
+    assert {len(rows) for rows in undisturbed.values()} == {600}
     for name, rows in stopped.items():
-        assert whole[name][: len(rows)] == rows
+        assert undisturbed[name][: len(rows)] == rows
 
 
 def test_more_seeds_keep_the_runs_that_are_there(place: dict[str, Any]) -> None:
@@ -175,13 +183,11 @@ def test_more_seeds_keep_the_runs_that_are_there(place: dict[str, Any]) -> None:
         f"{s}.{n}" for s in ("greedy", "random") for n in range(3)
     ]
     listed = [
-        json.loads(subprocess.run([*TUNE, "list", what, "--json"], capture_output=True, check=True, **place).stdout)
+        json.loads(tune(place["cwd"], place["env"], "list", what, "--json").stdout)
         for what in ("studies", "comparisons")
     ]
     assert listed == [[], [{**listed[1][0], "name": "c", "repeats": 3, "runs": 6, "finished": 6}]]
-    alone = subprocess.run(
-        [*TUNE, "resume", "c.shiftry-protonn-digits.random.0"], capture_output=True, text=True, **place
-    )
+    alone = tune(place["cwd"], place["env"], "resume", "c.shiftry-protonn-digits.random.0")
     assert alone.returncode == ExitStatus.BAD_INPUT
     assert "`tune compare --name c` goes on with it" in alone.stderr
     fewer = compare(place, *asked, "--repeats", "1")
