@@ -3,7 +3,7 @@ be read as tables, and a keyboard reaches everything."""
 
 from __future__ import annotations
 
-import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from playwright.sync_api import expect
 
 from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.report.comparison_sections import comparison_sections
@@ -37,7 +38,24 @@ SPACES = {
     "cm": ("lenet5", "random"),
 }
 VARIANTS = ((DESKTOP, False), (PHONE, True))
-"""Each theme and each width with every page; all four with one of them."""
+"""Each theme and each width with every page."""
+
+MESH = {
+    "name": "mesh-3x3",
+    "topology": {"kind": "mesh", "rows": 3, "columns": 3},
+    "link": {"elements_per_tick": 32, "hop_ticks": 1},
+    "crossbar": {"rows": 256, "columns": 256, "per_core": 1},
+    "core": {"sram_bytes": 65536, "dpu_operations_per_tick": 4096},
+    "gmem": {
+        "input_ports": [0, 2],
+        "output_ports": [6, 8],
+        "elements_per_tick": 32,
+        "hop_ticks": 1,
+        "order": "row-major",
+    },
+    "element_bytes": 1,
+}
+"""Every element of a page is looked at, and 64 cores and 224 links have thousands."""
 
 WAIT_MS = 30_000
 
@@ -45,9 +63,11 @@ WAIT_MS = 30_000
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("accessible") / "studies.db"
+    (path.parent / "mesh.json").write_text(json.dumps(MESH))
     opened = Store(str(path))
     for space, (input_, strategy) in SPACES.items():
-        make_study(opened, space, request_from(space, input=input_, strategy=strategy), 12)
+        options = {"hardware": str(path.parent / "mesh.json")} if space == "cm" else {}
+        make_study(opened, space, request_from(space, input=input_, strategy=strategy, options=options), 12)
     opened.close()
     return path
 
@@ -56,16 +76,19 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_report_of_every_space(open_page: OpenPage, axe: Check, store: Path, tmp_path: Path, space: str) -> None:
     path = tmp_path / "report.html"
     path.write_text(report_page(Store(str(store)), space).text, encoding="utf-8")
-    variants = itertools.product((DESKTOP, PHONE), (False, True)) if space == "memory" else VARIANTS
-    for size, dark in variants:
-        watched = open_page(path, size=size, dark=dark)
-        count = draw_all(watched)
-        figures = watched.page.locator("[role=img]")
-        said = [each.get_attribute("aria-label") or "" for each in figures.all()]
-        assert len(said) == count > 0
-        assert all(label.startswith(f"Figure {number}: ") for number, label in enumerate(said, start=1))
-        assert len({label.split(": ", 1)[1] for label in said}) == count  # each says what it alone shows
-        watched.page.locator(".data summary").first.click()
+    watched = open_page(path, size=PHONE)
+    count = draw_all(watched)
+    figures = watched.page.locator("[role=img]")
+    said = [each.get_attribute("aria-label") or "" for each in figures.all()]
+    assert len(said) == count > 0
+    assert all(label.startswith(f"Figure {number}: ") for number, label in enumerate(said, start=1))
+    assert len({label.split(": ", 1)[1] for label in said}) == count  # each says what it alone shows
+    watched.page.locator(".data summary").first.click()
+    variants = ((PHONE, "light"), (DESKTOP, "dark"), (PHONE, "dark"), (DESKTOP, "light"))
+    for size, theme in variants if space == "memory" else variants[:2]:
+        watched.page.set_viewport_size({"width": size[0], "height": size[1]})
+        watched.page.emulate_media(color_scheme=theme)
+        expect(watched.page.locator(f".plot[data-drawn={theme}]")).to_have_count(count)
         axe(watched.page)
         assert watched.page.evaluate("document.documentElement.scrollWidth") == size[0]
 
