@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -75,13 +74,6 @@ def parse_json_object(text: str, path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(path, expected="a JSON object", found=type(content).__name__)
     return content
-
-
-def shipped_cost_table(name: str) -> CostTable | None:
-    """The table of a target that comes with the package, such as `avr`; None when there is none."""
-    tables = {place.name: place for place in resources.files("kilotune.evaluators.costs").iterdir()}
-    place = tables.get(f"{name}.json")
-    return None if place is None else parse_cost_table(place.read_text(encoding="utf-8"), str(place))
 
 
 class CostModel:

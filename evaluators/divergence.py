@@ -10,24 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.storage import stored_bits
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import Step
+from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.fixed_point.reference import executions
-from kilotune.evaluators.simulated import Bytes, DeviceError
+from kilotune.evaluators.simulated import DeviceError, Run, Sizes, Trace, of_emitted, quantised
 
 
 class DivergenceError(DeviceError):
     """A device computed other outputs than the simulator."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """One inference after each operation: `rows` [events] (its number), and the bytes of the RAM array [events, bytes]."""
-
-    rows: npt.NDArray[np.int32]
-    snapshots: Bytes
 
 
 @dataclass(frozen=True)
@@ -108,3 +102,27 @@ def describe(where: str, sample: int, divergence: Divergence | None) -> str:
             f"program is built with trace hooks: suspect the compiler's optimisation, or the code around the operations."
         )
     return f"{divergence} (sample {sample}, {where})."
+
+
+def run_checked(
+    source: CSource,
+    batch: FixedBatch,
+    parameters: Mapping[str, FloatArray],
+    features: FloatArray,
+    expected: IntArray,
+    target: Target,
+) -> tuple[Sizes, Run]:
+    """Run the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
+
+    `expected` [samples, results]: what the batch simulator computed. DivergenceError, which names the first operation that
+    differs, when the device computes something else.
+    """
+    inputs = quantised(source, features)
+    artefact = of_emitted(source)
+    sizes, run = target.run(artefact, inputs)
+    sample = first_wrong_sample(expected, run.outputs)
+    if sample is not None:
+        trace = target.trace(artefact, inputs[sample : sample + 1], count_events(batch.program))
+        found = find_divergence(batch, parameters, features[sample], trace, source.offsets)
+        raise DivergenceError(describe(str(target), sample, found))
+    return sizes, run

@@ -9,34 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.avr import run as avr
-from kilotune.evaluators.avr.firmware import avr_gcc
-from kilotune.evaluators.avr.machine import load_shim
-from kilotune.evaluators.cortex import run as cortex
-from kilotune.evaluators.cortex.firmware import arm_gcc
-from kilotune.evaluators.devices import Device
+from kilotune.evaluators.architectures.architecture import Target
+from kilotune.evaluators.architectures.registry import architecture_of
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.divergence import run_checked
 from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes
 
-LEVELS = ("-Os", "-O2", "-O3")
-"""What optimisation may be asked for; the first is what the Arduino tools do."""
+USUAL_LEVEL = f"-{LEVELS[0]}"
 
 
 @dataclass(frozen=True)
 class DeviceMeasurement:
-    """Bytes and cycles of a whole program with its harness, which holds one sample.
-
-    Cycles are exact on AVR and `approximate` on Cortex-M, where `instructions` (mean) are exact.
-    """
+    """Bytes and cycles of a whole program with its harness, which holds one sample. Cycles are estimates where the run
+    counted instructions."""
 
     device: Device
     level: str
     samples: int
     sizes: Sizes
     run: Run
-    approximate: bool
-    instructions: float | None = None
 
     @property
     def ram_bytes(self) -> int:
@@ -55,7 +49,8 @@ class DeviceMeasurement:
 
     def metrics(self) -> dict[str, float]:
         """By name, as results hold them."""
-        prefix = "approximate_" if self.approximate else ""
+        instructions = self.run.instructions
+        prefix = "" if instructions is None else "approximate_"
         found = {
             f"{prefix}cycles": round(self.cycles, 1),
             f"most_{prefix}cycles": float(self.run.cycles.max()),
@@ -65,18 +60,16 @@ class DeviceMeasurement:
             "peak_stack_bytes": float(self.run.peak_stack_bytes),
             "ram_bytes": float(self.ram_bytes),
         }
-        return found if self.instructions is None else {**found, "instructions": round(self.instructions, 1)}
+        return found if instructions is None else {**found, "instructions": round(float(instructions.mean()), 1)}
 
 
 def missing_tools(device: Device) -> str | None:
     """A sentence that names the Debian packages without which programs for the device are not run; None when all is there."""
-    if device.architecture == "avr":
-        ready = avr_gcc() is not None and load_shim() is not None
-        packages = "gcc-avr avr-libc simavr libsimavr-dev gcc"
-    else:
-        ready = arm_gcc() is not None and cortex.qemu() is not None and cortex.load_plugin() is not None
-        packages = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gcc"
-    return None if ready else f"Not run on a simulated {device.name}: its tools are missing (apt install {packages})."
+    tools = architecture_of(device.processor).tools
+    if all(tool.find() is not None for tool in tools):
+        return None
+    packages = " ".join(tool.packages for tool in tools)
+    return f"Not run on a simulated {device.name}: its tools are missing (apt install {packages})."
 
 
 def measure_checked(
@@ -86,36 +79,29 @@ def measure_checked(
     parameters: Mapping[str, FloatArray],
     features: FloatArray,
     expected: IntArray,
-    level: str = LEVELS[0],
+    level: str = USUAL_LEVEL,
 ) -> DeviceMeasurement:
     """Build and run the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
 
     `expected` [samples, results] comes from the batch simulator; DivergenceError when the device computes something else.
     Other DeviceErrors: it cannot be built, is too large, or does not end.
     """
-    arguments = (source, batch, parameters, features, expected)
-    if device.architecture == "avr":
-        sizes, run = avr.run_checked(*arguments, _avr(device, level))
-        return DeviceMeasurement(device, level, len(features), sizes, run, approximate=False)
-    sizes, result = cortex.run_checked(*arguments, cortex.CortexTarget(device.processor, level))
-    mean = float(result.instructions.mean())
-    return DeviceMeasurement(device, level, len(features), sizes, result.run, approximate=True, instructions=mean)
+    sizes, run = run_checked(source, batch, parameters, features, expected, target_of(device, level))
+    return DeviceMeasurement(device, level, len(features), sizes, run)
 
 
 def measure_artefact(
-    device: Device, artefact: Artefact, inputs: npt.NDArray[np.generic], level: str = LEVELS[0]
+    device: Device, artefact: Artefact, inputs: npt.NDArray[np.generic], level: str = USUAL_LEVEL
 ) -> DeviceMeasurement:
-    """The same for any program, on `inputs` [samples, features] as it takes them, with nothing to compare with."""
-    if device.architecture == "avr":
-        sizes, run = avr.run_artefact(artefact, inputs, _avr(device, level))
-        return DeviceMeasurement(device, level, len(inputs), sizes, run, approximate=False)
-    sizes, result = cortex.run_artefact(artefact, inputs, cortex.CortexTarget(device.processor, level))
-    mean = float(result.instructions.mean())
-    return DeviceMeasurement(device, level, len(inputs), sizes, result.run, approximate=True, instructions=mean)
+    """Build and run any program on `inputs` [samples, features] as it takes them, with nothing to compare its outputs with.
+    DeviceError as `measure_checked`."""
+    sizes, run = target_of(device, level).run(artefact, inputs)
+    return DeviceMeasurement(device, level, len(inputs), sizes, run)
 
 
-def _avr(device: Device, level: str) -> avr.AvrTarget:
-    return avr.AvrTarget(device.processor, device.clock_hz, level)
+def target_of(device: Device, level: str) -> Target:
+    """How programs are built for a device at a level such as `-Os`, and run."""
+    return architecture_of(device.processor).target(device.processor, device.clock_hz, level)
 
 
 def fastest_that_fits(found: Sequence[DeviceMeasurement]) -> DeviceMeasurement:

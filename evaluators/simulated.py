@@ -84,11 +84,21 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Run:
-    """`outputs` [samples, results] and `cycles` [samples] of inferences that all ended."""
+    """`outputs` [samples, results] and `cycles` [samples] of inferences that all ended. Where cycles are estimated, not counted,
+    `instructions` [samples] were counted."""
 
     outputs: IntArray | npt.NDArray[np.float32]
     cycles: npt.NDArray[np.int64]
     peak_stack_bytes: int
+    instructions: npt.NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One inference after each operation: `rows` [events] (its number), and the bytes of the RAM array [events, bytes]."""
+
+    rows: npt.NDArray[np.int32]
+    snapshots: Bytes
 
 
 def quantised(source: CSource, features: FloatArray) -> IntArray:

@@ -91,7 +91,8 @@ def test_no_mutable_state_in_modules() -> None:
 
 
 SCRATCH = {  # files of a temporary folder, or of kilotune's own cache
-    *("evaluators/avr/firmware.py", "evaluators/cortex/firmware.py", "evaluators/cortex/run.py"),
+    *("evaluators/architectures/avr/firmware.py", "evaluators/architectures/cortex/firmware.py"),
+    "evaluators/architectures/cortex/run.py",
     *("evaluators/compiled_library.py", "evaluators/executors/cache.py"),
 }
 WRITERS = {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 
 from kilotune.codegen.emit.targets.recording import AVR_SAMPLE_BYTES, Export, facts, samples_header
 from kilotune.codegen.emit.targets.sketch import BAUD, sketch
-
-NAMES = ("{folder}.ino", "model.h", "model.c", "samples.h", "README.md")
-"""In a folder of the name that stands for {folder}."""
+from kilotune.codegen.emit.targets.target import PARTS, ProjectTarget
 
 
 def files(export: Export) -> dict[str, str]:
@@ -47,3 +46,13 @@ def with_level(text: str, level: str) -> str:
         return text
     first, rest = text.split("\n", 1)
     return f'{first}\n#if defined(__GNUC__) && !defined(__clang__)\n#pragma GCC optimize("{level}")\n#endif\n{rest}'
+
+
+TARGET = ProjectTarget(
+    "arduino",
+    "a sketch folder for the Arduino IDE, which reports on the serial port",
+    ("{folder}.ino", "model.h", "model.c", "samples.h", "README.md"),
+    files,
+    lambda folder: f"open {folder.absolute().name}.ino in the Arduino IDE and upload it",
+    MappingProxyType({**PARTS, "check": "{folder}.ino"}),
+)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from kilotune.codegen.emit.targets.recording import Export, check_program, facts
-
-NAMES = ("model.h", "model.c", "main.c", "Makefile", "README.md")
-"""For a program named model."""
+from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
 
 def files(export: Export) -> dict[str, str]:
@@ -53,3 +51,12 @@ model-avr.o: model.c model.h
 clean:
 \trm -f check-model model-avr.o
 """
+
+
+TARGET = ProjectTarget(
+    "c",
+    "C sources and a Makefile: `make check` on the host, `make avr`",
+    ("model.h", "model.c", "main.c", "Makefile", "README.md"),
+    files,
+    make_runs("check", "runs it"),
+)

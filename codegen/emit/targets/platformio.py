@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from types import MappingProxyType
+
 from kilotune.codegen.emit.targets.recording import AVR_SAMPLE_BYTES, Export, facts, samples_header
 from kilotune.codegen.emit.targets.sketch import BAUD, sketch
+from kilotune.codegen.emit.targets.target import ProjectTarget
 
-NAMES = (
-    *("platformio.ini", "src/main.cpp", "include/samples.h", "lib/model/model.h", "lib/model/model.c"),
-    "README.md",
-)
 _BOARDS = (
     ("uno", "atmelavr", "uno"),
     ("mega", "atmelavr", "megaatmega2560"),
@@ -50,3 +50,16 @@ def _ini(level: str) -> str:
     for name, platform, board in _BOARDS:
         lines += ["", f"[env:{name}]", f"platform = {platform}", f"board = {board}"]
     return "\n".join(lines) + "\n"
+
+
+TARGET = ProjectTarget(
+    "platformio",
+    f"the same as a PlatformIO project ({', '.join(name for name, _, _ in _BOARDS)})",
+    (
+        *("platformio.ini", "src/main.cpp", "include/samples.h", "lib/model/model.h", "lib/model/model.c"),
+        "README.md",
+    ),
+    files,
+    lambda folder: f"`{shlex.join(['pio', 'run', '-d', str(folder), '-t', 'upload'])}` uploads it",
+    MappingProxyType({"source": "lib/model/model.c", "header": "lib/model/model.h", "check": "src/main.cpp"}),
+)

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.evaluators.avr.firmware import DATA_SPACE, Firmware
+from kilotune.evaluators.architectures.avr.firmware import DATA_SPACE, Firmware
 from kilotune.evaluators.compiled_library import load_library
-from kilotune.evaluators.divergence import Trace
-from kilotune.evaluators.simulated import DeviceError, Run
+from kilotune.evaluators.simulated import DeviceError, Run, Trace
 
 MOST_CYCLES = 2_000_000_000
 """An inference that takes longer is taken for an endless loop: two minutes at 16 MHz."""

@@ -1,4 +1,4 @@
-/* Start-up code and main of the simulated boards: reads samples from the host's in.bin, writes results to out.bin.
+/* Main of the simulated boards: reads samples from the host's in.bin, writes results to out.bin.
  *
  * Files are the host's, by semihosting (BKPT 0xAB). Around each inference stand calls of kt_start and kt_end, which the plugin
  * looks for. After the last result come 4 bytes: the peak of the stack, seen in what is left of a painted pattern.
@@ -7,8 +7,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
-extern uint32_t kt_stack_top, kt_data_start, kt_data_end, kt_data_load, kt_bss_start, kt_bss_end;
+extern uint32_t stack_top, bss_end;
 
 enum { SYS_OPEN = 0x01, SYS_WRITE = 0x05, SYS_READ = 0x06, SYS_EXIT = 0x18 };
 enum { READ_BINARY = 1, WRITE_BINARY = 5 };
@@ -64,38 +65,27 @@ static void run(void)
         KT_INFER(input, output);
         if (move(SYS_WRITE, out, output, sizeof output)) return;
     }
-    const uint32_t *painted = &kt_bss_end;
-    while (painted < &kt_stack_top && *painted == PATTERN) painted++;
-    uint32_t peak = (uint32_t)((uintptr_t)&kt_stack_top - (uintptr_t)painted);
+    const uint32_t *painted = &bss_end;
+    while (painted < &stack_top && *painted == PATTERN) painted++;
+    uint32_t peak = (uint32_t)((uintptr_t)&stack_top - (uintptr_t)painted);
     move(SYS_WRITE, out, &peak, sizeof peak);
 }
 
-static void stop(intptr_t why)
+/* What startup.c calls: this program opens its files itself, and leaves by its own door. */
+void initialise_monitor_handles(void) {}
+
+void exit(int status)
 {
-    host(SYS_EXIT, (const void *)why);
+    host(SYS_EXIT, (const void *)(status ? STOPPED_BY_ERROR : STOPPED_BY_EXIT));
     for (;;) {
     }
 }
 
-static void fault(void) { stop(STOPPED_BY_ERROR); }
-
-void kt_reset(void)
+int main(void)
 {
-#ifdef __ARM_FP
-    *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20; /* coprocessors 10 and 11: the floating-point unit */
-    __asm__ volatile("dsb\n isb");
-#endif
-    uint32_t *to = &kt_data_start;
-    for (const uint32_t *from = &kt_data_load; to < &kt_data_end;) *to++ = *from++;
-    for (to = &kt_bss_start; to < &kt_bss_end;) *to++ = 0;
     uint32_t *here;
     __asm__ volatile("mov %0, sp" : "=r"(here));
-    for (to = &kt_bss_end; to < here - 8;) *to++ = PATTERN;
+    for (uint32_t *to = &bss_end; to < here - 8;) *to++ = PATTERN;
     run();
-    stop(STOPPED_BY_EXIT);
+    return 0;
 }
-
-__attribute__((section(".vectors"), used)) void (*const kt_vectors[16])(void) = {
-    (void (*)(void))&kt_stack_top, kt_reset, fault, fault, fault, fault, fault, fault,
-    fault, fault, fault, fault, fault, fault, fault, fault,
-};

@@ -5,52 +5,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from kilotune.codegen import ir
+from kilotune.evaluators.architectures.cortex.emulated import EMULATED, startup_code
 from kilotune.evaluators.elf import Elf, read_elf
 from kilotune.evaluators.simulated import Artefact, DeviceError, Sizes
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-std=gnu99", "-mthumb", "-fwrapv", "-ffunction-sections", "-fdata-sections", "-nostartfiles")
 LINKED = ("-Wl,--gc-sections", "-Wl,--no-warn-rwx-segments", "--specs=nano.specs", "--specs=nosys.specs")
-
-
-@dataclass(frozen=True)
-class Board:
-    """A machine of QEMU, the compiler's options for it, and its memory in bytes."""
-
-    machine: str
-    options: tuple[str, ...]
-    flash_bytes: int
-    ram_bytes: int
-
-
-BOARDS: Mapping[str, Board] = MappingProxyType(
-    {
-        "cortex-m0plus": Board("microbit", ("-mcpu=cortex-m0plus",), 256 << 10, 16 << 10),
-        "cortex-m4": Board(
-            "mps2-an386", ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"), 4 << 20, 4 << 20
-        ),
-    }
-)
-"""By processor. The micro:bit's is a Cortex-M0, which has the same instructions as the M0+."""
-
-_SCRIPT = """\
-MEMORY {{ FLASH (rx) : ORIGIN = 0, LENGTH = {flash} RAM (rwx) : ORIGIN = 0x20000000, LENGTH = {ram} }}
-ENTRY(kt_reset)
-SECTIONS {{
-  .text : {{ KEEP(*(.vectors)) *(.text*) *(.rodata*) . = ALIGN(4); }} > FLASH
-  .ARM.exidx : {{ *(.ARM.exidx*) }} > FLASH
-  .data : ALIGN(4) {{ kt_data_start = .; *(.data*) . = ALIGN(4); kt_data_end = .; }} > RAM AT > FLASH
-  kt_data_load = LOADADDR(.data);
-  .bss (NOLOAD) : ALIGN(4) {{ kt_bss_start = .; *(.bss*) *(COMMON) . = ALIGN(4); kt_bss_end = .; end = .; }} > RAM
-  kt_stack_top = ORIGIN(RAM) + LENGTH(RAM);
-}}
-"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +45,7 @@ def build_cortex_firmware(
     compiler = arm_gcc()
     if compiler is None:
         raise DeviceError("arm-none-eabi-gcc was not found: install gcc-arm-none-eabi and libnewlib-arm-none-eabi.")
-    board = BOARDS[processor]
+    board = EMULATED[processor]
     with tempfile.TemporaryDirectory(prefix="kilotune-cortex-") as scratch:
         folder = Path(scratch)
         texts = {
@@ -88,14 +53,15 @@ def build_cortex_firmware(
             f"{artefact.name}.c": artefact.source,
             "harness.h": _harness_header(artefact),
             "trace.h": _TRACE,
-            "link.ld": _SCRIPT.format(flash=board.flash_bytes, ram=board.ram_bytes),
-            "startup.c": (Path(__file__).parent / "startup.c").read_text(encoding="utf-8"),
+            "link.ld": board.link_script(),
+            "startup.c": startup_code(),
+            "harness.c": Path(__file__).with_name("harness.c").read_text(encoding="utf-8"),
         }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
         trace = ("-include", "trace.h", "-DKT_TRACED") if traced else ()
         command = [compiler, *board.options, level, *FLAGS, *WARNINGS, *trace, *LINKED, "-T", "link.ld"]
-        command += ["-o", "firmware.elf", "startup.c", f"{artefact.name}.c", "-lm"]
+        command += ["-o", "firmware.elf", "startup.c", "harness.c", f"{artefact.name}.c", "-lm"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
             raise DeviceError(_failure(processor, done.stderr))

@@ -1,0 +1,63 @@
+"""What a processor architecture has to say of itself: everything else that knows architectures reads it from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen.emit.targets.target import ProjectTarget
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.simulated import Artefact, Run, Sizes, Trace
+
+NO_TABLES: Mapping[str, Path] = MappingProxyType({})
+
+
+class Target(Protocol):
+    """One processor and how programs are built for it. `str` of it names both, as in `atmega328p, -Os`."""
+
+    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, Run]:
+        """Build a program and run the inferences of `inputs` [samples, features], as the program takes them. DeviceError
+        when it cannot be built, is too large, stops with a fault, or does not end."""
+
+    def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
+        """Build it with a hook after each operation and run the only sample of `inputs` [1, features]: what the RAM array held
+        after each of the first `most_events` operations. DeviceError as `run`."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program or library that an architecture needs. `find`: what was found of it, such as a path, or None. `packages`: those
+    of Debian that bring it. `gives`: what it is there for, as half a sentence."""
+
+    name: str
+    packages: str
+    gives: str
+    find: Callable[[], str | None]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Processors that are programmed, run and priced alike.
+
+    `processors`: what a device's description may name, in words. `has`: whether it knows a processor of that name.
+    `boards`: those that are known by name. `target`: a processor (that it has), its clock in Hz and an optimisation level
+    such as `-Os`. `tools`: what `target` needs. `cost_tables`: files of cycles by the table's name
+    (`evaluators.cost_model`), and `cost_table`: the name of a processor's. `projects`: folders with a program that are made
+    for these processors alone.
+    """
+
+    name: str
+    processors: str
+    has: Callable[[str], bool]
+    boards: tuple[Device, ...]
+    target: Callable[[str, int, str], Target]
+    tools: tuple[Tool, ...]
+    cost_table: Callable[[str], str]
+    cost_tables: Mapping[str, Path] = field(default_factory=lambda: NO_TABLES)
+    projects: tuple[ProjectTarget, ...] = ()
