@@ -38,6 +38,11 @@ class DeviceMeasurement:
         return self.sizes.static_ram_bytes + self.run.peak_stack_bytes
 
     @property
+    def approximate(self) -> bool:
+        """Whether cycles are estimates from counted instructions."""
+        return self.run.instructions is not None
+
+    @property
     def cycles(self) -> float:
         """Of one inference, on average."""
         return float(self.run.cycles.mean())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kilotune.codegen.diagnostics import sentence
+from kilotune.codegen.emit.levels import LEVELS
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import (
@@ -24,8 +25,8 @@ from kilotune.experiments.commands.command_line import (
 from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.commands.export_targets import ExportCommand, TargetName
 from kilotune.experiments.commands.report import report_command
-from kilotune.experiments.problems.fixed_point.family import LEVELS
 from kilotune.experiments.problems.registry import space_names
 from kilotune.experiments.studies.requests import given_options, request_from
 
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from kilotune.experiments.studies.tuning import TuneOutcome
     from kilotune.search.stopping import StopRule
     from kilotune.search.store import Store
-
-EXPORT_TARGETS = ("c", "arduino", "platformio", "cortex-m0plus", "cortex-m4")
 
 LISTED = (
     "spaces",
@@ -142,9 +141,9 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
     context.exit(_run(problem, resumed, time, stop, options))
 
 
-@cli.command("export")
+@cli.command("export", cls=ExportCommand)
 @click.argument("study", shell_complete=completion.studies)
-@click.option("--target", type=click.Choice(EXPORT_TARGETS), help="What the program is for  [default: c].")
+@click.option("--target", type=TargetName(), help="What the program is for  [default: c].")
 @click.option("--level", type=click.Choice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--to", type=click.Choice(["optuna"]), help="All trials instead, as an Optuna journal file.")
 @click.option(
@@ -157,16 +156,8 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 def export_command(
     study: str, target: str | None, to: str | None, level: str | None, output: Path, storage: str | None
 ) -> None:
-    """Write the best program of STUDY as a folder that checks itself against recorded samples, or its placement.
-
-    \b
-    c              C sources and a Makefile: `make check` on the host, `make avr`
-    arduino        a sketch folder for the Arduino IDE, which reports on the serial port
-    platformio     the same as a PlatformIO project (uno, mega, mkr1000, nano33)
-    cortex-m0plus  a Makefile project for arm-none-eabi-gcc; `make run` runs it in QEMU
-    cortex-m4      the same with a floating-point unit
-    """
-    from kilotune.experiments.problems.fixed_point.export import next_step
+    """Write the best program of STUDY as a folder that checks itself against recorded samples, or its placement."""
+    from kilotune.evaluators.architectures.registry import project_target
     from kilotune.experiments.problems.problem import HasTargets, export_trial
     from kilotune.experiments.studies import tuning
 
@@ -184,7 +175,7 @@ def export_command(
     if best is None:
         raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
     artifacts = export_trial(problem, best, output, target, level)
-    check = f"; {next_step(target or 'c', output)}" if isinstance(problem, HasTargets) else ""
+    check = f"; {project_target(target or 'c').next_step(output)}" if isinstance(problem, HasTargets) else ""
     click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
 
 

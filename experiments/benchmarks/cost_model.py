@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,15 +25,15 @@ from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shifts import device_instructions
 from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators import costs
-from kilotune.evaluators.avr.firmware import avr_gcc
-from kilotune.evaluators.avr.run import AvrTarget, run_artefact
-from kilotune.evaluators.cortex import run as cortex
-from kilotune.evaluators.cortex.firmware import arm_gcc
+from kilotune.evaluators.architectures.avr.firmware import avr_gcc
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.architectures.cortex.emulated import EMULATED
+from kilotune.evaluators.architectures.cortex.firmware import arm_gcc
+from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES
-from kilotune.evaluators.cost_model import CostTable, shipped_cost_table
-from kilotune.evaluators.devices import CORTEX
+from kilotune.evaluators.cost_model import CostTable
+from kilotune.evaluators.devices import shipped_cost_table, shipped_cost_tables
 from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.artefacts.whole_file import replace
 from kilotune.experiments.benchmarks.probe_programs import probe
@@ -86,13 +85,13 @@ Runner = Callable[[CSource, FloatArray], float]
 
 def run_cortex(source: CSource, features: FloatArray, processor: str) -> float:
     """Mean approximate cycles on a simulated Cortex-M."""
-    target = cortex.CortexTarget(processor)
-    return float(cortex.run_artefact(of_emitted(source), quantised(source, features), target)[1].run.cycles.mean())
+    target = CortexTarget(processor)
+    return float(target.run(of_emitted(source), quantised(source, features))[1].cycles.mean())
 
 
 def run_avr(source: CSource, features: FloatArray) -> float:
     """Mean cycles on a simulated Uno."""
-    _, run = run_artefact(of_emitted(source), quantised(source, features), AvrTarget("atmega328p"))
+    _, run = AvrTarget("atmega328p").run(of_emitted(source), quantised(source, features))
     return float(run.cycles.mean())
 
 
@@ -279,7 +278,7 @@ def main(arguments: list[str]) -> None:
     target = next((a for a in arguments if not a.startswith("-")), "avr")
     runners: dict[str, Runner] = {
         "avr": run_avr,
-        **{name: functools.partial(run_cortex, processor=name) for name in CORTEX},
+        **{name: functools.partial(run_cortex, processor=name) for name in EMULATED},
     }
     runner, compiler = runners[target], avr_gcc() if target == "avr" else arm_gcc()
     start = time.process_time()
@@ -307,7 +306,7 @@ def main(arguments: list[str]) -> None:
         "errors": {"bundled models": _summary(test, cycles, False), "random programs": _summary(test, cycles, True)},
     }
     named = {name: round(float(value), 2) for name, value in zip(FEATURES, cycles, strict=True) if value > 0.005}
-    place = Path(next(iter(costs.__path__))) / f"{target}.json"
+    place = shipped_cost_tables()[target]
     replace(place, CostTable(target, named, made).as_json().encode())
     print(f"\n{place} written; {time.process_time() - start:.0f} CPU-s besides the compilers'")
 

@@ -18,14 +18,15 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.levels import TRIED_LEVELS
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.evaluators.devices import Device, find_device
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.devices import find_device
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.evaluators.on_device import (
-    LEVELS,
     DeviceMeasurement,
     fastest_that_fits,
     measure_checked,
@@ -37,6 +38,8 @@ from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.store import Store
 from kilotune.search.study import Study
+
+FLAGS = tuple(f"-{level}" for level in TRIED_LEVELS)
 
 MODELS = (
     "protonn-digits",
@@ -73,16 +76,16 @@ def lines(name: str, device: Device, trials: int) -> list[Line]:
     found = [_float_line(plain)]
     procedure = run_procedure(plain.space, plain.space.evaluate)
     assert procedure is not None
-    found.append(_fixed_line("procedure of the paper", plain, [plain.lower(procedure.assignment)], device, LEVELS[:1]))
+    found.append(_fixed_line("procedure of the paper", plain, [plain.lower(procedure.assignment)], device, FLAGS[:1]))
     request = plain.request
     for title, wanted, levels in (
         (
             "fastest, 0 points lost",
             asked(request, objective="latency", accuracy_drop=0.0, permitted_loss=0.05),
-            LEVELS,
+            FLAGS,
         ),
-        ("fastest, 2 points lost", asked(request, objective="latency"), LEVELS),
-        ("smallest, 2 points lost", request, LEVELS[:1]),
+        ("fastest, 2 points lost", asked(request, objective="latency"), FLAGS),
+        ("smallest, 2 points lost", request, FLAGS[:1]),
     ):
         problem = _problem(wanted)
         budget = Budget.parse(f"{trials}trials")

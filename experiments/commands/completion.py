@@ -58,9 +58,9 @@ def inputs(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 def devices(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The boards; files where no board begins so."""
-    from kilotune.evaluators.devices import DEVICES
+    from kilotune.evaluators.architectures.registry import boards
 
-    names = [device.name for device in DEVICES]
+    names = [board.name for board in boards()]
     return _beginning(incomplete, names) or [CompletionItem(incomplete, type="file")]
 
 

@@ -41,22 +41,14 @@ def findings() -> Iterator[str]:
 
 def _device_tools() -> Iterator[str]:
     """The tools that measure programs on devices, and what each Debian package gives."""
-    from kilotune.evaluators.avr.machine import load_shim
-    from kilotune.evaluators.cortex.run import load_plugin
+    from kilotune.evaluators.architectures.registry import architectures
 
-    for tool, package, gives in (
-        ("avr-gcc", "gcc-avr avr-libc", "programs for AVR boards (uno, mega) are built"),
-        ("arm-none-eabi-gcc", "gcc-arm-none-eabi libnewlib-arm-none-eabi", "programs for Cortex-M boards are built"),
-        ("qemu-system-arm", "qemu-system-arm gcc", "they run on simulated boards, instructions counted"),
-    ):
-        path = shutil.which(tool)
-        if tool == "qemu-system-arm" and load_plugin() is None:
-            path = None  # nothing counts
-        found = f"{path}: {gives}" if path else f"missing (apt install {package}), with it {gives}"
-        yield f"{tool:<10} {found}"
-    gives = "AVR programs run cycle by cycle"
-    if load_shim() is None:
-        yield f"simavr     missing (apt install simavr libsimavr-dev gcc), with it {gives}"
-    else:
-        yield f"simavr     libsimavr: {gives}"
+    for tool in (tool for architecture in architectures() for tool in architecture.tools):
+        found = tool.find()
+        said = (
+            f"missing (apt install {tool.packages}), with it {tool.gives}"
+            if found is None
+            else f"{found}: {tool.gives}"
+        )
+        yield f"{tool.name:<10} {said}"
     yield "           without them cycles are the cost model's, and nothing is measured on a device"

@@ -147,9 +147,10 @@ def _filters() -> list[dict[str, Any]]:
 
 
 def _devices() -> list[dict[str, Any]]:
-    from kilotune.evaluators.devices import DEVICES
+    from kilotune.evaluators.architectures.registry import boards
+    from kilotune.evaluators.devices import cost_table
 
-    tables = {d.name: d.costs() for d in DEVICES}
+    tables = {d.name: cost_table(d) for d in boards()}
     return [
         {
             "name": d.name,
@@ -160,7 +161,7 @@ def _devices() -> list[dict[str, Any]]:
             "clock_hz": d.clock_hz,
             "cost_table": getattr(tables[d.name], "target", None),
         }
-        for d in DEVICES
+        for d in boards()
     ]
 
 

@@ -22,7 +22,7 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.evaluators.avr.run import AvrTarget, run_artefact
+from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.simulated import Artefact, of_emitted
 
 LOWEST = -8.0
@@ -85,7 +85,7 @@ class _Measured:
 
 
 def _run(artefact: Artefact, inputs: npt.NDArray[np.generic], target: AvrTarget) -> _Measured:
-    sizes, run = run_artefact(artefact, inputs, target)
+    sizes, run = target.run(artefact, inputs)
     return _Measured(run.outputs, float(run.cycles.mean()), sizes.flash_bytes)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.evaluators.devices import DEVICES
+from kilotune.evaluators.architectures.registry import boards
 from kilotune.experiments.problems.family import Asked, Family
 from kilotune.experiments.problems.registry import find_offer
 from kilotune.experiments.studies.request import TuneRequest
@@ -75,7 +75,7 @@ def described_device(request: TuneRequest) -> tuple[str, str] | None:
     """Name and content of the file that the command reads, where the device is of the user's own: a study keeps what such
     a file said, not where it was. None for a shipped device, and without one."""
     device = request.options.get("device")
-    if not device or any(shipped.as_json() == device for shipped in DEVICES):
+    if not device or any(shipped.as_json() == device for shipped in boards()):
         return None
     return _device_file(device), json.dumps(device, indent=2)
 
@@ -88,7 +88,7 @@ def _device_file(device: Mapping[str, Any]) -> str:
 def _device_and_limits(options: Mapping[str, Any]) -> Iterator[str]:
     device = options.get("device") or {}
     if device:
-        shipped = any(known.as_json() == device for known in DEVICES)
+        shipped = any(known.as_json() == device for known in boards())
         yield from ("--device", str(device["name"]) if shipped else _device_file(device))
     implied = {"flash_limit_bytes": device.get("flash_bytes"), "ram_limit_bytes": device.get("ram_bytes")}
     for name, word, form in LIMITS:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from kilotune.codegen.emit.levels import TRIED_LEVELS
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.on_device import LEVELS, DeviceMeasurement
+from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.fixed_point.finalists import Finalist, measure_finalist, measure_float
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer
@@ -210,7 +211,7 @@ def conclude(
     float_metrics = made_in_time(is_over, problem.float_metrics) or {}
     procedure = _procedure_in_time(problem, study, is_over)
     procedure_test = on_data(procedure)
-    finalist = on_device(result.best, LEVELS) or on_device(result.best)
+    finalist = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
     return TuneOutcome(
         problem,
         result,

@@ -18,10 +18,10 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import Column
 from kilotune.codegen.profile import profile
-from kilotune.evaluators.avr.firmware import build_firmware
-from kilotune.evaluators.avr.machine import Machine
-from kilotune.evaluators.avr.run import AvrTarget, run_artefact, run_checked
-from kilotune.evaluators.divergence import DivergenceError
+from kilotune.evaluators.architectures.avr.firmware import build_firmware
+from kilotune.evaluators.architectures.avr.machine import Machine
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.divergence import DivergenceError, run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.simulated import DeviceError, Run, of_emitted, quantised
 from tests.devices.candidates import BUNDLES, MODELS, Candidate, bundled
@@ -34,7 +34,7 @@ PROCESSORS = ("atmega328p", "atmega2560")
 
 
 def run_body(body: str, result: str = "0", mcu: str = "atmega328p") -> Run:
-    return run_artefact(hand_written(body, result), NO_SAMPLE, AvrTarget(mcu))[1]
+    return AvrTarget(mcu).run(hand_written(body, result), NO_SAMPLE)[1]
 
 
 @pytest.mark.parametrize("mcu", PROCESSORS)
@@ -146,7 +146,7 @@ def test_runs_repeat_and_samples_do_not_disturb_each_other() -> None:
     candidate = bundled("fastgrnn16-digits")
 
     def run(features: np.ndarray, expected: np.ndarray) -> Run:
-        return run_checked(candidate.source, candidate.batch, candidate.parameters, features, expected)[1]
+        return run_checked(candidate.source, candidate.batch, candidate.parameters, features, expected, AvrTarget())[1]
 
     whole = run(candidate.features, candidate.expected)
     again = run(candidate.features[::-1], candidate.expected[::-1])
@@ -159,7 +159,7 @@ def test_processors_run_side_by_side() -> None:
 
     def cycles(candidate: Candidate) -> list[int]:
         inputs = quantised(candidate.source, candidate.features)
-        return run_artefact(of_emitted(candidate.source), inputs)[1].cycles.tolist()
+        return AvrTarget().run(of_emitted(candidate.source), inputs)[1].cycles.tolist()
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(cycles, candidates)) == [cycles(candidate) for candidate in candidates]
@@ -189,7 +189,7 @@ def test_the_first_operation_that_differs_is_named() -> None:
         candidate.source, source=text.replace(hook, f"kt_ram.bytes[{place} + 1] ^= 32; {hook}")
     )
     with pytest.raises(DivergenceError) as error:
-        run_checked(broken, candidate.batch, candidate.parameters, candidate.features, candidate.expected)
+        run_checked(broken, candidate.batch, candidate.parameters, candidate.features, candidate.expected, AvrTarget())
     said = str(error.value)
     assert f"{line.location}: Multiply wrote {line.out.variable}[0] = " in said
     wrong, right = re.findall(r"= (-?\d+) where the simulator has (-?\d+)", said)[0]
@@ -206,7 +206,9 @@ def test_wrong_shifts_are_named_where_they_are() -> None:
         rows[0, row, Column.SHIFT_OUT] += 3
         source = emit_c(dataclasses.replace(candidate.batch, rows=rows), candidate.parameters)
         try:
-            run_checked(source, candidate.batch, candidate.parameters, candidate.features, candidate.expected)
+            run_checked(
+                source, candidate.batch, candidate.parameters, candidate.features, candidate.expected, AvrTarget()
+            )
         except DivergenceError as error:
             said.append((str(error), f"{operation.location}: {type(operation).__name__} wrote"))
     assert len(said) > 3
@@ -220,7 +222,7 @@ def test_an_operation_that_does_not_run_is_named() -> None:
     assert text.count("t < 8;") == 1
     broken = dataclasses.replace(candidate.source, source=text.replace("t < 8;", "t < 7;"))
     with pytest.raises(DivergenceError, match="did not run when it should"):
-        run_checked(broken, candidate.batch, candidate.parameters, candidate.features, candidate.expected)
+        run_checked(broken, candidate.batch, candidate.parameters, candidate.features, candidate.expected, AvrTarget())
 
 
 def test_rounding_is_the_programs() -> None:
@@ -228,4 +230,6 @@ def test_rounding_is_the_programs() -> None:
         candidate = bundled("protonn-cancer", seed=1)
         batch = dataclasses.replace(candidate.batch, rounding=rounding)
         expected = run_reference(batch, candidate.parameters, candidate.features)[0]
-        run_checked(emit_c(batch, candidate.parameters), batch, candidate.parameters, candidate.features, expected)
+        run_checked(
+            emit_c(batch, candidate.parameters), batch, candidate.parameters, candidate.features, expected, AvrTarget()
+        )

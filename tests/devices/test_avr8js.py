@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kilotune.evaluators.avr.firmware import DATA_SPACE, Firmware, build_firmware
-from kilotune.evaluators.avr.machine import MOST_CYCLES, Machine
+from kilotune.evaluators.architectures.avr.firmware import DATA_SPACE, Firmware, build_firmware
+from kilotune.evaluators.architectures.avr.machine import MOST_CYCLES, Machine
 from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.devices.candidates import BUNDLES, bundled
 from tests.devices.toolchains import needs_avr, needs_node

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kilotune.codegen.emit.floats import emit_float_c
-from kilotune.evaluators.avr.firmware import WARNINGS, avr_gcc, build_firmware
-from kilotune.evaluators.avr.run import AvrTarget, run_checked
+from kilotune.evaluators.architectures.avr.firmware import WARNINGS, avr_gcc, build_firmware
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.divergence import run_checked
 from kilotune.evaluators.simulated import of_emitted
 from tests.devices.candidates import BUNDLES, bundled
 from tests.devices.toolchains import needs_avr

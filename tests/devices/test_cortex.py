@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
-from kilotune.evaluators.cortex.run import CortexTarget, run_artefact, run_checked
-from kilotune.evaluators.divergence import DivergenceError
+from kilotune.evaluators.architectures.cortex.run import CortexTarget
+from kilotune.evaluators.divergence import DivergenceError, run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.simulated import DeviceError
 from tests.devices.candidates import BUNDLES, bundled
@@ -25,12 +25,11 @@ PROCESSORS = ("cortex-m0plus", "cortex-m4")
 
 def counts(body: str, processor: str) -> tuple[int, int]:
     """(instructions, approximate cycles) beyond those of an empty inference."""
-    empty = run_artefact(hand_written(""), NO_SAMPLE, CortexTarget(processor))[1]
-    full = run_artefact(hand_written(body), NO_SAMPLE, CortexTarget(processor))[1]
-    return (
-        int(full.instructions[0] - empty.instructions[0]),
-        int(full.run.cycles[0] - empty.run.cycles[0]),
-    )
+    empty = CortexTarget(processor).run(hand_written(""), NO_SAMPLE)[1]
+    full = CortexTarget(processor).run(hand_written(body), NO_SAMPLE)[1]
+    assert full.instructions is not None
+    assert empty.instructions is not None
+    return int(full.instructions[0] - empty.instructions[0]), int(full.cycles[0] - empty.cycles[0])
 
 
 @pytest.mark.parametrize(
@@ -52,10 +51,7 @@ def test_cycles_follow_the_manual(assembly: str, instructions: int, m0plus: int,
 
 def test_peak_stack_counts_every_word() -> None:
     push = '__asm__ volatile ("sub sp, #400\\n str r0, [sp]\\n add sp, #400" ::: "memory");'
-    peaks = [
-        run_artefact(hand_written(body), NO_SAMPLE, CortexTarget("cortex-m4"))[1].run.peak_stack_bytes
-        for body in (push, "")
-    ]
+    peaks = [CortexTarget("cortex-m4").run(hand_written(body), NO_SAMPLE)[1].peak_stack_bytes for body in (push, "")]
     assert 300 <= peaks[0] <= peaks[1] + 400
 
 
@@ -63,7 +59,7 @@ def test_peak_stack_counts_every_word() -> None:
 @pytest.mark.parametrize("name", BUNDLES)
 def test_bundled_models_are_exact(name: str, processor: str) -> None:
     candidate = bundled(name, seed=5)
-    sizes, result = run_checked(
+    sizes, run = run_checked(
         candidate.source,
         candidate.batch,
         candidate.parameters,
@@ -71,8 +67,9 @@ def test_bundled_models_are_exact(name: str, processor: str) -> None:
         candidate.expected,
         CortexTarget(processor),
     )
-    assert len(result.instructions) == len(candidate.features)
-    assert (result.instructions <= result.run.cycles).all()
+    assert run.instructions is not None
+    assert len(run.instructions) == len(candidate.features)
+    assert (run.instructions <= run.cycles).all()
     assert candidate.source.ram_bytes + sizes.input_bytes <= sizes.static_ram_bytes
 
 
@@ -109,6 +106,6 @@ def test_the_first_operation_that_differs_is_named() -> None:
 def test_a_fault_and_an_endless_loop_are_errors() -> None:
     target = CortexTarget("cortex-m4")
     with pytest.raises(DeviceError, match="stopped with a fault"):
-        run_artefact(hand_written('__asm__ volatile (".short 0xde00");'), NO_SAMPLE, target)
+        target.run(hand_written('__asm__ volatile (".short 0xde00");'), NO_SAMPLE)
     with pytest.raises(DeviceError, match="did not end within 2 seconds"):
-        run_artefact(hand_written('for (;;) __asm__ volatile ("nop");'), NO_SAMPLE, target, seconds=2)
+        CortexTarget("cortex-m4", seconds=2).run(hand_written('for (;;) __asm__ volatile ("nop");'), NO_SAMPLE)

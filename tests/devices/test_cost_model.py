@@ -16,12 +16,13 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
-from kilotune.evaluators.avr.run import run_artefact
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.architectures.registry import boards
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, FREE, NUMBERS
-from kilotune.evaluators.cost_model import CostModel, CostTable, Timing, parse_cost_table, shipped_cost_table
+from kilotune.evaluators.cost_model import CostModel, CostTable, Timing, parse_cost_table
 from kilotune.evaluators.cost_narrow import NarrowSums
-from kilotune.evaluators.devices import DEVICES
+from kilotune.evaluators.devices import cost_table, shipped_cost_table
 from kilotune.evaluators.simulated import of_emitted, quantised
 from kilotune.search.fingerprint import fingerprint
 from tests.devices.candidates import bundled
@@ -111,7 +112,7 @@ def test_predictions_are_near(name: str) -> None:
         candidate = bundled(name, samples=6, seed=seed)
         predicted = CostModel(candidate.batch.program, candidate.parameters, table).cycles(candidate.batch)[0]
         inputs = quantised(candidate.source, candidate.features)
-        measured = run_artefact(of_emitted(candidate.source), inputs)[1].cycles.mean()
+        measured = AvrTarget().run(of_emitted(candidate.source), inputs)[1].cycles.mean()
         errors.append(abs(predicted / measured - 1.0))
     assert max(errors) < 0.15
 
@@ -132,14 +133,14 @@ def test_more_shifts_take_longer_where_the_model_says_so() -> None:
     for one in (batch, shifted):
         predicted.append(CostModel(model.program, model.parameters, table).cycles(one)[0])
         source = emit_c(one, model.parameters)
-        measured.append(run_artefact(of_emitted(source), quantised(source, model.features))[1].cycles.mean())
+        measured.append(AvrTarget().run(of_emitted(source), quantised(source, model.features))[1].cycles.mean())
     assert predicted[1] > predicted[0]
     assert measured[1] > measured[0]
 
 
 def test_every_board_has_a_table() -> None:
-    for device in DEVICES:
-        table = device.costs()
+    for device in boards():
+        table = cost_table(device)
         assert table is not None, device.name
         assert table.made["compiler"]
         assert table.made["level"] == "-Os"

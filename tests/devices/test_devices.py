@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.evaluators.architectures.registry import architecture_of, boards
 from kilotune.evaluators.cost_model import CostTable
-from kilotune.evaluators.devices import DEVICES, Device, find_device
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.devices import cost_table, find_device
 
 MINE = {"name": "mine", "flash_bytes": 8192, "ram_bytes": 512, "clock_hz": 8_000_000, "processor": "atmega88"}
 
@@ -21,10 +23,10 @@ def write(folder: Path, content: object) -> str:
 
 
 def test_known_boards() -> None:
-    assert [device.name for device in DEVICES] == ["uno", "mega", "mkr1000", "nano33"]
+    assert [device.name for device in boards()] == ["uno", "mega", "mkr1000", "nano33"]
     uno = find_device("uno")
-    assert (uno.flash_bytes, uno.ram_bytes, uno.architecture) == (32256, 2048, "avr")
-    assert find_device("nano33").architecture == "cortex"
+    assert (uno.flash_bytes, uno.ram_bytes, architecture_of(uno.processor).name) == (32256, 2048, "avr")
+    assert architecture_of(find_device("nano33").processor).name == "cortex"
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -38,7 +40,7 @@ def test_a_description_of_ones_own(tmp_path: Path) -> None:
     device = find_device(write(tmp_path, MINE))
     assert device == Device("mine", "", 8192, 512, 8_000_000, "atmega88")
     assert Device(**device.as_json()) == device
-    table = device.costs()
+    table = cost_table(device)
     assert table is not None
     assert table.target == "avr"
 
@@ -50,7 +52,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path) -> None:
 def test_a_cost_table_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "costs.json").write_text(CostTable("mine", {"program": 3.0}, {}).as_json())
     device = find_device(write(tmp_path, {**MINE, "cost_table": "costs.json"}))
-    table = device.costs()
+    table = cost_table(device)
     assert table is not None
     assert table.cycles == {"program": 3.0}
 

@@ -9,9 +9,11 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.evaluators.avr import run as avr
-from kilotune.evaluators.cortex import run as cortex
-from kilotune.evaluators.cost_model import CostModel, shipped_cost_table
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.architectures.cortex.run import CortexTarget
+from kilotune.evaluators.cost_model import CostModel
+from kilotune.evaluators.devices import shipped_cost_table
+from kilotune.evaluators.divergence import run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.devices.toolchains import needs_avr, needs_cortex
@@ -26,7 +28,7 @@ def test_avr(kind: type[ir.Pointwise]) -> None:
         features, program = hard_features(random, 6), one_operation(kind)
         for batch in candidates(program, random, rounding):
             expected = run_reference(batch, {}, features)[0]
-            avr.run_checked(emit_c(batch, {}), batch, {}, features, expected, avr.AvrTarget("atmega2560"))
+            run_checked(emit_c(batch, {}), batch, {}, features, expected, AvrTarget("atmega2560"))
 
 
 @needs_cortex
@@ -36,7 +38,7 @@ def test_cortex(kind: type[ir.Pointwise]) -> None:
     features, program = hard_features(random, 6), one_operation(kind)
     for batch in candidates(program, random, Rounding.TOWARD_ZERO):
         expected = run_reference(batch, {}, features)[0]
-        cortex.run_checked(emit_c(batch, {}), batch, {}, features, expected, cortex.CortexTarget("cortex-m0plus"))
+        run_checked(emit_c(batch, {}), batch, {}, features, expected, CortexTarget("cortex-m0plus"))
 
 
 @needs_avr
@@ -49,6 +51,6 @@ def test_costs_follow_from_what_the_operator_says_it_computes(kind: type[ir.Poin
     batch = ShiftryLowering(program, {}).lower([[bits, bits]], [[bits - 4, bits - 4]])
     source = emit_c(batch, {})
     features = np.random.default_rng(0).normal(0, 3, (8, 12))
-    measured = avr.run_artefact(of_emitted(source), quantised(source, features))[1].cycles.mean()
+    measured = AvrTarget().run(of_emitted(source), quantised(source, features))[1].cycles.mean()
     predicted = float(CostModel(program, {}, table).cycles(batch)[0])
     assert 0.7 < predicted / measured < 1.3

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from kilotune.evaluators.avr.firmware import avr_gcc
-from kilotune.evaluators.avr.machine import load_shim
-from kilotune.evaluators.cortex.firmware import arm_gcc
-from kilotune.evaluators.cortex.run import load_plugin, qemu
+from kilotune.evaluators.architectures.avr.firmware import avr_gcc
+from kilotune.evaluators.architectures.avr.machine import load_shim
+from kilotune.evaluators.architectures.cortex.firmware import arm_gcc
+from kilotune.evaluators.architectures.cortex.run import load_plugin, qemu
 
 needs_avr = pytest.mark.skipif(
     avr_gcc() is None or load_shim() is None,

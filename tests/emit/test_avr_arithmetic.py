@@ -12,8 +12,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.shifts import division
 from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, scale_down, wrap
-from kilotune.evaluators.avr.machine import load_shim
-from kilotune.evaluators.avr.run import AvrTarget, run_artefact
+from kilotune.evaluators.architectures.avr.machine import load_shim
+from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.simulated import Artefact
 
 pytestmark = pytest.mark.skipif(
@@ -30,7 +30,7 @@ def run(functions: Sequence[tuple[str, str]], calls: Sequence[str], inputs: IntA
     header = "#include <stdint.h>\nvoid predict(const int32_t *x, int32_t *result);\n"
     word = np.dtype("<i4")
     artefact = Artefact("model", header, source, "predict", ir.ResultKind.REAL, inputs.shape[1], word, len(calls), word)
-    return np.asarray(run_artefact(artefact, inputs, AvrTarget(level=level))[1].outputs, dtype=np.int64)
+    return np.asarray(AvrTarget(level=level).run(artefact, inputs)[1].outputs, dtype=np.int64)
 
 
 def samples(bits: int) -> IntArray:

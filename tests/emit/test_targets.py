@@ -12,9 +12,10 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.emit.project import TARGETS, project_files, project_names
+from kilotune.codegen.emit.project import project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.evaluators.architectures.registry import project_target, project_targets
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.emit.serial_port import load_serial_port, read_serial
 from tests.emit.small_network import classifier
@@ -48,7 +49,7 @@ def run(command: Sequence[str | Path], folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", project_targets())
 def test_every_folder_says_what_comes_next(target: str, tmp_path: Path) -> None:
     write_project(tmp_path / "digits", *recorded(ir.ResultKind.CLASS), {}, target, "O2")
     readme = (tmp_path / "digits" / "README.md").read_text()
@@ -56,11 +57,11 @@ def test_every_folder_says_what_comes_next(target: str, tmp_path: Path) -> None:
     assert '"optimisation": "O2"' in (tmp_path / "digits" / "decisions.json").read_text()
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", project_targets())
 def test_the_names_are_known_before_there_is_a_program(target: str) -> None:
     """What is in the way is found before the search."""
-    made = project_files("digits", *recorded(ir.ResultKind.CLASS), {}, target)
-    assert sorted(project_names(target, "digits")) == sorted(made)
+    made = project_files("digits", *recorded(ir.ResultKind.CLASS), {}, project_target(target))
+    assert sorted(project_names(project_target(target), "digits")) == sorted(made)
 
 
 @needs_avr

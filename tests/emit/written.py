@@ -9,6 +9,7 @@ from typing import Any
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.project import project_files
 from kilotune.codegen.emit.targets.recording import Recording
+from kilotune.evaluators.architectures.registry import project_target
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 
 
@@ -20,4 +21,6 @@ def write_project(
     target: str = "c",
     level: str = "Os",
 ) -> None:
-    ArtefactFolder(folder).write(project_files(folder.name, source, recording, decisions, target, level))
+    ArtefactFolder(folder).write(
+        project_files(folder.name, source, recording, decisions, project_target(target), level)
+    )

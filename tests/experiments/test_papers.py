@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from kilotune.evaluators.avr.machine import load_shim
+from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.experiments.papers.seedot_exponentials import measure
 from kilotune.experiments.papers.seedot_maxscale import accuracies, figure
 

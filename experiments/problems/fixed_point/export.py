@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from kilotune.codegen.emit.project import DECISIONS, project_files, project_name
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
@@ -26,7 +26,7 @@ RECORDED_SAMPLES = 100
 def export_program(
     problem: ModelProblem, trial: Trial, folder: Path, target: str = "c", level: str | None = None
 ) -> dict[str, str]:
-    """Write the trial's program into `folder`, for one of `project.TARGETS`; the paths written, by what they are.
+    """Write the trial's program into `folder`, for one of `project_targets()`; the paths written, by what they are.
 
     `level`: of the device's compiler, the request's unless given. RefusedOutputError as `ArtefactFolder.write`.
     """
@@ -43,36 +43,20 @@ def export_program(
     optimisation = level or problem.options.level
     name = folder.absolute().name
     decided = decisions(problem, trial)
-    files = project_files(name, emit_program(problem, batch), recording, decided, target, optimisation)
+    kind = project_target(target)
+    files = project_files(name, emit_program(problem, batch), recording, decided, kind, optimisation)
     _folder(problem, folder).write(files)
-    return {what: str(folder / path) for what, path in _paths(target, name).items()}
+    parts = {**kind.parts, "decisions": DECISIONS}
+    return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}
 
 
 def check_export(problem: ModelProblem, folder: Path, target: str = "c") -> None:
     """RefusedOutputError, a sentence, when `export_program` could not write into the folder."""
-    _folder(problem, folder).check(project_names(target, folder.absolute().name))
+    _folder(problem, folder).check(project_names(project_target(target), folder.absolute().name))
 
 
 def _folder(problem: ModelProblem, folder: Path) -> ArtefactFolder:
     return ArtefactFolder(folder, files_read(problem.request), alone=True)
-
-
-def _paths(target: str, name: str) -> dict[str, str]:
-    """Where the parts of an exported folder are."""
-    library = "lib/model/" if target == "platformio" else ""
-    check = {"arduino": f"{name}.ino", "platformio": "src/main.cpp"}.get(target, "main.c")
-    parts = {"source": f"{library}model.c", "header": f"{library}model.h", "check": check}
-    return {**parts, "decisions": DECISIONS}
-
-
-def next_step(target: str, folder: Path) -> str:
-    """What to do with an exported folder."""
-    steps = {
-        "c": f"`{shlex.join(['make', '-C', str(folder), 'check'])}` runs it",
-        "arduino": f"open {folder.absolute().name}.ino in the Arduino IDE and upload it",
-        "platformio": f"`{shlex.join(['pio', 'run', '-d', str(folder), '-t', 'upload'])}` uploads it",
-    }
-    return steps.get(target, f"`{shlex.join(['make', '-C', str(folder), 'run'])}` runs it in QEMU")
 
 
 def emit_program(problem: ModelProblem, batch: FixedBatch) -> CSource:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import click
 
+from kilotune.codegen.emit.levels import LEVELS
 from kilotune.experiments.problems.family import Family, Offer
 
 TIMED = ("memory", "latency")
 """What is to be small, accuracy aside; latency needs a device."""
-
-LEVELS = ("Os", "O1", "O2", "O3")
 
 FIXED_POINT = Family(
     "Fixed-point programs (seedot, shiftry)",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.emit.floats import emit_float_c
-from kilotune.evaluators.devices import Device
+from kilotune.evaluators.device import Device
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import (
     DeviceMeasurement,

@@ -18,7 +18,8 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import Timing
-from kilotune.evaluators.devices import Device, device_from_json
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics, Task
 from kilotune.experiments.models.catalogue import DEFAULT_MODEL, model_names, model_path
 from kilotune.experiments.problems.family import Asked
@@ -59,7 +60,7 @@ class ModelOptions:
     def timing(self) -> Timing | None:
         """What predicts cycles on the device; None without one, or without a table for it."""
         board = self.board
-        table = None if board is None else board.costs()
+        table = None if board is None else cost_table(board)
         return None if board is None or table is None else Timing(table, board.clock_hz)
 
 
