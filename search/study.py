@@ -10,33 +10,28 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kilotune.search.adoption import adopt, decisions_table
 from kilotune.search.budget import Budget
-from kilotune.search.division import Alone, Division, Shared, at_work
-from kilotune.search.encoding import Key
 from kilotune.search.executor import Executor
-from kilotune.search.front import Front
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.opening import OpenedStrategy
 from kilotune.search.result import Course, Progress, Result, Status, as_metric, relative_gap
-from kilotune.search.run import Run
+from kilotune.search.run import Clock, Run, RunEnd
 from kilotune.search.schema import UNKNOWN_FINGERPRINT
-from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.space import Space
+from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import NEVER, StopRule
-from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
-from kilotune.search.strategy import Outcome, Strategy, make_strategy
-from kilotune.search.trial_book import TrialBook
+from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.strategy import Strategy, make_strategy
+from kilotune.search.study_record import StudyRecord
 
 StrategyFactory = Callable[[Space, int], Strategy]
 
-Clock = Callable[[], float]
-"""Seconds from some beginning; never goes back."""
 
-
-class Study:
+class Study(StudyRecord):
     """A search of one space by one strategy from one seed. Without a store it lives in memory only."""
 
     def __init__(
@@ -54,22 +49,13 @@ class Study:
         """Use `create` or `resume` for a study in a store. `factory` makes a strategy that has no registered name. With
         `procedure_first` the space's own procedure comes before the strategy (`search.opening`). `clock` is what a budget's
         seconds and the trials' times are taken from."""
-        self.space, self.strategy, self.seed, self.name = space, strategy, seed, name
-        self.book = TrialBook(space)
-        self.status, self.outcome = Status.RUNNING, None
-        self.bound = space.start().bound()
+        super().__init__(space, name, store)
+        self.strategy, self.seed = strategy, seed
         self.clock = clock
-        self.procedure: Trial | None = None  # the procedure's answer, once it has ended
         self.procedure_first = procedure_first
         self._factory = factory or (lambda space, seed: make_strategy(strategy, space, seed))
-        self._store = store
-        self._unwritten: list[TrialRow] = []
-        self._elapsed_before_s = 0.0
-        self._stopped_s: float | None = None
+        self._stop_request = StopRequest()
         self._course: Course | None = None
-
-    status: Status
-    outcome: Outcome | None
 
     @classmethod
     def create(
@@ -124,40 +110,19 @@ class Study:
         study.take_in(row, store.trials(name))
         return study
 
-    def take_in(self, row: StudyRow, trials: Iterable[TrialRow]) -> None:
-        """What the store holds: where the study stands, and trials that are not known here yet. Not during a run. StoreError
-        for a trial that is none of the space's."""
-        self.status, self.outcome = Status(row.status), Outcome(row.outcome) if row.outcome else None
-        self._elapsed_before_s = row.elapsed_s
-        self.bound = max(self.bound, -math.inf if row.bound is None else row.bound)
-        try:
-            self.book.load(trials)
-        except ValueError as error:
-            raise StoreError(f"Study {self.name!r} is damaged: {error}") from None
-
     def stop(self) -> None:
         """End the current run after the step that it is in, which is abandoned when it takes longer than half a second; from
         another thread or a signal handler."""
-        if self._stopped_s is None:
-            self._stopped_s = time.monotonic()
+        self._stop_request.ask()
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` has been called."""
-        return self._stopped_s is not None
+        """Whether `stop` has been called in this run."""
+        return self._stop_request.asked
 
     def stopped_for_s(self) -> float:
         """Seconds since `stop` was called; -inf when it has not been."""
-        since_s = self._stopped_s
-        return -math.inf if since_s is None else time.monotonic() - since_s
-
-    def is_at_work(self) -> bool:
-        """Whether some process works on it; looking takes a few seconds where one may be dead. StoreError."""
-        return self._store is not None and at_work(self._store, self.name)
-
-    def trials(self) -> list[Trial]:
-        """All trials, by number."""
-        return self.book.trials()
+        return self._stop_request.seconds()
 
     def result(self) -> Result:
         """Where the study stands, and how its last run in this process went."""
@@ -176,7 +141,7 @@ class Study:
             proved=self.is_proved(),
             evaluations=len(self.book),
             new_evaluations=0 if self._course is None else self._course.trials,
-            elapsed_s=self._elapsed_before_s,
+            elapsed_s=self.elapsed_before_s,
             course=self._course,
         )
 
@@ -193,11 +158,12 @@ class Study:
         this run measures, not what it replays; what is still going on shortly after its end is abandoned and not recorded (in
         the main thread; see `search.abandoning`). With `handle_interrupts` the first Ctrl-C ends the run in the same way
         (status INTERRUPTED), the second raises KeyboardInterrupt. StoreError: the store fails."""
+        self._stop_request = StopRequest()
         try:
-            run = Run(self, executor, budget or Budget(), stop, on_progress)
+            end = RunEnd(budget or Budget(), stop, self.clock, self._stop_request)
+            run = Run(self, self.make_strategy, executor, end, on_progress)
         except ValueError as error:
             raise ValueError(f"Study {self.name!r}: {error}") from None
-        self._stopped_s = None
         self.status, self.outcome = Status.RUNNING, None
         with stops_on_interrupt(self) if handle_interrupts else contextlib.nullcontext():
             try:
@@ -210,54 +176,13 @@ class Study:
                 raise
             else:  # before it leaves: a study that says it is running, and on which nobody works, is a dead one
                 self._course = run.course()
-                self._elapsed_before_s += self._course.seconds
+                self.elapsed_before_s += self._course.seconds
                 self.save(0.0)
             finally:
                 run.leave()
         return self.result()
 
-    @property
-    def front(self) -> Front:
-        """The best trials, and all that none dominates."""
-        return self.book.front
-
     def make_strategy(self) -> Strategy:
         """A fresh strategy, which proposes what the one of every run of this study proposes."""
         strategy = self._factory(self.space, self.seed)
         return OpenedStrategy(self.space, strategy) if self.procedure_first else strategy
-
-    def division(self) -> Division:
-        """How this process shares the study's trials with others."""
-        return Alone() if self._store is None else Shared(self._store, self.name)
-
-    def record(self, key: Key, number: int, candidate: Assignment, measurement: Measurement, run_s: float) -> None:
-        """A finished trial, `run_s` after the run began; `save` makes it durable."""
-        row = self.book.record(key, number, candidate, measurement, self._elapsed_before_s + run_s)
-        if self._store is not None:
-            self._unwritten.append(row)
-
-    def save(self, run_elapsed_s: float) -> None:
-        """Write what has been recorded, and where the study stands."""
-        if self._store is None:
-            return
-        self._store.append(
-            self.name,
-            self._unwritten,
-            status=self.status.value,
-            outcome=self.outcome.value if self.outcome else None,
-            bound=self.bound if math.isfinite(self.bound) else None,
-            elapsed_s=self._elapsed_before_s + run_elapsed_s,
-        )
-        self._unwritten.clear()
-
-    def is_proved(self) -> bool:
-        """Whether no candidate can be better than the best one."""
-        if self.outcome in (Outcome.PROVED, Outcome.EXHAUSTED):
-            return True
-        return self.book.front.feasible and self.book.front.best_rank[1] <= self.bound
-
-    def reported_bound(self) -> float:
-        """The bound, which the best trial itself gives once it is proved."""
-        if self.outcome in (Outcome.PROVED, Outcome.EXHAUSTED):
-            return self.book.front.best_rank[1] if self.book.front.feasible else math.inf
-        return self.bound

@@ -9,7 +9,7 @@ import numpy as np
 
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.deadlock import Progress, find_deadlock
-from kilotune.evaluators.cm.timing import Setting, StreamTiming
+from kilotune.evaluators.cm.stream import Setting, StreamTiming
 
 
 @dataclass

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.lowering import Lowered
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import Machine, replay
-from kilotune.evaluators.cm.timing import Setting, simulate
+from kilotune.evaluators.cm.stream import Setting
+from kilotune.evaluators.cm.timing import simulate
 
 
 @dataclass(frozen=True)

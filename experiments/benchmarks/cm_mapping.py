@@ -26,7 +26,8 @@ from kilotune.codegen.cm.streams import Stream, streams_of
 from kilotune.codegen.cm.topologies import Pair, diagonal_mesh, mesh
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.recurrence import schedule
-from kilotune.evaluators.cm.timing import Setting, simulate
+from kilotune.evaluators.cm.stream import Setting
+from kilotune.evaluators.cm.timing import simulate
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.cm.networks import chain, resnet18, resnet20, vgg16
 from kilotune.search.budget import Budget

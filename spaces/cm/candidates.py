@@ -14,7 +14,8 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.occupancy import occupancies
-from kilotune.evaluators.cm.timing import Setting, StreamTiming, simulate, steady_ticks
+from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
+from kilotune.evaluators.cm.timing import simulate
 from kilotune.search.space import (
     Assignment,
     Constraint,

@@ -14,7 +14,8 @@ from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.evaluators.cm.functional import Machine, StallError, replay, run
-from kilotune.evaluators.cm.timing import Setting, simulate
+from kilotune.evaluators.cm.stream import Setting
+from kilotune.evaluators.cm.timing import simulate
 from tests.cm_code.networks import RandomNetwork
 
 

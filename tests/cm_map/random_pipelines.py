@@ -9,7 +9,7 @@ from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.routing import route_tables
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.cm.topologies import mesh, ring
-from kilotune.evaluators.cm.timing import Setting
+from kilotune.evaluators.cm.stream import Setting
 
 
 def random_edge(rng: np.random.Generator, writer: int, reader: int, written: int, read: int, elements: int) -> Edge:

@@ -12,7 +12,8 @@ from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.plain_timing import simulate_plainly
 from kilotune.evaluators.cm.recurrence import schedule
-from kilotune.evaluators.cm.timing import Setting, simulate
+from kilotune.evaluators.cm.stream import Setting
+from kilotune.evaluators.cm.timing import simulate
 from kilotune.experiments.problems.cm.networks import chain, resnet18, resnet20, vgg16
 from tests.cm_map.random_pipelines import random_setting
 

@@ -10,7 +10,7 @@ from html import escape
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
-from kilotune.evaluators.cm.timing import TickArray
+from kilotune.evaluators.cm.stream import TickArray
 from kilotune.experiments.problems.cm.usage import LinkUse, Point, bars_of, core_places, node_place, usage_of
 from kilotune.spaces.cm.lowered import Lowered
 

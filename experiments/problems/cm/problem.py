@@ -16,7 +16,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import Conv, Graph
 from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
-from kilotune.evaluators.cm.timing import Setting
+from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read

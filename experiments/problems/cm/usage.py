@@ -12,7 +12,7 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping, sram_bytes
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.evaluators.cm.bound import link_loads
-from kilotune.evaluators.cm.timing import TickArray
+from kilotune.evaluators.cm.stream import TickArray
 from kilotune.spaces.cm.lowered import Lowered
 
 Point = tuple[float, float]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.evaluators.cm.timing import TickArray
+from kilotune.evaluators.cm.stream import TickArray
 from kilotune.experiments.problems.cm.figures.mesh_figure import node_name
 from kilotune.experiments.problems.cm.usage import Bar, CoreUse, LinkUse, Usage, bars_of
 from kilotune.experiments.report.palette import BLUE, GREEN, ORANGE, SKY, VERMILLION

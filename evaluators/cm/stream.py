@@ -1,0 +1,54 @@
+"""A stream of images through a mapped pipeline: what is run, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.hardware import Link
+from kilotune.codegen.cm.pipeline import Pipeline
+from kilotune.codegen.cm.streams import Stream
+from kilotune.evaluators.cm.deadlock import Deadlock
+
+TickArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is run: a pipeline with its streams, ticks of an iteration by stage, routes (link numbers; empty: unmapped)
+    and capacities (packets; 0: unbounded) by stream, the links, and ticks that GMEM takes to send an image (0: it is there
+    at once)."""
+
+    pipeline: Pipeline
+    streams: tuple[Stream, ...]
+    ticks: tuple[int, ...]
+    routes: tuple[tuple[int, ...], ...]
+    capacities: tuple[int, ...]
+    links: tuple[Link, ...] = ()
+    pace_ticks: int = 0
+
+    @classmethod
+    def unmapped(cls, pipeline: Pipeline, streams: tuple[Stream, ...], ticks: Sequence[int]) -> Setting:
+        """No links, unbounded buffers."""
+        nothing = ((),) * len(streams)
+        return cls(pipeline, streams, tuple(ticks), nothing, (0,) * len(streams))
+
+
+@dataclass(frozen=True, eq=False)
+class StreamTiming:
+    """finish_ticks: by image, when its last result is out; 0 for images that a deadlock stops. starts: by stage, the start
+    ticks of all iterations, those that took place first; None where not asked for."""
+
+    finish_ticks: TickArray
+    starts: tuple[TickArray, ...] | None
+    deadlock: Deadlock | None
+
+
+def steady_ticks(finish_ticks: TickArray) -> float:
+    """Mean ticks from one image to the next; of a single image, its finish."""
+    if len(finish_ticks) < 2:
+        return float(finish_ticks[-1])
+    return float(finish_ticks[-1] - finish_ticks[0]) / (len(finish_ticks) - 1)

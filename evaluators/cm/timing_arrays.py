@@ -1,0 +1,151 @@
+"""What timing.c is called with: a stream of images as arrays of numbers, and room for what it finds."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.evaluators.cm.stream import Setting, TickArray
+
+
+class StreamProblem(ctypes.Structure):
+    """`struct` of the same fields in timing.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_int32) for name in ("stage_count", "stream_count", "link_count", "images")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "iterations",
+                "ticks",
+                "writer",
+                "reader",
+                "elements",
+                "packets",
+                "capacity",
+                "writer_iterations",
+                "needed",
+                "released",
+                "sends",
+                "in_start",
+                "in_stream",
+                "out_start",
+                "out_stream",
+                "route_start",
+                "route",
+                "width",
+                "hop",
+            )
+        ),
+        ("pace_ticks", ctypes.c_int64),
+        ("stop", ctypes.c_void_p),
+        ("settle", ctypes.c_int32),
+    ]
+
+
+class StreamOutcome(ctypes.Structure):
+    """`struct` of the same fields in timing.c."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("next", "delivered", "issued", "freed", "finish", "starts")),
+        *((name, ctypes.c_int64) for name in ("ticks", "settled_at", "period_images", "period_ticks")),
+    ]
+
+
+class KeptArrays:
+    """Arrays that must live as long as the C code has their addresses."""
+
+    def __init__(self) -> None:
+        self._kept: list[NDArray[np.generic]] = []
+
+    def pointer(self, array: NDArray[np.generic]) -> int:
+        """The address of its data."""
+        self._kept.append(array)
+        return int(array.ctypes.data)
+
+    def ints(self, values: Sequence[int]) -> int:
+        """The address of an array of 32 bits each."""
+        return self.pointer(np.array(values, dtype=np.int32))
+
+    def pointers(self, arrays: Sequence[NDArray[np.generic]]) -> int:
+        """The address of an array of their addresses."""
+        return self.pointer(np.array([self.pointer(np.ascontiguousarray(a)) for a in arrays], dtype=np.uint64))
+
+    def grouped(self, lists: Sequence[Sequence[int]]) -> tuple[int, int]:
+        """Where each list begins, and all their items."""
+        begins = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int32)
+        return self.pointer(begins), self.ints([item for one in lists for item in one])
+
+
+def stream_problem(setting: Setting, images: int, stop_address: int, settle: bool) -> tuple[StreamProblem, KeptArrays]:
+    """The setting as C sees it, and what keeps its arrays alive."""
+    streams, stages, keep = setting.streams, setting.pipeline.stages, KeptArrays()
+    numbers = range(len(streams))
+    into = keep.grouped([[n for n in numbers if streams[n].reader == s] for s in range(len(stages))])
+    out_of = keep.grouped([[n for n in numbers if streams[n].writer == s] for s in range(len(stages))])
+    routes = keep.grouped(setting.routes)
+    problem = StreamProblem(
+        stage_count=len(stages),
+        stream_count=len(streams),
+        link_count=len(setting.links),
+        images=images,
+        iterations=keep.ints([stage.iterations for stage in stages]),
+        ticks=keep.ints(setting.ticks),
+        writer=keep.ints([s.writer for s in streams]),
+        reader=keep.ints([s.reader for s in streams]),
+        elements=keep.ints([s.elements for s in streams]),
+        packets=keep.ints([s.packets for s in streams]),
+        capacity=keep.ints(setting.capacities),
+        writer_iterations=keep.ints([len(s.sends) for s in streams]),
+        needed=keep.pointers([s.needed for s in streams]),
+        released=keep.pointers([s.released for s in streams]),
+        sends=keep.pointers([s.sends.astype(np.uint8) for s in streams]),
+        in_start=into[0],
+        in_stream=into[1],
+        out_start=out_of[0],
+        out_stream=out_of[1],
+        route_start=routes[0],
+        route=routes[1],
+        width=keep.ints([link.elements_per_tick for link in setting.links]),
+        hop=keep.ints([link.hop_ticks for link in setting.links]),
+        pace_ticks=setting.pace_ticks,
+        stop=stop_address,
+        settle=settle,
+    )
+    return problem, keep
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeArrays:
+    """What timing.c writes. By image: `finish`, ticks; by stage: `started`, iterations, and `starts`, their ticks, if wanted; by
+    stream: packets `delivered`, `issued`, `freed`."""
+
+    finish: TickArray
+    started: TickArray
+    delivered: TickArray
+    issued: TickArray
+    freed: TickArray
+    starts: list[TickArray] | None
+
+    @classmethod
+    def of(cls, setting: Setting, images: int, record_starts: bool) -> OutcomeArrays:
+        """Zeros."""
+        stages, streams = setting.pipeline.stages, len(setting.streams)
+        sizes = (images, len(stages), streams, streams, streams)
+        starts = [np.zeros(images * s.iterations, dtype=np.int64) for s in stages] if record_starts else None
+        return cls(*(np.zeros(size, dtype=np.int64) for size in sizes), starts)
+
+    def structure(self, keep: KeptArrays) -> StreamOutcome:
+        """Their addresses."""
+        return StreamOutcome(
+            next=keep.pointer(self.started),
+            delivered=keep.pointer(self.delivered),
+            issued=keep.pointer(self.issued),
+            freed=keep.pointer(self.freed),
+            finish=keep.pointer(self.finish),
+            starts=None if self.starts is None else keep.pointers(self.starts),
+        )

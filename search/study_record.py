@@ -1,0 +1,94 @@
+"""What is known of a study, and how it is kept: its trials, where it stands, and the store that both are written to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from kilotune.search.division import Alone, Division, Shared, at_work
+from kilotune.search.encoding import Key
+from kilotune.search.front import Front
+from kilotune.search.result import Status
+from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.strategy import Outcome
+from kilotune.search.trial_book import TrialBook
+
+
+class StudyRecord:
+    """The trials of a study of `space`, and its standing. `bound`: a loss of the first objective that no candidate beats.
+    `procedure`: the answer of the space's own procedure, once that has ended. Without a store it lives in memory only."""
+
+    status: Status
+    outcome: Outcome | None
+    procedure: Trial | None
+
+    def __init__(self, space: Space, name: str, store: Store | None) -> None:
+        self.space, self.name = space, name
+        self.book = TrialBook(space)
+        self.status, self.outcome = Status.RUNNING, None
+        self.bound = space.start().bound()
+        self.procedure = None
+        self.elapsed_before_s = 0.0  # of earlier runs
+        self._store = store
+        self._unwritten: list[TrialRow] = []
+
+    @property
+    def front(self) -> Front:
+        """The best trials, and all that none dominates."""
+        return self.book.front
+
+    def trials(self) -> list[Trial]:
+        """All trials, by number."""
+        return self.book.trials()
+
+    def is_proved(self) -> bool:
+        """Whether no candidate can be better than the best one."""
+        if self.outcome in (Outcome.PROVED, Outcome.EXHAUSTED):
+            return True
+        return self.book.front.feasible and self.book.front.best_rank[1] <= self.bound
+
+    def reported_bound(self) -> float:
+        """The bound, which the best trial itself gives once it is proved."""
+        if self.outcome in (Outcome.PROVED, Outcome.EXHAUSTED):
+            return self.book.front.best_rank[1] if self.book.front.feasible else math.inf
+        return self.bound
+
+    def take_in(self, row: StudyRow, trials: Iterable[TrialRow]) -> None:
+        """What the store holds: where the study stands, and trials that are not known here yet. Not during a run. StoreError
+        for a trial that is none of the space's."""
+        self.status, self.outcome = Status(row.status), Outcome(row.outcome) if row.outcome else None
+        self.elapsed_before_s = row.elapsed_s
+        self.bound = max(self.bound, -math.inf if row.bound is None else row.bound)
+        try:
+            self.book.load(trials)
+        except ValueError as error:
+            raise StoreError(f"Study {self.name!r} is damaged: {error}") from None
+
+    def record(self, key: Key, number: int, candidate: Assignment, measurement: Measurement, run_s: float) -> None:
+        """A finished trial, `run_s` after the run began; `save` makes it durable."""
+        row = self.book.record(key, number, candidate, measurement, self.elapsed_before_s + run_s)
+        if self._store is not None:
+            self._unwritten.append(row)
+
+    def save(self, run_elapsed_s: float) -> None:
+        """Write what has been recorded, and where the study stands."""
+        if self._store is None:
+            return
+        self._store.append(
+            self.name,
+            self._unwritten,
+            status=self.status.value,
+            outcome=self.outcome.value if self.outcome else None,
+            bound=self.bound if math.isfinite(self.bound) else None,
+            elapsed_s=self.elapsed_before_s + run_elapsed_s,
+        )
+        self._unwritten.clear()
+
+    def division(self) -> Division:
+        """How this process shares the study's trials with others."""
+        return Alone() if self._store is None else Shared(self._store, self.name)
+
+    def is_at_work(self) -> bool:
+        """Whether some process works on it; looking takes a few seconds where one may be dead. StoreError."""
+        return self._store is not None and at_work(self._store, self.name)
