@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import assert_never
 
 import numpy as np
@@ -49,8 +49,8 @@ class CostFeatures:
         self._parameters = parameters
         self._storage = make_storage(program, dict.fromkeys(self._columns, 16), dict.fromkeys(self._columns, 0))
         self._narrow = NarrowSums(program, parameters)
-        self._executed = tuple(_executed(program.body, 1))
-        self._rounds = float(sum(_rounds(program.body, 1)))
+        self._executed = tuple(ir.executions(program.body))
+        self._rounds = float(sum(ir.rounds(program.body)))
 
     def terms(self, batch: FixedBatch) -> Terms:
         """All features of a batch."""
@@ -273,22 +273,6 @@ def _access(times: float, nest: Nest, cursor: Cursor) -> Access:
 def _written(times: float, nest: Nest) -> Access:
     assert nest.write is not None
     return _access(times, nest, nest.write)
-
-
-def _executed(body: tuple[ir.Statement, ...], times: int) -> Iterator[tuple[ir.Operation, int]]:
-    """Each operation with how often it runs."""
-    for statement in body:
-        if isinstance(statement, ir.Loop):
-            yield from _executed(statement.body, times * statement.count)
-        else:
-            yield statement, times
-
-
-def _rounds(body: tuple[ir.Statement, ...], times: int) -> Iterator[int]:
-    for statement in body:
-        if isinstance(statement, ir.Loop):
-            yield times * statement.count
-            yield from _rounds(statement.body, times * statement.count)
 
 
 def _is_scaled(c: Collector, row: int) -> Mask:

@@ -51,11 +51,7 @@ def first_wrong_sample(expected: IntArray, found: npt.NDArray[np.generic]) -> in
 
 def count_events(program: ir.Program) -> int:
     """How often an operation runs in one inference."""
-
-    def count(body: tuple[ir.Statement, ...]) -> int:
-        return sum(s.count * count(s.body) if isinstance(s, ir.Loop) else 1 for s in body)
-
-    return count(program.body)
+    return sum(times for _, times in ir.executions(program.body))
 
 
 def find_divergence(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Space
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Space, answered
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class FlatState:
 
     def take(self, option: Option) -> FlatState:
         """Answer the next one. ValueError when it is not one of the options."""
-        if self.decision is None or option not in self.decision.options:
-            raise ValueError(f"{option!r} is no option of {self.decision.name if self.decision else 'a candidate'}.")
+        answered(self.decision, option)
         return FlatState(self.decisions, self.least_loss, (*self.chosen, option))
 
     def bound(self) -> float:

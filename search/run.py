@@ -70,7 +70,8 @@ class Run:
         self._written_s = time.monotonic()
         self._best_rank = record.front.best_rank
         self._improvements: list[tuple[float, Trial]] = []
-        self._improved = (0.0, 0)  # seconds and new trials; at the last improvement
+        self._round_end = 0  # new trials once all of this round's are measured
+        self._improved = (0.0, 0)  # seconds, and new trials at the end of the round; at the last improvement
         self._proved: tuple[float, int] | None = None  # the same, of the first objective
 
     def elapsed_s(self) -> float:

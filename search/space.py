@@ -27,6 +27,13 @@ class Decision:
     options: tuple[Option, ...]
 
 
+def answered(decision: Decision | None, option: Option) -> Decision:
+    """The decision that an option answers. ValueError when it is none of the options, or when nothing is left to decide."""
+    if decision is None or option not in decision.options:
+        raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete candidate'}.")
+    return decision
+
+
 class Direction(enum.Enum):
     """Which way is better."""
 

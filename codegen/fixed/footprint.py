@@ -6,7 +6,7 @@ extent of the temporaries as the emitted C places them; the input stays in the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,7 +78,7 @@ class Footprint:
             self._values[index[name]] = storage.values
         self._names = [v.name for v in program.variables]
         self._temporaries = [index[name] for name in self.placer.interference.names]
-        self._works = tuple(_works(program.body, 1))
+        self._works = tuple(_work(operation, times) for operation, times in ir.executions(program.body))
 
     def flash_bytes(self, bits: Ints, tables: Ints | int = 0) -> Ints:
         """Flash [N] of candidates with `bits` [N, variables], plus `tables` bytes of exponential tables."""
@@ -148,11 +148,7 @@ class Footprint:
         return counts
 
 
-def _works(body: tuple[ir.Statement, ...], times: int) -> Iterator[tuple[int, int]]:
-    """By row: (multiplications, additions) executed in one inference."""
-    for statement in body:
-        if isinstance(statement, ir.Loop):
-            yield from _works(statement.body, times * statement.count)
-            continue
-        multiplies, adds = statement.work
-        yield times * statement.out.size * multiplies, times * statement.out.size * adds
+def _work(operation: ir.Operation, times: int) -> tuple[int, int]:
+    """(multiplications, additions) of an operation that is executed so many times."""
+    multiplies, adds = operation.work
+    return times * operation.out.size * multiplies, times * operation.out.size * adds

@@ -70,7 +70,7 @@ class _Lowering:
         self.choice = choice
         self.exponent_ranges = exponent_ranges
         self.operations = tuple(ir.operations(rules.program.body))
-        self.trip_counts = _trip_counts(rules.program)
+        self.trip_counts = [times for _, times in ir.executions(rules.program.body)]
         self.rows = np.zeros((len(self.operations), len(Column)), dtype=np.int64)
         self.functions: list[Exponential] = []
         writers = Counter(operation.out.variable for operation in self.operations)
@@ -243,18 +243,3 @@ class _Lowering:
         self._set(row, Column.FUNCTION, self.functions.index(table))
         self._set(row, Column.SHIFT_A, max(shift, -15))
         self._settle(row, out, table.scale)
-
-
-def _trip_counts(program: ir.Program) -> list[int]:
-    """By row, how often the operation executes."""
-    counts: list[int] = []
-
-    def visit(body: tuple[ir.Statement, ...], times: int) -> None:
-        for statement in body:
-            if isinstance(statement, ir.Loop):
-                visit(statement.body, times * statement.count)
-            else:
-                counts.append(times)
-
-    visit(program.body, 1)
-    return counts

@@ -41,8 +41,10 @@ from kilotune.codegen.ir.program import (
     Program,
     ResultKind,
     Statement,
+    executions,
     label_variables,
     operations,
+    rounds,
     used_variables,
 )
 from kilotune.codegen.ir.table_functions import Exp, Sigmoid, TableFunction, Tanh
@@ -104,8 +106,10 @@ __all__ = (
     "View",
     "Windowed",
     "count_elements",
+    "executions",
     "label_variables",
     "operations",
+    "rounds",
     "row_major_strides",
     "used_variables",
     "whole",

@@ -66,6 +66,23 @@ def operations(body: tuple[Statement, ...]) -> Iterator[Operation]:
             yield statement
 
 
+def executions(body: tuple[Statement, ...], times: int = 1) -> Iterator[tuple[Operation, int]]:
+    """Every operation in program order with how often it runs when the body runs so many times."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from executions(statement.body, times * statement.count)
+        else:
+            yield statement, times
+
+
+def rounds(body: tuple[Statement, ...], times: int = 1) -> Iterator[int]:
+    """For every loop in program order, how often its body runs when the whole runs so many times."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield times * statement.count
+            yield from rounds(statement.body, times * statement.count)
+
+
 def label_variables(program: Program) -> frozenset[str]:
     """Variables that hold labels: exact integers, which no bitwidth or scale is decided for."""
     return frozenset(o.out.variable for o in operations(program.body) if isinstance(o, INTEGER_RESULTS))

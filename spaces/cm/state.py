@@ -10,7 +10,7 @@ from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import UNREACHABLE
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
-from kilotune.search.space import Assignment, Decision, Option
+from kilotune.search.space import Assignment, Decision, Option, answered
 from kilotune.spaces.cm.candidates import BUFFER_OPTIONS, CmCandidates
 from kilotune.spaces.cm.lowered import Lowered, least_ticks
 from kilotune.spaces.cm.replication import Replication
@@ -53,9 +53,7 @@ class CmState:
 
     def take(self, option: Option) -> CmState:
         """Answer the next decision."""
-        decision = self.decision
-        if decision is None or option not in decision.options:
-            raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
+        decision = answered(self.decision, option)
         return CmState(self.space, (*self._answers, (decision.name, option)), self)
 
     def bound(self) -> float:

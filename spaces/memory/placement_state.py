@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.search.space import Assignment, Decision, Option
+from kilotune.search.space import Assignment, Decision, Option, answered
 from kilotune.spaces.memory.arrays import IntArray
 from kilotune.spaces.memory.candidates import ALLOCATOR, CANONICAL, SHIFTRY, MemoryCandidates
 
@@ -103,9 +103,7 @@ class PlacementState:
 
     def take(self, option: Option) -> PlacementState:
         """Place the next buffer."""
-        decision = self.decision
-        if decision is None or option not in decision.options:
-            raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
+        decision = answered(self.decision, option)
         answers = (*self._answers, (decision.name, option))
         if decision.name == ALLOCATOR:
             return PlacementState(self.space, answers)

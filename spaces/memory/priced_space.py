@@ -24,6 +24,7 @@ from kilotune.search.space import (
     Option,
     Procedure,
     Trial,
+    answered,
 )
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY
 from kilotune.spaces.memory.priced_candidates import OFFSETS, PLACED, SEARCHED, PricedCandidates
@@ -105,8 +106,7 @@ class PricedState:
 
     def take(self, option: Option) -> PricedState:
         """Answer the next question."""
-        if self.decision is None or option not in self.decision.options:
-            raise ValueError(f"{option!r} is no option of {self.decision.name if self.decision else 'a candidate'}")
+        answered(self.decision, option)
         return PricedState(self.space, (*self.chosen, option))
 
     def bound(self) -> float:

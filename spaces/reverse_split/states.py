@@ -11,6 +11,7 @@ from kilotune.search.space import (
     Assignment,
     Decision,
     Option,
+    answered,
 )
 from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, RELAXATION, SPLITS, ReverseSplitCandidates
 from kilotune.spaces.reverse_split.instructions import (
@@ -100,9 +101,8 @@ class SplitState:
     def take(self, option: Option) -> SplitState:
         """Split, or relax. ValueError for what is no split of this state."""
         decision = self.decision
-        if decision is None or (decision.name == RELAXATION and option not in decision.options):
-            raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
-        if decision.name == RELAXATION:
+        if decision is None or decision.name == RELAXATION:
+            answered(decision, option)
             return SplitState(self.space, self.sums, self.answers, option)
         split = named_split(self.sums, str(option))
         return SplitState(self.space, after_split(self.sums, split), (*self.answers, str(option)))
@@ -149,10 +149,7 @@ class ProgramState:
 
     def take(self, option: Option) -> ProgramState:
         """One more instruction."""
-        if self.decision is None or option not in self.decision.options:
-            raise ValueError(
-                f"{option!r} is no option of {self.decision.name if self.decision else 'a complete program'}"
-            )
+        answered(self.decision, option)
         return self.done(str(option))
 
     def done(self, name: str) -> ProgramState:

@@ -22,7 +22,17 @@ from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.front import Ranking
-from kilotune.search.space import Assignment, Constraint, Decision, Direction, Measurement, Objective, Option, Procedure
+from kilotune.search.space import (
+    Assignment,
+    Constraint,
+    Decision,
+    Direction,
+    Measurement,
+    Objective,
+    Option,
+    Procedure,
+    answered,
+)
 from kilotune.spaces.limits import check_timing, limit_constraints
 
 BITWIDTHS = (16, 8, 32)
@@ -154,9 +164,7 @@ class SeeDotState:
 
     def take(self, option: Option) -> SeeDotState:
         """Decide the next parameter."""
-        decision = self.decision
-        if decision is None or option not in decision.options:
-            raise ValueError(f"{option!r} is no option of {decision.name if decision else 'a complete assignment'}")
+        decision = answered(self.decision, option)
         return SeeDotState(self.space, {**self.chosen, decision.name: option})
 
     def bound(self) -> float:
