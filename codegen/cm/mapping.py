@@ -28,7 +28,21 @@ def node_of(hardware: Hardware, cores: Sequence[int], stage: int) -> int:
 def check_mapping(pipeline: Pipeline, streams: Sequence[Stream], hardware: Hardware, mapping: Mapping) -> None:
     """ValueError, a sentence, when the accelerator cannot run it so: two stages on a core, a matrix too large for the
     crossbars, a route that does not lead from writer to reader, more buffers than SRAM."""
-    cores = mapping.cores
+    _check_cores(pipeline, hardware, mapping.cores)
+    for stream, route in zip(streams, mapping.routes, strict=True):
+        ends = (node_of(hardware, mapping.cores, end) for end in (stream.writer, stream.reader))
+        if not _leads(hardware, route, *ends):
+            raise ValueError(f"The route of {stream_name(pipeline, stream)} does not lead to its reader.")
+    for stage, used in enumerate(sram_bytes(streams, hardware, mapping.capacities, len(mapping.cores))):
+        if used > hardware.sram_bytes:
+            name = pipeline.stages[stage].name
+            raise ValueError(
+                f"The buffers of {name} take {used} bytes of core {mapping.cores[stage]}'s {hardware.sram_bytes}: "
+                f"{used - hardware.sram_bytes} too many."
+            )
+
+
+def _check_cores(pipeline: Pipeline, hardware: Hardware, cores: Sequence[int]) -> None:
     if len(cores) != len(pipeline.stages):
         raise ValueError(f"{len(pipeline.stages)} stages need a core each, and {len(cores)} cores are given.")
     taken: dict[int, int] = {}
@@ -39,22 +53,17 @@ def check_mapping(pipeline: Pipeline, streams: Sequence[Stream], hardware: Hardw
             names = f"{pipeline.stages[taken[core]].name} and {pipeline.stages[stage].name}"
             raise ValueError(f"Stages {names} are both on core {core}.")
         taken[core] = stage
-    for stream, route in zip(streams, mapping.routes, strict=True):
-        here, goal = (node_of(hardware, cores, end) for end in (stream.writer, stream.reader))
-        for number in route:
-            link = hardware.links[number]
-            if link.source != here:
-                break
-            here = link.target
-        if here != goal:
-            raise ValueError(f"The route of {stream_name(pipeline, stream)} does not lead to its reader.")
-    for stage, used in enumerate(sram_bytes(streams, hardware, mapping.capacities, len(cores))):
-        if used > hardware.sram_bytes:
-            name = pipeline.stages[stage].name
-            raise ValueError(
-                f"The buffers of {name} take {used} bytes of core {cores[stage]}'s {hardware.sram_bytes}: "
-                f"{used - hardware.sram_bytes} too many."
-            )
+
+
+def _leads(hardware: Hardware, route: Sequence[int], start: int, goal: int) -> bool:
+    """Whether the links lead one after the other from one node to the other."""
+    here = start
+    for number in route:
+        link = hardware.links[number]
+        if link.source != here:
+            return False
+        here = link.target
+    return here == goal
 
 
 def sram_bytes(streams: Sequence[Stream], hardware: Hardware, capacities: Sequence[int], stages: int) -> list[int]:

@@ -148,19 +148,15 @@ class _Relaxation:
         return fits(plan, self._registers) or not fits(best, self._registers)
 
     def _neighbours(self, placing: Placing) -> Iterator[Placing]:
-        numbers = range(1, len(placing.stored))
-        chips = self._target == "scamp5"
-        for number in numbers:
+        fuses = self._target == "scamp5"
+        for number in range(1, len(placing.stored)):
             for move in UNIT_MOVES:
                 yield _moved(placing, (number,), move)
-                if chips and (move.x or move.y):
-                    shift = (placing.fused[number][0] + move.x, placing.fused[number][1] + move.y)
-                    if shift in FUSED_SHIFTS:
-                        yield _refused(_moved(placing, (number,), move), number, shift)
-            if chips:
-                for shift in FUSED_SHIFTS:
-                    if shift != placing.fused[number]:
-                        yield _refused(placing, number, shift)
+                if fuses:
+                    yield from _moved_with_shift(placing, number, move)
+            for shift in FUSED_SHIFTS if fuses else ():
+                if shift != placing.fused[number]:
+                    yield _refused(placing, number, shift)
         for number, node in enumerate(self._graph.nodes, start=1):
             for source in sorted({term.source for term in node} - {0}):
                 for move in UNIT_MOVES:
@@ -170,6 +166,14 @@ class _Relaxation:
 def _moved(placing: Placing, numbers: tuple[int, ...], move: Transform) -> Placing:
     stored = tuple(t.then(move) if n in numbers else t for n, t in enumerate(placing.stored))
     return replace(placing, stored=stored)
+
+
+def _moved_with_shift(placing: Placing, number: int, move: Transform) -> Iterator[Placing]:
+    """The value moved, and the shift that is fused into its instruction with it, where that has such a shift."""
+    if move.x or move.y:
+        shift = (placing.fused[number][0] + move.x, placing.fused[number][1] + move.y)
+        if shift in FUSED_SHIFTS:
+            yield _refused(_moved(placing, (number,), move), number, shift)
 
 
 def _refused(placing: Placing, number: int, shift: tuple[int, int]) -> Placing:

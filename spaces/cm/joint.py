@@ -9,7 +9,7 @@ Replicating for the cores alone can make a design slower: streams multiply, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,21 @@ class Design:
 def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | None]:
     """Candidates, each of fewer promised ticks than the one before; None in between. Ends soon after the space's bound."""
     search = _Joint(space, seed)
+    best = yield from _by_levels(search)
+    if best is None:
+        return
+    best = yield from _by_neighbours(search, best)
+    # Nothing promises less. Other placements as fast may settle sooner, or take less time, cores or memory.
+    for _ in range(EQUALLY_GOOD):
+        other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
+        if other.ticks == best.ticks and search.fits(other):
+            yield from search.candidates(other)
+        else:
+            yield None
+
+
+def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
+    """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one."""
     best: Design | None = None
     for moves in (FIRST_MOVES, LONG_MOVES):
         for replicas in search.levels():
@@ -65,10 +80,13 @@ def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | Non
                 yield from search.candidates(best)
             else:
                 yield None
-    if best is None:
-        return
+    return best
+
+
+def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None, None, Design]:
+    """From design to design, a layer more or less often there each time, until one promises the space's bound."""
     here, in_vain = best, 0
-    while best.ticks > space.least_ticks:
+    while best.ticks > search.space.least_ticks:
         again = search.rng.random() < 0.3
         other = here if again else search.neighbour(here)
         if other is None or search.floor(other) >= best.ticks:
@@ -88,13 +106,7 @@ def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | Non
             if in_vain % 24 == 0:
                 here = best
             yield None
-    # Nothing promises less. Other placements as fast may settle sooner, or take less time, cores or memory.
-    for _ in range(EQUALLY_GOOD):
-        other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
-        if other.ticks == best.ticks and search.fits(other):
-            yield from search.candidates(other)
-        else:
-            yield None
+    return best
 
 
 class _Joint:

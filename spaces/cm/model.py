@@ -8,14 +8,16 @@ everything that touches them or a busy link, where the busiest link has least to
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
@@ -184,25 +186,28 @@ class _Question:
         stream, model = self._lowered.streams[number], self._model
         starts, goals = self._nodes(stream.writer), self._nodes(stream.reader)
         choices = []
-        for start in starts:
-            for goal in goals:
-                if start == goal:
-                    continue
-                for route in self._space.alternatives(start, goal):
-                    if self._space.strict and len(route) > 1 and GMEM not in (stream.writer, stream.reader):
-                        continue
-                    used = model.new_bool_var("")
-                    choices.append(((start, goal), route, used))
-                    for link in route:
-                        terms[link].append((stream.image_elements, used))
-                    if route == self._placed.routes[number]:
-                        model.add_hint(used, True)
+        for start, goal, route in self._routes(stream, starts, goals):
+            used = model.new_bool_var("")
+            choices.append(((start, goal), route, used))
+            for link in route:
+                terms[link].append((stream.image_elements, used))
+            if route == self._placed.routes[number]:
+                model.add_hint(used, True)
         model.add_exactly_one(used for _, _, used in choices)
         for end, stage, nodes in ((0, stream.writer, starts), (1, stream.reader, goals)):
             if len(nodes) > 1:
                 for node in nodes:
                     model.add(sum(used for pair, _, used in choices if pair[end] == node) == self._on[stage, node])
         self._taken[number] = choices
+
+    def _routes(self, stream: Stream, starts: list[int], goals: list[int]) -> Iterator[tuple[int, int, Route]]:
+        """The ways from any of the first nodes to any of the others; of one link each where the question is strict."""
+        short = self._space.strict and GMEM not in (stream.writer, stream.reader)
+        for start, goal in product(starts, goals):
+            if start != goal:
+                for route in self._space.alternatives(start, goal):
+                    if not (short and len(route) > 1):
+                        yield start, goal, route
 
     def _nodes(self, stage: int) -> list[int]:
         if stage in self._freed and stage != GMEM:

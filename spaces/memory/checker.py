@@ -14,13 +14,13 @@ from __future__ import annotations
 import heapq
 import itertools
 from bisect import bisect_left, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kilotune.spaces.memory.banks import MemoryMap
-from kilotune.spaces.memory.instance import Instance, Placement
+from kilotune.spaces.memory.banks import Bank, MemoryMap
+from kilotune.spaces.memory.instance import Buffer, Instance, Placement
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,24 @@ def check_bill(
 ) -> Bill:
     """The cost of a placement in banks. PlacementError: a bank that may not hold a buffer, a buffer that changes its bank
     or moves too often, and all that a placement in one bank may have wrong."""
+    home = _homes(instance, memory, residences)
+    peaks = {
+        bank.name: _bank_peak(instance, bank, home, residences, within_capacities=within_capacities)
+        for bank in memory.banks
+    }
+    moves = migrations_in_order(instance, residences)
+    _check_moves(memory, moves)
+    moved = sum(m.size for m in moves)
+    cost = (memory.migration_price or Fraction(0)) * moved
+    cost += sum(peaks[bank.name] for bank in memory.banks if bank.peak_counts)
+    cost += sum(memory.by_name[home[b.id]].price * b.size for b in instance.buffers)
+    return Bill(peaks, moved, cost)
+
+
+def _homes(instance: Instance, memory: MemoryMap, residences: Sequence[Residence]) -> dict[str, str]:
+    """The bank of every buffer, by id. PlacementError: it may not hold the buffer, or there are several, or none."""
     buffers = {b.id: b for b in instance.buffers}
-    first = min((b.lower for b in instance.buffers), default=0)
-    last = max((b.upper for b in instance.buffers), default=1)
     home: dict[str, str] = {}
-    count: dict[str, int] = defaultdict(int)
     for r in residences:
         if r.id not in buffers:
             raise PlacementError(f"{r.id} is placed, and the instance has no such buffer.")
@@ -125,36 +138,52 @@ def check_bill(
             raise PlacementError(f"{r.id} lies in {r.bank}, which is read-only, and it is no constant.")
         if home.setdefault(r.id, r.bank) != r.bank:
             raise PlacementError(f"{r.id} lies in {home[r.id]} and in {r.bank}: a buffer keeps its bank.")
-        count[r.id] += 1
     for b in instance.buffers:
         if b.id not in home:
             raise PlacementError(f"{b.id} has no single address at program point {b.lower}.")
-    peaks: dict[str, int] = {}
-    for bank in memory.banks:
-        inside = tuple(b for b in instance.buffers if home[b.id] == bank.name)
-        there = [r for r in residences if r.bank == bank.name]
-        if bank.read_only:  # what is there stays for the whole program
-            if any(count[b.id] > 1 for b in inside):
-                raise PlacementError(f"A buffer moves within {bank.name}, which is read-only.")
-            inside = tuple(replace(b, lower=first, upper=last) for b in inside)
-            for r in there:
-                if (r.lower, r.upper) != (buffers[r.id].lower, buffers[r.id].upper):
-                    raise PlacementError(f"{r.id} has no single address at program point {buffers[r.id].lower}.")
-            there = [replace(r, lower=first, upper=last) for r in there]
-        capacity = bank.capacity_bytes if within_capacities else None
-        peaks[bank.name] = check_residences(Instance(instance.name, inside), there, capacity)
-    moves = migrations_in_order(instance, residences)
+    return home
+
+
+def _bank_peak(
+    instance: Instance,
+    bank: Bank,
+    home: Mapping[str, str],
+    residences: Sequence[Residence],
+    *,
+    within_capacities: bool,
+) -> int:
+    """The peak of one bank in bytes. PlacementError: what is in it is no placement."""
+    inside = tuple(b for b in instance.buffers if home[b.id] == bank.name)
+    there = [r for r in residences if r.bank == bank.name]
+    if bank.read_only:
+        inside, there = _for_ever(instance, bank, inside, there)
+    capacity = bank.capacity_bytes if within_capacities else None
+    return check_residences(Instance(instance.name, inside), there, capacity)
+
+
+def _for_ever(
+    instance: Instance, bank: Bank, inside: Sequence[Buffer], there: Sequence[Residence]
+) -> tuple[tuple[Buffer, ...], list[Residence]]:
+    """Buffers of a read-only bank, and where they lie, for the whole program: what is there stays. PlacementError: one moves."""
+    first = min((b.lower for b in instance.buffers), default=0)
+    last = max((b.upper for b in instance.buffers), default=1)
+    alive = {b.id: (b.lower, b.upper) for b in inside}
+    if len(there) > len(inside):
+        raise PlacementError(f"A buffer moves within {bank.name}, which is read-only.")
+    for r in there:
+        if (r.lower, r.upper) != alive[r.id]:
+            raise PlacementError(f"{r.id} has no single address at program point {alive[r.id][0]}.")
+    whole = tuple(replace(b, lower=first, upper=last) for b in inside)
+    return whole, [replace(r, lower=first, upper=last) for r in there]
+
+
+def _check_moves(memory: MemoryMap, moves: Sequence[Migration]) -> None:
+    """PlacementError: something moves that may not, or too often."""
     if moves and memory.migration_price is None:
         raise PlacementError(f"{moves[0].id} moves at program point {moves[0].point}, and nothing may move.")
-    for name in dict.fromkeys(m.id for m in moves):
-        often = sum(m.id == name for m in moves)
+    for name, often in Counter(m.id for m in moves).items():
         if memory.most_moves is not None and often > memory.most_moves:
             raise PlacementError(f"{name} moves {often} times, and {memory.most_moves} times are allowed.")
-    moved = sum(m.size for m in moves)
-    cost = (memory.migration_price or Fraction(0)) * moved
-    cost += sum(peaks[bank.name] for bank in memory.banks if bank.peak_counts)
-    cost += sum(memory.by_name[home[b.id]].price * b.size for b in instance.buffers)
-    return Bill(peaks, moved, cost)
 
 
 def migrations_in_order(instance: Instance, residences: Sequence[Residence]) -> list[Migration]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
@@ -47,46 +48,63 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
     lines = iter(enumerate(rows, start=1))
     _, header = next(lines, (1, []))
     columns = _columns(path, header)
-    identifier, alignment = columns["id"], columns.get("alignment")
-    banks, constant = columns.get("banks"), columns.get("constant")
-    lower_at, upper_at, size_at = (columns[name] for name in REQUIRED[1:])
-    width = len(header)
     seen: dict[str, int] = {}
     buffers: list[Buffer] = []
     for line, row in lines:
         if not row:
             continue
-        if len(row) != width:
-            raise _error(path, line, 0, "row", f"{width} values", f"{len(row)}")
-        name = row[identifier].strip()
-        try:
-            lower, upper, size = int(row[lower_at]), int(row[upper_at]), int(row[size_at])
-            aligned = 1 if alignment is None else int(row[alignment])
-        except ValueError:
-            raise _no_integer(path, line, row, columns) from None
+        if len(row) != len(header):
+            raise _error(path, line, 0, "row", f"{len(header)} values", f"{len(row)}")
+        place = _Line(path, line, row, columns)
+        name = row[columns["id"]].strip()
         if seen.setdefault(name, line) != line:
-            raise _error(
-                path, line, identifier, "id", "an id that no other buffer has", f"{name!r} of line {seen[name]}"
-            )
-        if upper <= lower:
-            raise _error(path, line, upper_at, f"buffer {name!r}", f"upper above lower = {lower}", str(upper))
-        if size < 0 or size > LARGEST:
-            raise _error(path, line, size_at, f"buffer {name!r}", f"a size in bytes from 0 to {LARGEST}", str(size))
-        if aligned < 1 or aligned > LARGEST:
-            raise _error(path, line, alignment or 0, f"buffer {name!r}", "an alignment of 1 byte or more", str(aligned))
-        if abs(lower) > LARGEST or abs(upper) > LARGEST:
-            raise _error(
-                path, line, lower_at, f"buffer {name!r}", f"program points up to {LARGEST}", f"{lower}, {upper}"
-            )
-        if banks is None and constant is None:
-            buffers.append(Buffer(name, lower, upper, size, aligned))
-            continue
-        said = "" if constant is None else row[constant].strip().lower()
-        if said not in TRUTH:
-            raise _error(path, line, constant or 0, f"buffer {name!r}", "constant of 0 or 1", repr(row[constant or 0]))
-        allowed = () if banks is None else tuple(row[banks].split())
-        buffers.append(Buffer(name, lower, upper, size, aligned, allowed, TRUTH[said]))
+            raise place.error("id", "id", "an id that no other buffer has", f"{name!r} of line {seen[name]}")
+        buffers.append(place.buffer(name))
     return tuple(buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row with as many values as there are columns."""
+
+    path: str
+    line: int
+    row: list[str]
+    columns: Mapping[str, int]
+
+    def buffer(self, name: str) -> Buffer:
+        """What it says of the buffer. InputError for what is none."""
+        row, columns = self.row, self.columns
+        try:
+            lower, upper, size = (int(row[columns[column]]) for column in REQUIRED[1:])
+            aligned = 1 if "alignment" not in columns else int(row[columns["alignment"]])
+        except ValueError:
+            raise _no_integer(self.path, self.line, row, columns) from None
+        what = f"buffer {name!r}"
+        if upper <= lower:
+            raise self.error(REQUIRED[2], what, f"upper above lower = {lower}", str(upper))
+        if size < 0 or size > LARGEST:
+            raise self.error(REQUIRED[3], what, f"a size in bytes from 0 to {LARGEST}", str(size))
+        if aligned < 1 or aligned > LARGEST:
+            raise self.error("alignment", what, "an alignment of 1 byte or more", str(aligned))
+        if abs(lower) > LARGEST or abs(upper) > LARGEST:
+            raise self.error(REQUIRED[1], what, f"program points up to {LARGEST}", f"{lower}, {upper}")
+        if "banks" not in columns and "constant" not in columns:
+            return Buffer(name, lower, upper, size, aligned)
+        return Buffer(name, lower, upper, size, aligned, self._banks(), self._constant(what))
+
+    def _banks(self) -> tuple[str, ...]:
+        return () if "banks" not in self.columns else tuple(self.row[self.columns["banks"]].split())
+
+    def _constant(self, what: str) -> bool:
+        text = "" if "constant" not in self.columns else self.row[self.columns["constant"]]
+        if text.strip().lower() not in TRUTH:
+            raise self.error("constant", what, "constant of 0 or 1", repr(text))
+        return TRUTH[text.strip().lower()]
+
+    def error(self, column: str, subject: str, expected: str, found: str) -> InputError:
+        """At that column."""
+        return _error(self.path, self.line, self.columns.get(column, 0), subject, expected, found)
 
 
 def residences_csv(instance: Instance, residences: Sequence[Residence]) -> str:

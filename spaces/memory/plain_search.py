@@ -69,38 +69,47 @@ class _Search:
         self.work += len(members)
         if self.work > self.work_limit:
             return Status.STOPPED
-        tops = {b: self.floor[b] + self.size[b] for b in members}
-        is_open = {b: (self.floor[b], self.rank[b]) > last for b in members}
-        least_open_top = min((tops[b] for b in members if is_open[b]), default=None)
-        if least_open_top is None:
-            return Status.FAILS
-        keys: list[tuple[int, int, int]] = []
-        for b in members:
-            lowest = self.floor[b] if is_open[b] else self.waiting_floor(b, last, least_open_top)
-            if self.cut(lowest + self.size[b], self.life(b)):
-                return Status.FAILS
-            keys.append((lowest, self.rank[b], b))
-        keys.sort()
-        if not self.sections_fit(keys):
+        keys = self.lowest_places(members, last)
+        if keys is None or not self.sections_fit(keys):
             return Status.FAILS
         sole = self.sole(keys, last)
+        least_top = min(self.floor[b] + self.size[b] for b in members)
         for lowest, rank, b in keys if sole is None else [sole]:
             if self.floor[b] != lowest or (lowest, rank) <= last:
                 continue
-            if sole is None and lowest >= min(tops.values()):
+            if sole is None and lowest >= least_top:
                 break
             before = {c: self.floor[c] for c in members if self.meets(b, c)}
-            self.waiting.remove(b)
-            if self.raise_neighbours(b, before):
-                status = self.solve_parts([c for _, _, c in keys if c != b], (lowest, rank) if sole is None else last)
-                if status is not Status.FAILS:
-                    return status
+            status = self.solve_above(b, keys, before, (lowest, rank) if sole is None else last)
+            if status is not Status.FAILS:
+                return status
             self.waiting.update(members)
             for c, floor in before.items():
                 self.floor[c] = floor
             if not before or sole is not None:
                 break
         return Status.FAILS
+
+    def lowest_places(self, members: list[int], last: Key) -> list[tuple[int, int, int]] | None:
+        """(lowest offset, rank, buffer) of all, in order; None where one of them has no place any more."""
+        is_open = {b: (self.floor[b], self.rank[b]) > last for b in members}
+        least_open_top = min((self.floor[b] + self.size[b] for b in members if is_open[b]), default=None)
+        if least_open_top is None:
+            return None
+        keys: list[tuple[int, int, int]] = []
+        for b in members:
+            lowest = self.floor[b] if is_open[b] else self.waiting_floor(b, last, least_open_top)
+            if self.cut(lowest + self.size[b], self.life(b)):
+                return None
+            keys.append((lowest, self.rank[b], b))
+        return sorted(keys)
+
+    def solve_above(self, b: int, keys: list[tuple[int, int, int]], before: dict[int, int], last: Key) -> Status:
+        """With `b` on its floor. `before`: the floors of its neighbours."""
+        self.waiting.remove(b)
+        if not self.raise_neighbours(b, before):
+            return Status.FAILS
+        return self.solve_parts([c for _, _, c in keys if c != b], last)
 
     def waiting_floor(self, b: int, last: Key, least_open_top: int) -> int:
         tops = []

@@ -113,6 +113,18 @@ class _Search:
             found += standing.residences
         self.take(total, found)
 
+    def begin_with_the_papers(self) -> None:
+        """Take the placement of the paper's allocator, where that finds one."""
+        try:
+            self.known = allocation_in_banks(self.instance, self.memory).residences
+            self.take(check_bill(self.instance, self.memory, self.known).cost, self.known)
+        except (DoesNotFitError, PlacementError):
+            return
+
+    def reaches(self, bound: Fraction) -> bool:
+        """Whether the best placement costs no more than a bound on all of them."""
+        return self.cost is not None and self.cost <= bound
+
     def take(self, cost: Fraction, residences: Sequence[Residence]) -> None:
         if self.cost is None or cost < self.cost:
             self.cost, self.residences = cost, tuple(residences)
@@ -121,12 +133,7 @@ class _Search:
 def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
     """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
     search = _Search(space, seconds_left)
-    try:
-        search.known = allocation_in_banks(space.instance, space.memory).residences
-        bill = check_bill(space.instance, space.memory, search.known)
-        search.take(bill.cost, search.known)
-    except (DoesNotFitError, PlacementError):
-        pass
+    search.begin_with_the_papers()
     given: Fraction | None = None
 
     def step(bound: Fraction, complete: bool) -> ExactStep:
@@ -139,20 +146,23 @@ def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> It
     floor = space.least_cost
     if search.cost is not None:
         yield step(floor, False)
-    single = len(space.memory.banks) == 1
+    for higher in _floors(search, floor):
+        floor = higher
+        yield step(floor, False)
+    complete = search.complete or search.reaches(floor)
+    yield step(search.cost if complete and search.cost is not None else floor, complete)
+
+
+def _floors(search: _Search, floor: Fraction) -> Iterator[Fraction]:
+    """Bounds on every cost, which rise as choices of banks are searched; until one is reached, or no choice is left."""
+    single = len(search.memory.banks) == 1
     for homes in search.choices():
         if homes is None:
-            yield step(floor, False)
+            yield floor
             continue
         for bound in search.solve(homes):
             if single:
                 floor = max(floor, bound)
-            yield step(floor, False)
-        if search.cost is not None and search.cost <= floor:
-            break
-    if search.cost is not None and search.cost <= floor:
-        search.complete = True
-    if search.complete:
-        yield step(floor if search.cost is None else search.cost, True)
-    else:
-        yield step(floor, False)
+            yield floor
+        if search.reaches(floor):
+            return

@@ -25,6 +25,10 @@ MOST_RECTANGLES = 4000
 """Above this the model is not built; what other candidates show is all that is returned."""
 
 
+_Move = tuple[int, Any, int]
+"""A buffer, whether it moves, and the rectangle that it moves into."""
+
+
 class PricedModel:
     """Warm-started by the best trial, else by the paper's allocator."""
 
@@ -156,7 +160,7 @@ class _Model:
         instance, memory = self._space.instance, self._space.memory
         price = int((memory.migration_price or Fraction(0)) * self.scale)
         often: dict[int, list[Any]] = {}
-        at_point: dict[int, list[tuple[int, Any, int]]] = {}
+        at_point: dict[int, list[_Move]] = {}
         for r in range(1, len(self.rectangles)):
             i, point, _ = self.rectangles[r]
             if self.rectangles[r - 1][0] != i:
@@ -173,19 +177,25 @@ class _Model:
             for own in often.values():
                 model.add(sum(own) <= memory.most_moves)
         for point in sorted(ordered):
-            group = at_point.get(point, [])
-            place = {r: model.new_int_var(0, len(group), "") for _, _, r in group}
-            for one, other in combinations(group, 2):
-                for (i, move_i, ri), (j, move_j, rj) in ((one, other), (other, one)):
-                    # The target of i is below or above the source of j, or i moves after j has.
-                    below, above, after = (model.new_bool_var("") for _ in range(3))
-                    size_i, size_j = instance.buffers[i].size, instance.buffers[j].size
-                    model.add(self._offsets[ri] + size_i <= self._offsets[rj - 1]).only_enforce_if(below)
-                    model.add(self._offsets[rj - 1] + size_j <= self._offsets[ri]).only_enforce_if(above)
-                    model.add(place[ri] > place[rj]).only_enforce_if(after)
-                    for k in sorted(set(self._inside[i]) & set(self._inside[j])):
-                        elsewhere = (~self._inside[i][k], ~self._inside[j][k])
-                        model.add_bool_or(below, above, after, ~move_i, ~move_j, *elsewhere)
+            self._add_order(model, at_point.get(point, []))
+
+    def _add_order(self, model: cp_model.CpModel, group: list[_Move]) -> None:
+        """Some order of the moves of one point in which no target covers a source that is still to be read."""
+        place = {r: model.new_int_var(0, len(group), "") for _, _, r in group}
+        for one, other in combinations(group, 2):
+            self._add_pair(model, one, other, place)
+            self._add_pair(model, other, one, place)
+
+    def _add_pair(self, model: cp_model.CpModel, moved: _Move, read: _Move, place: dict[int, Any]) -> None:
+        """The target of the one is below or above the source of the other, or the one moves after the other has."""
+        (i, move_i, ri), (j, move_j, rj), buffers = moved, read, self._space.instance.buffers
+        below, above, after = (model.new_bool_var("") for _ in range(3))
+        model.add(self._offsets[ri] + buffers[i].size <= self._offsets[rj - 1]).only_enforce_if(below)
+        model.add(self._offsets[rj - 1] + buffers[j].size <= self._offsets[ri]).only_enforce_if(above)
+        model.add(place[ri] > place[rj]).only_enforce_if(after)
+        for k in sorted(set(self._inside[i]) & set(self._inside[j])):
+            elsewhere = (~self._inside[i][k], ~self._inside[j][k])
+            model.add_bool_or(below, above, after, ~move_i, ~move_j, *elsewhere)
 
     def hint(self, residences: Sequence[Residence], known: Fraction | None) -> None:
         """A placement to start from."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
@@ -49,52 +50,79 @@ def block_allocation(instance: Instance, memory_limit_bytes: int | None = None) 
 def allocation_in_banks(instance: Instance, memory: MemoryMap) -> BlockAllocation:
     """Algorithm 16 over several banks: each buffer goes to the first bank that has a block for it within its capacity; when
     none has, and moves are allowed, to the first one where defragmentation makes room. With one bank it is the paper's."""
-    buffers = instance.buffers
-    order = sorted(range(len(buffers)), key=lambda i: (buffers[i].lower, buffers[i].upper))
-    unit = most_frequent_size(instance)
-    live: list[list[_Block]] = [[] for _ in memory.banks]
-    home: dict[int, int] = {}
-    since: dict[int, tuple[int, int]] = {}  # buffer -> its offset, and the point since when it is there
-    residences: list[Residence] = []
-    migrations: list[Migration] = []
-    for i in order:
-        buffer = buffers[i]
+    allocation = _Allocation(instance, memory)
+    for i in sorted(range(len(instance.buffers)), key=allocation.turn):
+        allocation.place(i)
+    return allocation.result()
+
+
+class _Allocation:
+    """The buffers placed so far."""
+
+    def __init__(self, instance: Instance, memory: MemoryMap) -> None:
+        self.instance, self.memory, self.buffers = instance, memory, instance.buffers
+        self.unit = most_frequent_size(instance)
+        self.live: list[list[_Block]] = [[] for _ in memory.banks]
+        self.home: dict[int, int] = {}
+        self.since: dict[int, tuple[int, int]] = {}  # buffer -> its offset, and the point since when it is there
+        self.residences: list[Residence] = []
+        self.migrations: list[Migration] = []
+
+    def turn(self, i: int) -> tuple[int, int]:
+        """When a buffer is placed: at its first definition."""
+        return self.buffers[i].lower, self.buffers[i].upper
+
+    def place(self, i: int) -> None:
+        """Put a buffer down. DoesNotFitError: there is no room, moves or not."""
+        memory, buffer = self.memory, self.buffers[i]
         allowed = memory.allowed(buffer) if len(memory.banks) > 1 else (0,)
         for k in allowed:
             if not memory.banks[k].read_only:
-                live[k] = [block for block in live[k] if buffers[block[2]].upper > buffer.lower]  # FreeDead
-        blocks = {k: _first_free(live[k], i, buffer, block_size(buffer.size, unit)) for k in allowed}
+                self.live[k] = [b for b in self.live[k] if self.buffers[b[2]].upper > buffer.lower]  # FreeDead
+        blocks = {k: _first_free(self.live[k], i, buffer, block_size(buffer.size, self.unit)) for k in allowed}
         roomy = [k for k in allowed if memory.banks[k].holds(blocks[k][1])]
         if roomy:
-            k = home[i] = roomy[0]
-            insort(live[k], blocks[k])
-            since[i] = blocks[k][0], buffer.lower
-            continue
-        usage = 0
-        for k in allowed if memory.migration_price is not None else ():
-            compact = _defragment(buffers, sorted([*live[k], blocks[k]]), i)
-            usage = max((end for _, end, _ in compact), default=0)
-            if memory.banks[k].holds(usage) and not memory.banks[k].read_only:
-                live[k], home[i] = compact, k
-                break
+            k = self.home[i] = roomy[0]
+            insort(self.live[k], blocks[k])
+            self.since[i] = blocks[k][0], buffer.lower
         else:
-            raise _does_not_fit(instance, memory, buffer, usage)
-        since[i] = (blocks[k][0], buffer.lower)
-        for start, _, j in live[k]:
-            source, point = since[j]
+            self._make_room(i, blocks)
+
+    def _make_room(self, i: int, blocks: Mapping[int, _Block]) -> None:
+        """Compact the first bank that then holds the buffer."""
+        usage = 0
+        for k in blocks if self.memory.migration_price is not None else ():
+            compact = _defragment(self.buffers, sorted([*self.live[k], blocks[k]]), i)
+            usage = max((end for _, end, _ in compact), default=0)
+            if self.memory.banks[k].holds(usage) and not self.memory.banks[k].read_only:
+                self.live[k], self.home[i] = compact, k
+                self.since[i] = (blocks[k][0], self.buffers[i].lower)
+                self._record_moves(i, k)
+                return
+        raise _does_not_fit(self.instance, self.memory, self.buffers[i], usage)
+
+    def _record_moves(self, i: int, k: int) -> None:
+        """Of the live buffers of a bank, to where they lie now; the one that is placed was nowhere before."""
+        point, bank = self.buffers[i].lower, self.memory.banks[k].name
+        for start, _, j in self.live[k]:
+            source, begun = self.since[j]
             if source == start:
                 continue
             if j != i:
-                bank = memory.banks[k].name
-                migrations.append(Migration(buffer.lower, buffers[j].id, source, start, buffers[j].size, bank))
-                if point < buffer.lower:
-                    residences.append(Residence(buffers[j].id, point, buffer.lower, source, bank))
-            since[j] = (start, buffer.lower)
-    for i, (at, point) in since.items():
-        residences.append(Residence(buffers[i].id, point, buffers[i].upper, at, memory.banks[home[i]].name))
-    size = {b.id: b.size for b in buffers}
-    peak_bytes = max((r.offset + size[r.id] for r in residences), default=0)
-    return BlockAllocation(tuple(residences), tuple(migrations), peak_bytes)
+                moved = self.buffers[j]
+                self.migrations.append(Migration(point, moved.id, source, start, moved.size, bank))
+                if begun < point:
+                    self.residences.append(Residence(moved.id, begun, point, source, bank))
+            self.since[j] = (start, point)
+
+    def result(self) -> BlockAllocation:
+        """Once all buffers are placed."""
+        for i, (at, point) in self.since.items():
+            bank = self.memory.banks[self.home[i]].name
+            self.residences.append(Residence(self.buffers[i].id, point, self.buffers[i].upper, at, bank))
+        size = {b.id: b.size for b in self.buffers}
+        peak_bytes = max((r.offset + size[r.id] for r in self.residences), default=0)
+        return BlockAllocation(tuple(self.residences), tuple(self.migrations), peak_bytes)
 
 
 def _does_not_fit(instance: Instance, memory: MemoryMap, buffer: Buffer, usage: int) -> DoesNotFitError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heapify, heappop, heappush
 
@@ -30,7 +31,7 @@ class _Writer:
     """Steps in an order of computation; a sum that is there already is not computed again."""
 
     def __init__(self, depth: int, target: str) -> None:
-        self._depth, self._target = depth, target
+        self.depth, self._target = depth, target
         self._steps: list[Step] = []
         self._numbers = {Sum.image(depth): 0}
 
@@ -103,18 +104,18 @@ class _Writer:
     def digit_by_digit(self, total: Sum, units: int) -> Sum:
         """Horner's scheme over binary digits, the lowest first: a walk over the cells for every `units` digits, and the
         total halved in between. Only the total so far is alive, and the image in that many scales."""
-        digits = {cell: dict(signed_digits(Fraction(weight, 1 << self._depth), self._depth)) for cell, weight in total}
+        digits = {cell: dict(signed_digits(Fraction(weight, 1 << self.depth), self.depth)) for cell, weight in total}
         powers = {power for of_cell in digits.values() for power in of_cell}
         lowest, highest = max(*powers, 0), min(powers)
         result, here, forward = Sum(), (0, 0), True
-        doubled, scale = Sum.image(self._depth), lowest
+        doubled, scale = Sum.image(self.depth), lowest
         while lowest >= highest:
             last = max(lowest - units + 1, highest, 0 if lowest >= 0 else highest)
             result, scale = self.halve(result, scale - max(last, 0)), max(last, 0)
             scales: dict[int, Sum] = {}
             if lowest >= 0:
                 for power in range(last, lowest + 1):
-                    scales[power] = self.halve(Sum.image(self._depth), power - last)
+                    scales[power] = self.halve(Sum.image(self.depth), power - last)
             else:
                 for power in range(lowest, last - 1, -1):
                     scales[power] = doubled = self.twice(doubled)
@@ -131,12 +132,12 @@ class _Writer:
 
     def forget_all_but(self, sums: Sequence[Sum]) -> None:
         """Other values are computed again where they are wanted again: they wait in no register."""
-        kept = {Sum.image(self._depth), *sums}
+        kept = {Sum.image(self.depth), *sums}
         self._numbers = {value: number for value, number in self._numbers.items() if value in kept}
 
     def plan(self, sums: Sequence[Sum]) -> Plan:
         results = tuple(self._numbers[total] for total in sums)
-        plan = without_dead_steps(Plan(self._target, self._depth, tuple(self._steps), results))
+        plan = without_dead_steps(Plan(self._target, self.depth, tuple(self._steps), results))
         return fused(plan) if self._target == "scamp5" else plan
 
 
@@ -158,19 +159,16 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Pla
     seen: set[Plan] = set()
     corrections = tuple(_correction(total) for total in sums)
     without = (0,) * len(sums)
-    for factored, halved_first, upright, correction in (
-        (True, True, False, corrections),
-        (True, False, False, corrections),
-        (True, True, False, without),
-        (False, True, False, without),
-        (False, True, True, without),
-        (False, False, False, without),
+    for way, correction in (
+        (_Way(factored=True, halved_first=True), corrections),
+        (_Way(factored=True, halved_first=False), corrections),
+        (_Way(factored=True, halved_first=True), without),
+        (_Way(factored=False, halved_first=True), without),
+        (_Way(factored=False, halved_first=True, upright=True), without),
+        (_Way(factored=False, halved_first=False), without),
     ):
         writer = _Writer(depth, target)
-        if all(
-            _build(writer, total, depth, factored, halved_first, upright, centre)
-            for total, centre in zip(sums, correction, strict=True)
-        ):
+        if all(_build(writer, total, way, centre) for total, centre in zip(sums, correction, strict=True)):
             plan = writer.plan(sums)
             if plan not in seen:
                 seen.add(plan)
@@ -206,34 +204,65 @@ def _effort(total: Sum, centre: int) -> int:
     )
 
 
-def _build(
-    writer: _Writer, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool, centre: int
-) -> bool:
-    image = Sum.image(depth)
+@dataclass(frozen=True)
+class _Way:
+    """How a sum is built: as a product where it is one, the image halved before or the product after, cells taken column by
+    column."""
+
+    factored: bool
+    halved_first: bool
+    upright: bool = False
+
+
+def _build(writer: _Writer, total: Sum, way: _Way, centre: int) -> bool:
+    """Write instructions that compute the sum; whether there are such. `centre`: the weight that is left out and added last."""
     if centre:
-        rest = Sum.of((*total.terms, ((0, 0), -centre)))
-        if not halved_first or not _build(writer, rest, depth, factored, halved_first, upright, 0):
-            return False
-        unit = next(value for value in (Sum((((0, 0), 1 << k),)) for k in range(depth + 1)) if value in writer)
-        scale = unit.weight((0, 0))
-        if centre % scale:
-            return False
-        correction = writer.times(unit, abs(centre) // scale)
-        (writer.plus if centre > 0 else writer.minus)(rest, correction)
-        return True
+        return _build_around(writer, total, way, centre)
+    image, halvings = Sum.image(writer.depth), _halvings(total, writer.depth)
+    core = Sum(tuple((cell, weight >> (writer.depth - halvings)) for cell, weight in total))
+    factors: list[tuple[Cell, int]] = []
+    if way.factored:
+        core, factors = factorised(core)
+    value = writer.halve(image, halvings) if way.halved_first else image
+    parts = separated(core) if way.factored else None
+    if way.factored and not factors and parts is None:
+        return False
+    for part in parts or (core,):
+        value = writer.accumulate(value, part, way.upright)
+    value, left = _times(writer, value, factors, 0 if way.halved_first else halvings)
+    if any(weight % (1 << left) for _, weight in value):
+        return False
+    value = writer.halve(value, left)
+    if value != total:
+        value = writer.shift(value, _difference(value, total))
+    return value == total
+
+
+def _build_around(writer: _Writer, total: Sum, way: _Way, centre: int) -> bool:
+    """The sum without its centre, and the centre out of the same halved image."""
+    rest = Sum.of((*total.terms, ((0, 0), -centre)))
+    if not way.halved_first or not _build(writer, rest, way, 0):
+        return False
+    powers = (Sum((((0, 0), 1 << k),)) for k in range(writer.depth + 1))
+    unit = next(value for value in powers if value in writer)
+    scale = unit.weight((0, 0))
+    if centre % scale:
+        return False
+    correction = writer.times(unit, abs(centre) // scale)
+    (writer.plus if centre > 0 else writer.minus)(rest, correction)
+    return True
+
+
+def _halvings(total: Sum, depth: int) -> int:
+    """How often the image has to be halved."""
     halvings = depth
     while halvings and all(weight % (1 << (depth - halvings + 1)) == 0 for _, weight in total):
         halvings -= 1
-    core = Sum(tuple((cell, weight >> (depth - halvings)) for cell, weight in total))
-    factors: list[tuple[Cell, int]] = []
-    if factored:
-        core, factors = factorised(core)
-    value = writer.halve(image, halvings) if halved_first else image
-    parts = separated(core) if factored else None
-    if factored and not factors and parts is None:
-        return False
-    for part in parts or (core,):
-        value = writer.accumulate(value, part, upright)
+    return halvings
+
+
+def _times(writer: _Writer, value: Sum, factors: list[tuple[Cell, int]], halvings: int) -> tuple[Sum, int]:
+    """The product by all factors, halved as soon as that is exact; and the halvings that are left."""
     at = (0, 0)
     for cell, sign in factors:
         # Towards or away, so that the sum of all shifts stays small.
@@ -243,16 +272,10 @@ def _build(
         value = writer.plus(a, b) if sign > 0 else writer.minus(a, b)
         if not away:
             at = (at[0] - cell[0], at[1] - cell[1])
-        if not halved_first and halvings and all(weight % 2 == 0 for _, weight in value):
+        if halvings and all(weight % 2 == 0 for _, weight in value):
             halvings -= 1
             value = writer.halve(value, 1)
-    if not halved_first:
-        if any(weight % (1 << halvings) for _, weight in value):
-            return False
-        value = writer.halve(value, halvings)
-    if value != total:
-        value = writer.shift(value, _difference(value, total))
-    return value == total
+    return value, halvings
 
 
 def _difference(value: Sum, total: Sum) -> Cell:

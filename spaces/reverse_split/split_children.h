@@ -135,84 +135,118 @@ static void describe(Search *s, Level *level, const Split *split, const Term *pa
     add_child(s, level, &child);
 }
 
+/* A pair of sums whose splits are tried: the largest weights, and whether the one sum has both signs. */
+typedef struct {
+    const Sum *a, *b;
+    int from, to, within, factors;
+    int32_t most_a, most_b;
+} Pair;
+
+/* Fills `offsets`: bit 1 where two terms of equal sign, bit 2 where two of unequal sign lie at that offset. */
+static inline Pair pair_of(const Search *s, const Level *level, int i, int j) {
+    const Sum *a_sum = &level->sums[i], *b_sum = &level->sums[j];
+    int width = s->width, height = s->height, span = 2 * height + 1, signs = 0;
+    Pair pair = {a_sum, b_sum, i, j, i == j, 0, 0, 0};
+    memset(s->offsets, 0, (size_t)((2 * width + 1) * span));
+    for (int n = 0; n < b_sum->count; n++) {
+        Term b = level->terms[b_sum->first + n];
+        int bx = b.cell / height, by = b.cell % height;
+        int32_t size_b = abs(b.weight);
+        if (size_b > pair.most_b) pair.most_b = size_b;
+        signs |= b.weight > 0 ? 1 : 2;
+        for (int m = 0; m < a_sum->count; m++) {
+            Term a = level->terms[a_sum->first + m];
+            int dx = a.cell / height - bx, dy = a.cell % height - by;
+            s->offsets[(dx + width) * span + dy + height] |= (a.weight > 0) != (b.weight > 0) ? 2 : 1;
+        }
+    }
+    for (int m = 0; m < a_sum->count; m++) {
+        int32_t size_a = abs(level->terms[a_sum->first + m].weight);
+        if (size_a > pair.most_a) pair.most_a = size_a;
+    }
+    pair.factors = s->factors && pair.within && signs == 3;
+    return pair;
+}
+
+/* Whether a transform leads to splits of the pair that no other one leads to. */
+static inline int is_tried(const Search *s, const Pair *pair, int dx, int dy, int doublings) {
+    int forward = dx > 0 || (dx == 0 && dy > 0);
+    /* The other direction exchanges A and B: the same plan once it is relaxed. */
+    if (pair->within && doublings == 0 && !forward && !s->by_cost) return 0;
+    if (pair->within && dx == 0 && dy == 0 && doublings <= 0) return 0;
+    if (doublings > 0 && pair->most_a < 1 << doublings) return 0;
+    return !(doublings < 0 && pair->most_b < 1 << -doublings);
+}
+
+/* What is left of a sum. */
+static inline Extent extent_of(const Level *level, const Sum *sum, const int32_t *map, int height) {
+    Extent extent = EMPTY;
+    for (int m = 0; m < sum->count; m++) {
+        int cell = level->terms[sum->first + m].cell;
+        if (map[cell]) include(&extent, cell / height, cell % height, map[cell]);
+    }
+    return extent;
+}
+
+/* What a state has cost so far, and what it may hold. */
+typedef struct {
+    int cost, least, registers;
+} Spent;
+
+static inline void try_split(Search *s, Level *level, const Pair *pair, const Split *split, const Spent *spent, Term *pairs) {
+    int32_t *a_map = s->left, *b_map = pair->within ? s->left : s->right;
+    s->work += pair->a->count + pair->b->count;
+    fill(a_map, level, pair->a);
+    if (!pair->within) fill(b_map, level, pair->b);
+    int count = split->how == FACTOR ? divide(s, level, pair->a, split, a_map, pairs)
+                                     : pair_off(s, level, pair->b, split, a_map, b_map, pairs);
+    if (count) {
+        Extent a_rest = EMPTY, b_rest = EMPTY;
+        if (split->how != FACTOR) a_rest = extent_of(level, pair->a, a_map, s->height);
+        if (!pair->within) b_rest = extent_of(level, pair->b, b_map, s->height);
+        describe(s, level, split, pairs, count, spent->cost, spent->least, spent->registers, a_rest, b_rest);
+    }
+    clear(a_map, level, pair->a);
+    if (!pair->within) clear(b_map, level, pair->b);
+}
+
+/* The splits by one offset. `there`: the bits of `offsets`. */
+static inline void try_offset(Search *s, Level *level, const Pair *pair, int dx, int dy, int there, const Spent *spent,
+                              Term *pairs) {
+    for (int doublings = -MOST_DOUBLINGS; doublings <= MOST_DOUBLINGS; doublings++) {
+        if (!is_tried(s, pair, dx, dy, doublings)) continue;
+        for (int negated = 0; negated < 2; negated++) {
+            if (pair->within && dx == 0 && dy == 0 && negated) continue;
+            for (int how = FIRST; how <= FACTOR; how++) {
+                /* A sum of one sign has no factor whose pairs are not parts of it already; in others pairs that cancel need
+                   no two cells at this offset. */
+                if (how == LAST && !pair->within) break;
+                if (how == FACTOR && (!pair->factors || doublings < 0 || (!dx && !dy))) break;
+                if (how != FACTOR && !(there & (negated ? 2 : 1))) continue;
+                Split split = {(int16_t)pair->from, (int16_t)pair->to, (int16_t)dx, (int16_t)dy, (int8_t)doublings,
+                               (int8_t)negated, (int8_t)how, 0};
+                try_split(s, level, pair, &split, spent, pairs);
+            }
+        }
+    }
+}
+
 /* All splits that leave no more sums than there are `registers`. Incomplete where the search is stopped. */
 static void generate(Search *s, int depth, int cost, int least, int registers, Term *pairs) {
     Level *level = &s->levels[depth];
     int width = s->width, height = s->height, span = 2 * height + 1;
+    const Spent spent = {cost, least, registers};
     level->child_count = 0;
     if (!clear_slots(s)) s->stopped = 1;
     for (int i = 0; i < level->count; i++)
         for (int j = 0; j < level->count; j++) {
-            const Sum *a_sum = &level->sums[i], *b_sum = &level->sums[j];
-            int within = i == j;
-            int32_t most_a = 0, most_b = 0;
-            int signs = 0;
-            memset(s->offsets, 0, (size_t)((2 * width + 1) * span));
-            for (int n = 0; n < b_sum->count; n++) {
-                Term b = level->terms[b_sum->first + n];
-                int bx = b.cell / height, by = b.cell % height;
-                int32_t size_b = abs(b.weight);
-                if (size_b > most_b) most_b = size_b;
-                signs |= b.weight > 0 ? 1 : 2;
-                for (int m = 0; m < a_sum->count; m++) {
-                    Term a = level->terms[a_sum->first + m];
-                    int dx = a.cell / height - bx, dy = a.cell % height - by;
-                    s->offsets[(dx + width) * span + dy + height] |= (a.weight > 0) != (b.weight > 0) ? 2 : 1;
-                }
-            }
-            for (int m = 0; m < a_sum->count; m++) {
-                int32_t size_a = abs(level->terms[a_sum->first + m].weight);
-                if (size_a > most_a) most_a = size_a;
-            }
-            int factors = s->factors && within && signs == 3;
-            int32_t *a_map = s->left, *b_map = within ? s->left : s->right;
+            const Pair pair = pair_of(s, level, i, j);
             for (int dx = -width; dx <= width; dx++) {
                 if (*s->stop || s->work > s->work_limit) s->stopped = 1;
                 if (s->stopped) return;
                 for (int dy = -height; dy <= height; dy++) {
                     int there = s->offsets[(dx + width) * span + dy + height];
-                    if (!there && !factors) continue;
-                    for (int doublings = -MOST_DOUBLINGS; doublings <= MOST_DOUBLINGS; doublings++) {
-                        int forward = dx > 0 || (dx == 0 && dy > 0);
-                        /* The other direction exchanges A and B: the same plan once it is relaxed. */
-                        if (within && doublings == 0 && !forward && !s->by_cost) continue;
-                        if (within && dx == 0 && dy == 0 && doublings <= 0) continue;
-                        if (doublings > 0 && most_a < 1 << doublings) continue;
-                        if (doublings < 0 && most_b < 1 << -doublings) continue;
-                        for (int negated = 0; negated < 2; negated++) {
-                            if (within && dx == 0 && dy == 0 && negated) continue;
-                            for (int how = FIRST; how <= FACTOR; how++) {
-                                /* A sum of one sign has no factor whose pairs are not parts of it already; in others pairs
-                                   that cancel need no two cells at this offset. */
-                                if (how == LAST && !within) break;
-                                if (how == FACTOR && (!factors || doublings < 0 || (!dx && !dy))) break;
-                                if (how != FACTOR && !(there & (negated ? 2 : 1))) continue;
-                                Split split = {(int16_t)i, (int16_t)j, (int16_t)dx, (int16_t)dy, (int8_t)doublings,
-                                               (int8_t)negated, (int8_t)how, 0};
-                                s->work += a_sum->count + b_sum->count;
-                                fill(a_map, level, a_sum);
-                                if (!within) fill(b_map, level, b_sum);
-                                int count = how == FACTOR ? divide(s, level, a_sum, &split, a_map, pairs)
-                                                          : pair_off(s, level, b_sum, &split, a_map, b_map, pairs);
-                                if (count) {
-                                    Extent a_rest = EMPTY, b_rest = EMPTY;
-                                    if (how != FACTOR)
-                                        for (int m = 0; m < a_sum->count; m++) {
-                                            int cell = level->terms[a_sum->first + m].cell;
-                                            if (a_map[cell]) include(&a_rest, cell / height, cell % height, a_map[cell]);
-                                        }
-                                    if (!within)
-                                        for (int m = 0; m < b_sum->count; m++) {
-                                            int cell = level->terms[b_sum->first + m].cell;
-                                            if (b_map[cell]) include(&b_rest, cell / height, cell % height, b_map[cell]);
-                                        }
-                                    describe(s, level, &split, pairs, count, cost, least, registers, a_rest, b_rest);
-                                }
-                                clear(a_map, level, a_sum);
-                                if (!within) clear(b_map, level, b_sum);
-                            }
-                        }
-                    }
+                    if (there || pair.factors) try_offset(s, level, &pair, dx, dy, there, &spent, pairs);
                 }
             }
         }

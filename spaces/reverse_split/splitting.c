@@ -128,6 +128,81 @@ static void release(Search *s) {
     free(s);
 }
 
+static void read_limits(Search *s, const int32_t *limits, int64_t node_limit) {
+    s->registers = limits[0];
+    s->table_mask = ((size_t)1 << limits[1]) - 1;
+    s->slack = limits[2];
+    s->keep = limits[3];
+    s->factors = limits[4];
+    s->halvings = limits[7];
+    s->by_cost = limits[8];
+    s->descends = limits[9];
+    s->node_limit = node_limit;
+    s->work_limit = node_limit < MOST_WORK / WORK_A_NODE ? WORK_A_NODE * node_limit : MOST_WORK;
+    s->best_relaxed = s->best_cost = 1 << 28;
+}
+
+static void read_weights(Search *s, const double *weights, uint64_t seed) {
+    s->card_power = weights[0];
+    s->distance_power = weights[1];
+    s->remainder_penalty = weights[2];
+    s->aligned_bonus = weights[3];
+    s->near_power = weights[4];
+    s->noise = weights[5];
+    s->random_state = seed;
+}
+
+/* Whether there was memory for the tables. */
+static int allocate(Search *s) {
+    size_t cells = (size_t)s->cells, span = (size_t)(2 * s->width + 1) * (size_t)(2 * s->height + 1);
+    s->powers = malloc(cells * sizeof(uint64_t));
+    s->shift_value = malloc(span * sizeof(uint64_t));
+    s->left = calloc(cells, sizeof(int32_t));
+    s->right = calloc(cells, sizeof(int32_t));
+    s->offsets = calloc(span, 1);
+    s->table = calloc(s->table_mask + 1, sizeof(Entry));
+    s->plans = calloc((size_t)s->keep, sizeof(Plan));
+    return s->powers && s->shift_value && s->left && s->right && s->offsets && s->table && s->plans;
+}
+
+/* Sums are hashed as polynomials in two variables at a fixed point: the values there of every cell, and of every shift. */
+static void evaluate_cells(Search *s) {
+    int width = s->width, height = s->height;
+    uint64_t at_x = 1 + mixed(0xA5A5 + 1) % (PRIME - 1), at_y = 1 + mixed(0x5A5A + 7) % (PRIME - 1);
+    uint64_t back_x = power(at_x, PRIME - 2), back_y = power(at_y, PRIME - 2);
+    for (int x = 0; x < width; x++)
+        for (int y = 0; y < height; y++)
+            s->powers[x * height + y] = times(power(at_x, (uint64_t)x), power(at_y, (uint64_t)y));
+    for (int dx = -width; dx <= width; dx++)
+        for (int dy = -height; dy <= height; dy++)
+            s->shift_value[(dx + width) * (2 * height + 1) + dy + height] =
+                times(power(dx < 0 ? back_x : at_x, (uint64_t)abs(dx)), power(dy < 0 ? back_y : at_y, (uint64_t)abs(dy)));
+}
+
+static void search_rounds(Search *s, int first, int last, uint64_t state, Term *pairs) {
+    for (int allowed = first; !s->stopped; allowed++) {
+        s->round++;
+        s->cut = 0;
+        visit(s, 0, 0, 0, allowed, state, pairs);
+        if (!s->cut || allowed >= last) break;
+    }
+}
+
+static void write_plans(const Search *s, int32_t *plans) {
+    for (int k = 0; k < s->plan_count; k++) {
+        const Plan *plan = &s->plans[k];
+        *plans++ = plan->relaxed;
+        *plans++ = plan->cost;
+        *plans++ = plan->depth;
+        for (int d = 0; d < MOST_DEPTH; d++) {
+            const Split *t = &plan->splits[d];
+            const int32_t numbers[7] = {t->a_from, t->b_from, t->dx, t->dy, t->doublings, t->negated, t->how};
+            memcpy(plans, numbers, sizeof numbers);
+            plans += 7;
+        }
+    }
+}
+
 /* Rounds with 0, 1, 2, ... discrepancies until the node limit is spent or a round cut nothing (`report[1]` is 1 then).
 
    `sizes`: of every sum its number of terms; `terms`: cell and weight of each. `limits`: registers, table bits, slack, plans to
@@ -147,45 +222,13 @@ int kilotune_split(int width, int height, int image_x, int image_y, int depth_bi
     s->image_y = image_y;
     s->cells = width * height;
     s->depth_bits = depth_bits;
-    s->registers = limits[0];
-    s->slack = limits[2];
-    s->keep = limits[3];
-    s->factors = limits[4];
-    s->halvings = limits[7];
-    s->by_cost = limits[8];
-    s->descends = limits[9];
     s->stop = stop;
-    s->card_power = weights[0];
-    s->distance_power = weights[1];
-    s->remainder_penalty = weights[2];
-    s->aligned_bonus = weights[3];
-    s->near_power = weights[4];
-    s->noise = weights[5];
-    s->random_state = seed;
-    s->node_limit = node_limit;
-    s->work_limit = node_limit < MOST_WORK / WORK_A_NODE ? WORK_A_NODE * node_limit : MOST_WORK;
-    s->best_relaxed = s->best_cost = 1 << 28;
-    size_t table = (size_t)1 << limits[1], span = (size_t)(2 * width + 1) * (size_t)(2 * height + 1);
-    s->table_mask = table - 1;
-    s->powers = malloc((size_t)s->cells * sizeof(uint64_t));
-    s->shift_value = malloc(span * sizeof(uint64_t));
-    s->left = calloc((size_t)s->cells, sizeof(int32_t));
-    s->right = calloc((size_t)s->cells, sizeof(int32_t));
-    s->offsets = calloc(span, 1);
-    s->table = calloc(table, sizeof(Entry));
-    s->plans = calloc((size_t)s->keep, sizeof(Plan));
+    read_limits(s, limits, node_limit);
+    read_weights(s, weights, seed);
     Term *pairs = malloc((size_t)(2 * s->cells + 2) * sizeof(Term));
     int result = -1;
-    if (s->powers && s->shift_value && s->left && s->right && s->offsets && s->table && s->plans && pairs) {
-        uint64_t at_x = 1 + mixed(0xA5A5 + 1) % (PRIME - 1), at_y = 1 + mixed(0x5A5A + 7) % (PRIME - 1);
-        uint64_t back_x = power(at_x, PRIME - 2), back_y = power(at_y, PRIME - 2);
-        for (int x = 0; x < width; x++)
-            for (int y = 0; y < height; y++)
-                s->powers[x * height + y] = times(power(at_x, (uint64_t)x), power(at_y, (uint64_t)y));
-        for (int dx = -width; dx <= width; dx++)
-            for (int dy = -height; dy <= height; dy++)
-                s->shift_value[(dx + width) * (2 * height + 1) + dy + height] =
-                    times(power(dx < 0 ? back_x : at_x, (uint64_t)abs(dx)), power(dy < 0 ? back_y : at_y, (uint64_t)abs(dy)));
+    if (allocate(s) && pairs) {
+        evaluate_cells(s);
         Level *root = &s->levels[0];
         uint64_t state = 0;
         for (int k = 0; k < sum_count; terms += 2 * sizes[k], k++) append_sum(s, root, NULL, (const Term *)terms, sizes[k]);
@@ -193,29 +236,10 @@ int kilotune_split(int width, int height, int image_x, int image_y, int depth_bi
             s->targets[s->target_count++] = root->sums[k].value;
             state += state_value(root->sums[k].value);
         }
-        for (int allowed = limits[5]; !s->stopped; allowed++) {
-            s->round++;
-            s->cut = 0;
-            visit(s, 0, 0, 0, allowed, state, pairs);
-            if (!s->cut || allowed >= limits[6]) break;
-        }
-        for (int k = 0; k < s->plan_count; k++) {
-            const Plan *plan = &s->plans[k];
-            *plans++ = plan->relaxed;
-            *plans++ = plan->cost;
-            *plans++ = plan->depth;
-            for (int d = 0; d < MOST_DEPTH; d++) {
-                const Split *t = &plan->splits[d];
-                const int32_t numbers[7] = {t->a_from, t->b_from, t->dx, t->dy, t->doublings, t->negated, t->how};
-                memcpy(plans, numbers, sizeof numbers);
-                plans += 7;
-            }
-        }
-        report[0] = s->nodes;
-        report[1] = !s->cut && !s->stopped;
-        report[2] = s->best_relaxed;
-        report[3] = s->best_cost;
-        report[4] = s->best_at;
+        search_rounds(s, limits[5], limits[6], state, pairs);
+        write_plans(s, plans);
+        const int64_t said[5] = {s->nodes, !s->cut && !s->stopped, s->best_relaxed, s->best_cost, s->best_at};
+        memcpy(report, said, sizeof said);
         result = s->plan_count;
     }
     free(pairs);

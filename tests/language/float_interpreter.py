@@ -103,31 +103,13 @@ def _check_in_place(operation: ir.Operation, memory: Arrays, indices: dict[str, 
 
 def _apply(operation: ir.Operation, operands: dict[str, np.ndarray]) -> np.ndarray:
     a, b = operands.get("a"), operands.get("b")
+    if type(operation) in ELEMENTWISE:
+        return ELEMENTWISE[type(operation)](*(_match(operand) for operand in (a, b) if operand is not None))
     match operation:
         case ir.Fill():
             return np.asarray(operation.value)
-        case ir.Copy():
-            return a
-        case ir.Add():
-            return _match(a, operation) + _match(b, operation)
-        case ir.Subtract():
-            return _match(a, operation) - _match(b, operation)
-        case ir.Multiply():
-            return _match(a, operation) * _match(b, operation)
         case ir.MatMul():
             return a @ b
-        case ir.Negate():
-            return -a
-        case ir.Relu():
-            return np.maximum(a, 0)
-        case ir.Relu6():
-            return np.clip(a, 0, 6)
-        case ir.Exp():
-            return np.exp(a)
-        case ir.Sigmoid():
-            return 1 / (1 + np.exp(-a))
-        case ir.Tanh():
-            return np.tanh(a)
         case ir.NormaliseL2():
             norm = np.sqrt((a * a).sum(axis=-1, keepdims=True))
             return a / np.where(norm == 0, 1, norm)
@@ -145,7 +127,22 @@ def _apply(operation: ir.Operation, operands: dict[str, np.ndarray]) -> np.ndarr
     raise AssertionError(operation)
 
 
-def _match(value: np.ndarray, operation: ir.Operation) -> np.ndarray:
+ELEMENTWISE = {
+    ir.Copy: lambda a: a,
+    ir.Add: lambda a, b: a + b,
+    ir.Subtract: lambda a, b: a - b,
+    ir.Multiply: lambda a, b: a * b,
+    ir.Negate: lambda a: -a,
+    ir.Relu: lambda a: np.maximum(a, 0),
+    ir.Relu6: lambda a: np.clip(a, 0, 6),
+    ir.Exp: np.exp,
+    ir.Sigmoid: lambda a: 1 / (1 + np.exp(-a)),
+    ir.Tanh: np.tanh,
+}
+"""What each of them computes of an element."""
+
+
+def _match(value: np.ndarray) -> np.ndarray:
     return value.reshape(()) if value.size == 1 else value
 
 

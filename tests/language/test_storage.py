@@ -156,15 +156,8 @@ class Owner:
             case ast.Binary():
                 left, right = self.value(node.left, scope, carried), self.value(node.right, scope, carried)
                 return left * right if node.operator is ast.BinaryOperator.HADAMARD else left + right
-            case ast.Reverse():
-                return np.flip(self.value(node.operand, scope, carried), node.axis).copy()
-            case ast.Transpose():
-                return self.value(node.operand, scope, carried).T.copy()
-            case ast.Reshape():
-                turned = self.value(node.operand, scope, carried).transpose([axis - 1 for axis in node.order])
-                return turned.reshape(node.shape).copy()
-            case ast.Slice():
-                return self.value(node.operand, scope, carried)[self.places(node.spans, scope, carried)].copy()
+            case ast.Reverse() | ast.Transpose() | ast.Reshape() | ast.Slice():
+                return self.view(node, scope, carried).copy()
             case ast.Sum():
                 rounds = range(node.start, node.stop)
                 return sum(self.value(node.body, {**scope, node.index: [i]}, carried) for i in rounds)
@@ -174,6 +167,17 @@ class Owner:
                     result = self.value(node.body, inner, carried | {node.carried.name})
                 return result
         raise AssertionError(node)
+
+    def view(self, node: ast.Expression, scope: dict[str, list], carried: frozenset[str]) -> np.ndarray:
+        operand = self.value(node.operand, scope, carried)
+        match node:
+            case ast.Reverse():
+                return np.flip(operand, node.axis)
+            case ast.Transpose():
+                return operand.T
+            case ast.Reshape():
+                return operand.transpose([axis - 1 for axis in node.order]).reshape(node.shape)
+        return operand[self.places(node.spans, scope, carried)]
 
     def let(self, node: ast.Let, scope: dict[str, list], carried: frozenset[str]) -> object:
         value = self.value(node.value, scope, carried)

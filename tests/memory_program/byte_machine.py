@@ -16,36 +16,44 @@ from kilotune.codegen.straight_line import Step, unroll
 Tag = tuple[str, int, int]
 
 
+class Memory:
+    """Tagged bytes."""
+
+    def __init__(self, program: ir.Program, element_bytes: Mapping[str, int], offsets: Mapping[str, int]) -> None:
+        self.element_bytes, self.offsets = element_bytes, offsets
+        extent = max((offsets[n] + program.variable(n).size * element_bytes[n] for n in offsets), default=0)
+        self.bytes: list[Tag | None] = [None] * extent
+        self.written: set[tuple[str, int]] = set()
+
+    def place(self, name: str, element: int) -> range:
+        start = self.offsets[name] + element * self.element_bytes[name]
+        return range(start, start + self.element_bytes[name])
+
+    def holds(self, name: str | None, element: int) -> bool:
+        """Whether an element is what was written, if it was."""
+        if name not in self.offsets or element < 0 or (name, element) not in self.written:
+            return True
+        return all(self.bytes[b] == (name, element, k) for k, b in enumerate(self.place(name, element)))
+
+    def write(self, name: str, element: int) -> None:
+        self.written.add((name, element))
+        for k, b in enumerate(self.place(name, element)):
+            self.bytes[b] = (name, element, k)
+
+
 def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Mapping[str, int]) -> str | None:
     """The first read of something overwritten, as a sentence; None when every read finds what was written."""
-    extent = max((offsets[n] + program.variable(n).size * element_bytes[n] for n in offsets), default=0)
-    memory: list[Tag | None] = [None] * extent
-    written: set[tuple[str, int]] = set()
-
-    def touch(name: str, element: int) -> range:
-        start = offsets[name] + element * element_bytes[name]
-        return range(start, start + element_bytes[name])
-
-    def read(name: str | None, element: int) -> bool:
-        if name not in offsets or element < 0 or (name, element) not in written:
-            return True
-        return all(memory[b] == (name, element, k) for k, b in enumerate(touch(name, element)))
-
-    def write(name: str, element: int) -> None:
-        written.add((name, element))
-        for k, b in enumerate(touch(name, element)):
-            memory[b] = (name, element, k)
-
+    memory = Memory(program, element_bytes, offsets)
     for step in unroll(program):
         out = step.operation.out.variable
         for reads, element in visits(step):
             for name, place in reads:
-                if not read(name, place):
+                if not memory.holds(name, place):
                     return f"{name}[{place}] is gone when line {step.operation.location.line} writes {out}[{element}]"
             if element is not None:
-                write(out, element)
+                memory.write(out, element)
     for element in range(program.result.size):
-        if not read(program.result.variable, element):
+        if not memory.holds(program.result.variable, element):
             return f"{program.result.variable}[{element}] is gone at the end"
     return None
 
@@ -55,29 +63,36 @@ Visit = tuple[list[tuple[str | None, int]], int | None]
 
 def visits(step: Step) -> Iterator[Visit]:
     """(elements read, element then written) in order of execution."""
-    operation, out = step.operation, step.out
-    sources = step.sources
+    operation, source, out = step.operation, step.sources[0] if step.sources else None, step.out
     if isinstance(operation, ir.MatMul | ir.Conv2D):
-        a, b = sources
-        rows, columns = out.shape
-        for i in range(rows):
-            for j in range(columns):
-                taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
-                yield taps, int(out[i, j])
+        yield from sums_of_products(step)
     elif isinstance(operation, ir.NormaliseL2):
-        for row, places in zip(sources[0].elements, out, strict=True):
-            yield [(sources[0].variable, int(e)) for e in row], None
+        for row, places in zip(source.elements, out, strict=True):
+            yield [(source.variable, int(e)) for e in row], None
             for e, place in zip(row, places, strict=True):
-                yield [(sources[0].variable, int(e))], int(place)
+                yield [(source.variable, int(e))], int(place)
     elif isinstance(operation, ir.ArgMax):
-        yield [(sources[0].variable, int(e)) for e in sources[0].elements.reshape(-1)], int(out.reshape(-1)[0])
+        yield [(source.variable, int(e)) for e in source.elements.reshape(-1)], int(out.reshape(-1)[0])
     elif isinstance(operation, ir.MaxPool):
-        for window, place in zip(sources[0].elements, out, strict=True):
-            yield [(sources[0].variable, int(e)) for e in window], int(place)
+        for window, place in zip(source.elements, out, strict=True):
+            yield [(source.variable, int(e)) for e in window], int(place)
     else:
-        flat = out.reshape(-1)
-        every = [
-            (s.variable, np.broadcast_to(s.elements.reshape(-1), flat.shape)) for s in sources if s.variable is not None
-        ]
-        for number, place in enumerate(flat):
-            yield [(name, int(elements[number])) for name, elements in every], int(place)
+        yield from element_by_element(step)
+
+
+def sums_of_products(step: Step) -> Iterator[Visit]:
+    a, b = step.sources
+    for i, j in np.ndindex(step.out.shape):
+        taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
+        yield taps, int(step.out[i, j])
+
+
+def element_by_element(step: Step) -> Iterator[Visit]:
+    flat = step.out.reshape(-1)
+    every = [
+        (s.variable, np.broadcast_to(s.elements.reshape(-1), flat.shape))
+        for s in step.sources
+        if s.variable is not None
+    ]
+    for number, place in enumerate(flat):
+        yield [(name, int(elements[number])) for name, elements in every], int(place)
