@@ -38,24 +38,7 @@ def suite_names() -> tuple[str, ...]:
 def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case, ...]:
     """The cases of a file, or of a bundled suite. `strategies` replaces the file's. InputError for a file that is none,
     or a case in it that cannot be run."""
-    path = Path(name)
-    if path.is_file():
-        content = read_text_file(path, "a TOML file")
-    elif name in suite_names():
-        content = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_text("utf-8")
-    else:
-        raise InputError(
-            name,
-            expected=f"a TOML file, or one of {', '.join(suite_names())}",
-            found=f"neither{did_you_mean(name, suite_names())}",
-        )
-    try:
-        suite = tomllib.loads(content)
-    except (ValueError, RecursionError) as error:  # brackets thousands deep, a number of thousands of digits
-        raise InputError(name, expected="a TOML file", found=str(error)) from None
-    unknown = [key for key in suite if key not in ("strategies", "case")]
-    if unknown:
-        raise InputError(name, expected="`strategies` and [[case]]", found=f"`{unknown[0]}`")
+    suite = _read_suite(name)
     wanted = strategies or suite.get("strategies") or DEFAULT_STRATEGIES
     if not _are_names(wanted):
         raise InputError(name, place="strategies", expected="a list of names", found=repr(wanted))
@@ -75,6 +58,29 @@ def load_suite(name: str, strategies: Sequence[str] | None = None) -> tuple[Case
     if strategies:
         require_use(cases, strategies)
     return tuple(cases)
+
+
+def _read_suite(name: str) -> dict[str, Any]:
+    """What a file says, or a bundled suite. InputError where there is none, it is no TOML, or it has other keys."""
+    path = Path(name)
+    if path.is_file():
+        content = read_text_file(path, "a TOML file")
+    elif name in suite_names():
+        content = (resources.files("kilotune.experiments.comparison") / "suites" / f"{name}.toml").read_text("utf-8")
+    else:
+        raise InputError(
+            name,
+            expected=f"a TOML file, or one of {', '.join(suite_names())}",
+            found=f"neither{did_you_mean(name, suite_names())}",
+        )
+    try:
+        suite = tomllib.loads(content)
+    except (ValueError, RecursionError) as error:  # brackets thousands deep, a number of thousands of digits
+        raise InputError(name, expected="a TOML file", found=str(error)) from None
+    unknown = [key for key in suite if key not in ("strategies", "case")]
+    if unknown:
+        raise InputError(name, expected="`strategies` and [[case]]", found=f"`{unknown[0]}`")
+    return suite
 
 
 def require_use(cases: Sequence[Case], strategies: Sequence[str]) -> None:

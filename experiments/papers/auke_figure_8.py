@@ -13,12 +13,13 @@ import argparse
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
 from kilotune.experiments.papers.line_chart import Line, line_chart_svg
@@ -81,6 +82,25 @@ def heuristic_children(state: Sums) -> list[Step]:
     return [Step(named.split.cost(state), named.after) for named in splits]
 
 
+def _lines(rows: Sequence[tuple[int, FloatArray]], heuristic: Sequence[tuple[int, int]], states: int) -> list[Line]:
+    """The curves of the figure: costs of all random orders, and of the heuristic, after so many states."""
+    means, deviations = [float(c.mean()) for _, c in rows], [float(c.std()) for _, c in rows]
+    band_low = [m - d for m, d in zip(means, deviations, strict=True)]
+    band_high = [m + d for m, d in zip(means, deviations, strict=True)]
+    return [
+        Line(
+            "exhaustive, mean and deviation",
+            [(n, m) for (n, _), m in zip(rows, means, strict=True)],
+            band_low,
+            band_high,
+        ),
+        Line("exhaustive, best run", [(n, float(c.min())) for n, c in rows], dashed=True),
+        Line("exhaustive, worst run", [(n, float(c.max())) for n, c in rows], dashed=True),
+        Line("heuristic", [(n, float(cost)) for n, cost in heuristic if cost < 1 << 30], steps=True),
+        Line("the paper's optimum", [(1.0, 8.0), (float(states), 8.0)], dashed=True),
+    ]
+
+
 def main() -> None:
     """Print the table, write the figure."""
     parser = argparse.ArgumentParser(description="AUKE Figure 8: heuristic against exhaustive search.")
@@ -118,21 +138,7 @@ def main() -> None:
         print(
             f"{n:>8}{heuristic[n - 1]:>11}{column.mean():>8.2f}{column.std():>11.2f}{column.min():>6g}{column.max():>7g}"
         )
-    means, deviations = [float(c.mean()) for _, c in rows], [float(c.std()) for _, c in rows]
-    band_low = [m - d for m, d in zip(means, deviations, strict=True)]
-    band_high = [m + d for m, d in zip(means, deviations, strict=True)]
-    lines = [
-        Line(
-            "exhaustive, mean and deviation",
-            [(n, m) for (n, _), m in zip(rows, means, strict=True)],
-            band_low,
-            band_high,
-        ),
-        Line("exhaustive, best run", [(n, float(c.min())) for n, c in rows], dashed=True),
-        Line("exhaustive, worst run", [(n, float(c.max())) for n, c in rows], dashed=True),
-        Line("heuristic", [(n, float(heuristic[n - 1])) for n in places if heuristic[n - 1] < 1 << 30], steps=True),
-        Line("the paper's optimum", [(1.0, 8.0), (float(given.states), 8.0)], dashed=True),
-    ]
+    lines = _lines(rows, [(n, heuristic[n - 1]) for n in places], given.states)
     title = f"Sobel 3x3: cost of the best plan, {given.runs} random orders (AUKE Figure 8)"
     write_whole(given.figure, line_chart_svg(title, "states visited", "instructions", lines, logarithmic=True))
     print(f"figure: {given.figure}")

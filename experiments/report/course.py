@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -134,16 +135,8 @@ def _best_so_far(reported: Reported, moved: _Moved, by_time: bool, most_dots: in
     start = min([x for x, _, _ in shown] + xs) if logarithmic else 0
     reached = [y for y in ys if y is not None]
     levels = [(value, name, colour, dash) for value, name, colour, dash in _levels(reported, moved) if value != ys[-1]]
-    for value, name, colour, dash in levels:
-        far = "" if near(value, reached) else f", {value:.6g}"
-        figure.add_scatter(
-            x=[start or xs[0] * 0.9, end],
-            y=[value, value],
-            mode="lines",
-            name=f"{name}{far}",
-            line={"color": colour, "dash": dash, "width": 2},
-            hovertemplate=f"{name}: {label} %{{y}}<extra></extra>",
-        )
+    for level in levels:
+        _add_level(figure, (start or xs[0] * 0.9, end), level, label, near(level[0], reached))
     low, high = focused_range(reached, [y for _, y, _ in dots], [value for value, *_ in levels])
     figure.update_layout(
         xaxis={"title": {"text": "seconds" if by_time else "evaluations"}},
@@ -152,6 +145,22 @@ def _best_so_far(reported: Reported, moved: _Moved, by_time: bool, most_dots: in
     if logarithmic:
         figure.update_xaxes(type="log", exponentformat="power", dtick=1 if end > 100 * start else "D2")
     return figure
+
+
+def _add_level(
+    figure: go.Figure, across: tuple[float, float], level: tuple[float, str, str, str], label: str, is_near: bool
+) -> None:
+    """A value that is known, as a line; one far off is said in the legend."""
+    value, name, colour, dash = level
+    far = "" if is_near else f", {value:.6g}"
+    figure.add_scatter(
+        x=list(across),
+        y=[value, value],
+        mode="lines",
+        name=f"{name}{far}",
+        line={"color": colour, "dash": dash, "width": 2},
+        hovertemplate=f"{name}: {label} %{{y}}<extra></extra>",
+    )
 
 
 def _levels(reported: Reported, moved: _Moved) -> list[tuple[float, str, str, str]]:
@@ -180,6 +189,28 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
     first_label, second_label = (plotly_text(metric_label(o.metric)) for o in (first, second))
     hover = f"trial %{{customdata}}<br>{first_label} %{{x}}<br>{second_label} %{{y}}"
     figure = go.Figure()
+    _add_candidates(figure, points, staircase, (first.metric, second.metric), hover)
+    _add_found(figure, reported, (first.metric, second.metric), hover.partition("<br>")[2])
+    for letter, label in (("x", first_label), ("y", second_label)):
+        values = [value for trace in figure.data for value in trace[letter]]
+        figure.update_layout({f"{letter}axis": {"title": {"text": label}, **axis_of(values)}})
+    description = (
+        f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
+        f"({second.direction.value}): {_count(len(staircase))} that none beats in both, of {len(points)} that meet the "
+        f"constraints."
+    )
+    return (Section("Pareto front", (Figure(figure, description),)),)
+
+
+def _add_candidates(
+    figure: go.Figure,
+    points: Sequence[tuple[float, float, Trial]],
+    staircase: Sequence[Trial],
+    metrics_shown: tuple[str, str],
+    hover: str,
+) -> None:
+    """All candidates, and those that none beats in both metrics."""
+    first, second = metrics_shown
     shown = thinned(points, MOST_DOTS)
     figure.add_scatter(
         x=[x for x, _, _ in shown],
@@ -191,8 +222,8 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
         hovertemplate=f"{hover}<extra></extra>",
     )
     figure.add_scatter(
-        x=[t.measurement.metrics[first.metric] for t in staircase],
-        y=[t.measurement.metrics[second.metric] for t in staircase],
+        x=[t.measurement.metrics[first] for t in staircase],
+        y=[t.measurement.metrics[second] for t in staircase],
         customdata=[t.number for t in staircase],
         mode="lines+markers",
         name="Pareto front",
@@ -204,6 +235,11 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
         marker={"symbol": "diamond", "size": 9},
         hovertemplate=f"{hover}<extra>Pareto front</extra>",
     )
+
+
+def _add_found(figure: go.Figure, reported: Reported, metrics_shown: tuple[str, str], hover: str) -> None:
+    """The paper's answer and the best candidate, in the two metrics."""
+    first, second = metrics_shown
     best, procedure = reported.outcome.result.best, reported.outcome.procedure
     allowed = procedure is None or reported.feasible_metric(procedure) is not None
     for trial, name, colour, symbol in (
@@ -211,10 +247,10 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
         (best, "best found", VERMILLION, "star"),
     ):
         metrics = {} if trial is None else trial.measurement.metrics
-        if first.metric in metrics and second.metric in metrics:
+        if first in metrics and second in metrics:
             figure.add_scatter(
-                x=[metrics[first.metric]],
-                y=[metrics[second.metric]],
+                x=[metrics[first]],
+                y=[metrics[second]],
                 mode="markers",
                 name=name,
                 marker={
@@ -223,17 +259,8 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
                     "size": 15 if symbol == "star" else 20,
                     "line": {"width": 0 if symbol == "star" else 3},
                 },
-                hovertemplate=f"{name}<br>{first_label} %{{x}}<br>{second_label} %{{y}}<extra></extra>",
+                hovertemplate=f"{name}<br>{hover}<extra></extra>",
             )
-    for letter, label in (("x", first_label), ("y", second_label)):
-        values = [value for trace in figure.data for value in trace[letter]]
-        figure.update_layout({f"{letter}axis": {"title": {"text": label}, **axis_of(values)}})
-    description = (
-        f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
-        f"({second.direction.value}): {_count(len(staircase))} that none beats in both, of {len(points)} that meet the "
-        f"constraints."
-    )
-    return (Section("Pareto front", (Figure(figure, description),)),)
 
 
 def _staircase(reported: Reported) -> list[Trial]:

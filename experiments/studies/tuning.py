@@ -254,6 +254,19 @@ def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> li
     return [measured if measured is not None else next(following) for measured in known]
 
 
+def _best_as_json(outcome: TuneOutcome, best: Trial, artifacts: dict[str, str]) -> dict[str, Any]:
+    problem = outcome.problem
+    return {
+        "feasible": outcome.result.feasible,
+        "assignment": dict(best.assignment),
+        "metrics": _finite(best.measurement.metrics),
+        "test_metrics": _finite(outcome.test),
+        "artifacts": artifacts,
+        **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
+        **_on_device(outcome.finalist),
+    }
+
+
 def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
     """The result file (DESIGN: schema 1)."""
     problem, result = outcome.problem, outcome.result
@@ -268,17 +281,7 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "constraints": [
             {"metric": c.metric, "at_least" if c.at_least else "at_most": c.limit} for c in problem.space.constraints
         ],
-        "best": None
-        if best is None
-        else {
-            "feasible": result.feasible,
-            "assignment": dict(best.assignment),
-            "metrics": _finite(best.measurement.metrics),
-            "test_metrics": _finite(outcome.test),
-            "artifacts": artifacts,
-            **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
-            **_on_device(outcome.finalist),
-        },
+        "best": None if best is None else _best_as_json(outcome, best, artifacts),
         "front": [
             {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(finalist)}
             for t, finalist in zip_longest(result.front, outcome.front_finalists)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +25,7 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
 
     `console`: without markup, since names of files and buffers may hold brackets.
     """
-    problem, result = outcome.problem, outcome.result
+    problem = outcome.problem
     console.print(f"{problem.request.space} on {problem.name}, strategy {problem.request.strategy}", soft_wrap=True)
     titles, rows = compared(outcome)
     table = Table(show_edge=False, pad_edge=False)
@@ -35,27 +35,33 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     for label, values in rows:
         table.add_row(label, *("" if value is None else number(value) for value in values))
     console.print(table)
-    if result.best is not None and isinstance(problem, Explains):
-        for line in problem.lines(result.best):
-            console.print(line, soft_wrap=True)
+    for line in (*_about_the_best(outcome), *_about_the_run(outcome), conclusion(outcome)):
+        console.print(line, soft_wrap=True)
+
+
+def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
+    """What its problem, the bounds and the device say of it."""
+    problem, best = outcome.problem, outcome.result.best
+    if best is not None and isinstance(problem, Explains):
+        yield from problem.lines(best)
     certificate = problem.certificate()
     if certificate is not None:
-        console.print(f"Bound: {certificate['sentence']}.", soft_wrap=True)
+        yield f"Bound: {certificate['sentence']}."
     if outcome.finalist is not None:
-        console.print(on_device(outcome.finalist), soft_wrap=True)
+        yield on_device(outcome.finalist)
         if outcome.finalist.measured is not None and outcome.float_on_device is not None:
-            console.print(against_float(outcome.finalist.measured, outcome.float_on_device), soft_wrap=True)
+            yield against_float(outcome.finalist.measured, outcome.float_on_device)
     answer = answer_of(outcome)
     if answer is not None:
-        console.print(answer.sentence(), soft_wrap=True)
+        yield answer.sentence()
+
+
+def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
+    """Whether the procedure came to its end, and what the budget was used for."""
     if not outcome.procedure_ended:
-        console.print(
-            "The paper's procedure did not end within the budget: the best is the best of what it and the search measured.",
-            soft_wrap=True,
-        )
+        yield "The paper's procedure did not end within the budget: the best is the best of what it and the search measured."
     if outcome.asked is not None:
-        console.print(usage_sentence(result, problem.space.objectives, outcome.asked, outcome.used_s), soft_wrap=True)
-    console.print(conclusion(outcome), soft_wrap=True)
+        yield usage_sentence(outcome.result, outcome.problem.space.objectives, outcome.asked, outcome.used_s)
 
 
 def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[float | None]]]]:

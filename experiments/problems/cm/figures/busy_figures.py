@@ -58,21 +58,7 @@ def busiest_figure(lowered: Lowered, hardware: Hardware, usage: Usage, ticks: fl
             )
         )
         labels += titles
-    for value, name, line_colour, dash in (
-        (ticks, "ticks per image", VERMILLION, "solid"),
-        (bound, "bound", GREEN, "dot"),
-    ):
-        if value is not None:
-            figure.add_trace(
-                go.Scatter(
-                    x=[value, value],
-                    y=[-0.6, len(labels) - 0.4],
-                    mode="lines",
-                    line={"color": line_colour, "dash": dash, "width": 3},
-                    name=f"{name} ({value:g})",
-                    hoverinfo="name",
-                )
-            )
+    _add_levels(figure, len(labels), ticks, bound)
     figure.update_yaxes(
         tickvals=list(range(len(labels))),
         ticktext=labels,
@@ -83,6 +69,25 @@ def busiest_figure(lowered: Lowered, hardware: Hardware, usage: Usage, ticks: fl
     figure.update_xaxes(title="ticks per image", rangemode="tozero")
     figure.update_layout(height=24 * len(labels) + 140, bargap=0.25)
     return figure
+
+
+def _add_levels(figure: go.Figure, bars: int, ticks: float, bound: float | None) -> None:
+    """The ticks per image, measured and bound, as lines across all bars."""
+    for value, name, line_colour, dash in (
+        (ticks, "ticks per image", VERMILLION, "solid"),
+        (bound, "bound", GREEN, "dot"),
+    ):
+        if value is not None:
+            figure.add_trace(
+                go.Scatter(
+                    x=[value, value],
+                    y=[-0.6, bars - 0.4],
+                    mode="lines",
+                    line={"color": line_colour, "dash": dash, "width": 3},
+                    name=f"{name} ({value:g})",
+                    hoverinfo="name",
+                )
+            )
 
 
 def pipeline_figure(lowered: Lowered, starts: Sequence[TickArray], images: int) -> go.Figure:

@@ -136,18 +136,51 @@ def _add_cores(
     bar |= {"x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom"}
     coloraxis = {"cmin": 0, "cmax": 100, "colorscale": [[0, "#D9EAF5"], [0.5, SKY], [1, BLUE]], "colorbar": bar}
     figure.update_layout(coloraxis=coloraxis)
-    columns = hardware.grid_columns
-    if not columns:
-        marker = {
-            "size": 14,
-            "color": [share or 0 for share in shares],
-            "coloraxis": "coloraxis",
-            "symbol": ["circle-open" if share is None else "circle" for share in shares],
-        }
-        about = {"hovertext": texts, "hoverinfo": "text", "customdata": data, "meta": "cores", "showlegend": False}
-        x, y = [place[0] for place in places], [place[1] for place in places]
-        figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, **about))
+    looks = _CoreLooks(shares, texts, data)
+    if not hardware.grid_columns:
+        _add_core_marks(figure, looks, places)
         return
+    _add_core_bricks(figure, looks, hardware)
+    _add_labels(figure, lowered, hardware, usage, places)
+    idle = [core for core in range(hardware.cores) if core not in by_core]
+    if idle:
+        marker = {"symbol": "square-open", "size": 14, "color": NEUTRAL}
+        x, y = [places[core][0] for core in idle], [places[core][1] for core in idle]
+        about = {"hovertext": [texts[core] for core in idle], "hoverinfo": "text", "name": "idle core"}
+        figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, **about))
+
+
+@dataclass(frozen=True)
+class _CoreLooks:
+    """By core: percent busy (None: idle), what is said of it, and what a click on it hands over."""
+
+    shares: list[float | None]
+    texts: list[str]
+    data: list[list[float | None]]
+
+
+def _add_core_marks(figure: go.Figure, looks: _CoreLooks, places: Sequence[Point]) -> None:
+    """Cores that lie in no grid."""
+    marker = {
+        "size": 14,
+        "color": [share or 0 for share in looks.shares],
+        "coloraxis": "coloraxis",
+        "symbol": ["circle-open" if share is None else "circle" for share in looks.shares],
+    }
+    about = {
+        "hovertext": looks.texts,
+        "hoverinfo": "text",
+        "customdata": looks.data,
+        "meta": "cores",
+        "showlegend": False,
+    }
+    x, y = [place[0] for place in places], [place[1] for place in places]
+    figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, **about))
+
+
+def _add_core_bricks(figure: go.Figure, looks: _CoreLooks, hardware: Hardware) -> None:
+    """Cores that lie in a grid."""
+    columns = hardware.grid_columns
     rows = -(-hardware.cores // columns)
 
     def bricks(values: Sequence[object]) -> list[list[object]]:
@@ -161,22 +194,15 @@ def _add_cores(
         go.Heatmap(
             x=_edges(columns),
             y=_edges(rows),
-            z=bricks(shares),
+            z=bricks(looks.shares),
             coloraxis="coloraxis",
-            hovertext=bricks(texts),
+            hovertext=bricks(looks.texts),
             hoverinfo="text",
             hoverongaps=False,
-            customdata=bricks(data),
+            customdata=bricks(looks.data),
             meta="cores",
         )
     )
-    _add_labels(figure, lowered, hardware, usage, places)
-    idle = [core for core in range(hardware.cores) if core not in by_core]
-    if idle:
-        marker = {"symbol": "square-open", "size": 14, "color": NEUTRAL}
-        x, y = [places[core][0] for core in idle], [places[core][1] for core in idle]
-        about = {"hovertext": [texts[core] for core in idle], "hoverinfo": "text", "name": "idle core"}
-        figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, **about))
 
 
 def _add_labels(figure: go.Figure, lowered: Lowered, hardware: Hardware, usage: Usage, places: Sequence[Point]) -> None:
@@ -270,8 +296,18 @@ def _add_links(figure: go.Figure, hardware: Hardware, usage: Usage, places: Sequ
                 hoverinfo="skip",
             )
         )
+    _add_link_marks(figure, hardware, drawn, ends, {use.number for use in usage.busiest_links})
+
+
+def _add_link_marks(
+    figure: go.Figure,
+    hardware: Hardware,
+    drawn: Sequence[LinkUse],
+    ends: dict[int, tuple[Point, Point]],
+    busiest: set[int],
+) -> None:
+    """What the pointer finds of each link, and a star on the busiest ones."""
     middles = [[sum(axis) / 2 for axis in zip(*ends[use.number], strict=True)] for use in drawn]
-    busiest = {use.number for use in usage.busiest_links}
     figure.add_trace(
         go.Scatter(
             x=[x for x, _ in middles],

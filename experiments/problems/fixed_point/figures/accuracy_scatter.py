@@ -104,7 +104,17 @@ def accuracy_scatter(
             hovertemplate="%{text}<extra></extra>",
         )
     memories = [p[0] for p in points] or [0.0, 1.0]
-    across = (min(memories), max(memories))
+    _add_levels(figure, space, quality, (min(memories), max(memories)))
+    _add_marks(figure, space, quality, paper, best)
+    figure.update_xaxes(title="flash + RAM, bytes", zeroline=False, **axis_of(memories))
+    view = view_of(space, front, paper, best)
+    if view is not None:
+        figure.update_yaxes(range=list(view))
+    return figure.update_yaxes(**quality.axis([p[1] for p in points]))
+
+
+def _add_levels(figure: go.Figure, space: ShiftrySpace, quality: Quality, across: tuple[float, float]) -> None:
+    """The float model, and what is permitted."""
     reference = space.evaluator.float_metrics.get(quality.metric)
     if reference is not None:
         hover = f"float model: {number(reference)} %"
@@ -114,16 +124,17 @@ def accuracy_scatter(
             figure.add_trace(
                 level_line("permitted", limit_words(constraint), across, constraint.limit, "longdash", NEUTRAL)
             )
+
+
+def _add_marks(
+    figure: go.Figure, space: ShiftrySpace, quality: Quality, paper: Trial | None, best: Trial | None
+) -> None:
+    """The paper's program and the best one."""
     for which, trial in ((Marked.PAPER, paper), (Marked.BEST, best)):
         value = None if trial is None else quality.of(trial.measurement)
         if trial is not None and value is not None:
             hover = f"{which.value}<br>{_hover(space, quality, trial, numbered=which is Marked.BEST)}"
             figure.add_trace(mark(which.value, which, trial.measurement.metrics["memory_bytes"], value, hover))
-    figure.update_xaxes(title="flash + RAM, bytes", zeroline=False, **axis_of(memories))
-    view = view_of(space, front, paper, best)
-    if view is not None:
-        figure.update_yaxes(range=list(view))
-    return figure.update_yaxes(**quality.axis([p[1] for p in points]))
 
 
 def _outline(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:

@@ -80,6 +80,29 @@ def demotion_figure(space: ShiftrySpace, order: DemotionOrder, best: Trial | Non
         )
     _levels(figure, space, order, best, across)
     _strip(figure, order, best)
+    _add_end(figure, order)
+    values = [value for _, value in found if value is not None]
+    figure.update_yaxes(row=1, col=1, **quality.axis(values))
+    figure.update_yaxes(row=2, col=1, title="bytes", rangemode="tozero", zeroline=False)
+    figure.update_yaxes(row=3, col=1, tickvals=[0, 1], ticktext=["best", "paper"], range=[-0.6, 1.6])
+    figure.update_yaxes(row=3, col=1, showgrid=False, zeroline=False)
+    _name_variables(figure, order)
+    return figure
+
+
+def _name_variables(figure: go.Figure, order: DemotionOrder) -> None:
+    """The demoted variables along the axis; every other one, or fewer, where there are many."""
+    count = len(order.names)
+    step = math.ceil((count + 1) / MOST_NAMES)
+    labels = ["none", *(plotly_text(shortened(name)) for name in order.names)]
+    shown = list(range(0, count + 1, step))
+    figure.update_xaxes(range=[-0.6, count + 0.6], zeroline=False, tickvals=shown, ticktext=[labels[k] for k in shown])
+    figure.update_xaxes(row=3, col=1, tickangle=-60, automargin=True)
+
+
+def _add_end(figure: go.Figure, order: DemotionOrder) -> None:
+    """Where the procedure stops demoting."""
+    count = len(order.names)
     stop = order.kept + 0.5 if order.kept < count else count + 0.35
     figure.add_vline(x=stop, line={"color": NEUTRAL, "dash": "dash", "width": 1.5})
     figure.add_annotation(
@@ -92,17 +115,6 @@ def demotion_figure(space: ShiftrySpace, order: DemotionOrder, best: Trial | Non
         xanchor="right" if order.kept > count / 2 else "left",
         yanchor="bottom",
     )
-    values = [value for _, value in found if value is not None]
-    figure.update_yaxes(row=1, col=1, **quality.axis(values))
-    figure.update_yaxes(row=2, col=1, title="bytes", rangemode="tozero", zeroline=False)
-    figure.update_yaxes(row=3, col=1, tickvals=[0, 1], ticktext=["best", "paper"], range=[-0.6, 1.6])
-    figure.update_yaxes(row=3, col=1, showgrid=False, zeroline=False)
-    step = math.ceil((count + 1) / MOST_NAMES)
-    labels = ["none", *(plotly_text(shortened(name)) for name in order.names)]
-    shown = list(range(0, count + 1, step))
-    figure.update_xaxes(range=[-0.6, count + 0.6], zeroline=False, tickvals=shown, ticktext=[labels[k] for k in shown])
-    figure.update_xaxes(row=3, col=1, tickangle=-60, automargin=True)
-    return figure
 
 
 def _levels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.program import Program
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.experiments.problems.reverse_split.figures.layered import Layout, layered
-from kilotune.experiments.problems.reverse_split.figures.value_graph import Operand, ValueGraph, ValueNode
+from kilotune.experiments.problems.reverse_split.figures.value_graph import Life, Operand, ValueGraph, ValueNode
 from kilotune.experiments.report.palette import BLACK, BLUE, GREEN, NEUTRAL, ORANGE, PINK, SKY, VERMILLION
 from kilotune.experiments.report.text import plotly_text
 
@@ -113,43 +113,9 @@ def registers_figure(program: Program, graph: ValueGraph) -> go.Figure:
     places = {name: place for place, name in enumerate(program.registers)}
     for kind, look in _LOOKS.items():
         lives = [life for life in graph.lives if kind_of(graph.nodes[life.node]) == kind]
-        if not lives:
-            continue
-        x, y = [], []
-        for life in lives:
-            x += [places[life.register], places[life.register], None]
-            y += [life.first, max(life.first, life.last - 0.3), None]
-        line = {"color": look.colour, "width": 7}
-        figure.add_trace(
-            go.Scatter(x=x, y=y, mode="lines", line=line, showlegend=False, hoverinfo="skip", legendgroup=kind)
-        )
-        figure.add_trace(
-            go.Scatter(
-                x=[places[life.register] for life in lives],
-                y=[life.first for life in lives],
-                mode="markers+text",
-                marker={"symbol": look.symbol, "size": 18, "color": look.colour},
-                text=[str(life.node) if life.node else "" for life in lives],
-                textfont={"color": look.ink, "size": 10},
-                name=look.title,
-                legendgroup=kind,
-                customdata=[[life.register, life.node, life.first, life.last] for life in lives],
-                hovertext=[_life_text(graph, life.register, life.node, life.first, life.last) for life in lives],
-                hoverinfo="text",
-            )
-        )
-    if graph.lost:
-        figure.add_trace(
-            go.Scatter(
-                x=[places[name] for name, _ in graph.lost],
-                y=[number for _, number in graph.lost],
-                mode="markers",
-                marker={"symbol": "x-thin", "size": 10, "line": {"width": 2, "color": VERMILLION}},
-                name="destroyed",
-                hovertext=[f"register {name} is destroyed by instruction {number}" for name, number in graph.lost],
-                hoverinfo="text",
-            )
-        )
+        if lives:
+            _add_lives(figure, graph, lives, places, (kind, look))
+    _add_lost(figure, graph, places)
     end = len(graph.nodes)
     figure.update_xaxes(
         tickvals=list(places.values()),
@@ -175,6 +141,56 @@ def registers_figure(program: Program, graph: ValueGraph) -> go.Figure:
         hoverlabel={"align": "left"},
     )
     return figure
+
+
+def _add_lives(
+    figure: go.Figure,
+    graph: ValueGraph,
+    lives: Sequence[Life],
+    places: dict[str, int],
+    kind_and_look: tuple[str, Look],
+) -> None:
+    """Values of one kind: a bar each from where it is written to its last use."""
+    kind, look = kind_and_look
+    x, y = [], []
+    for life in lives:
+        x += [places[life.register], places[life.register], None]
+        y += [life.first, max(life.first, life.last - 0.3), None]
+    line = {"color": look.colour, "width": 7}
+    figure.add_trace(
+        go.Scatter(x=x, y=y, mode="lines", line=line, showlegend=False, hoverinfo="skip", legendgroup=kind)
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[places[life.register] for life in lives],
+            y=[life.first for life in lives],
+            mode="markers+text",
+            marker={"symbol": look.symbol, "size": 18, "color": look.colour},
+            text=[str(life.node) if life.node else "" for life in lives],
+            textfont={"color": look.ink, "size": 10},
+            name=look.title,
+            legendgroup=kind,
+            customdata=[[life.register, life.node, life.first, life.last] for life in lives],
+            hovertext=[_life_text(graph, life.register, life.node, life.first, life.last) for life in lives],
+            hoverinfo="text",
+        )
+    )
+
+
+def _add_lost(figure: go.Figure, graph: ValueGraph, places: dict[str, int]) -> None:
+    """Registers that an instruction destroys."""
+    if graph.lost:
+        figure.add_trace(
+            go.Scatter(
+                x=[places[name] for name, _ in graph.lost],
+                y=[number for _, number in graph.lost],
+                mode="markers",
+                marker={"symbol": "x-thin", "size": 10, "line": {"width": 2, "color": VERMILLION}},
+                name="destroyed",
+                hovertext=[f"register {name} is destroyed by instruction {number}" for name, number in graph.lost],
+                hoverinfo="text",
+            )
+        )
 
 
 def stencil(value: Sum, depth: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -104,22 +105,25 @@ def length_figure(
         )
     for value, name, colour, dash in ((paper, "paper's heuristic", ORANGE, "dash"), (bound, "bound", GREEN, "dot")):
         if value is not None:
-            figure.add_trace(
-                go.Scatter(
-                    x=[1, last],
-                    y=[value, value],
-                    mode="lines",
-                    line={"color": colour, "dash": dash, "width": 2},
-                    name=f"{name} ({value:g})",
-                    hovertemplate=f"{name}: {value:g} {title}<extra></extra>",
-                )
-            )
+            figure.add_trace(_level(value, last, name, title, {"color": colour, "dash": dash, "width": 2}))
     figure.update_xaxes(
         title="trials", type="log" if last > 200 else "linear", **({"dtick": 1} if last <= FEW_TICKS else {})
     )
     figure.update_yaxes(title=title, rangemode="tozero")
     figure.update_layout(height=340)
     return figure
+
+
+def _level(value: float, last: int, name: str, title: str, line: dict[str, Any]) -> go.Scatter:
+    """A length across all trials up to the last one."""
+    return go.Scatter(
+        x=[1, last],
+        y=[value, value],
+        mode="lines",
+        line=line,
+        name=f"{name} ({value:g})",
+        hovertemplate=f"{name}: {value:g} {title}<extra></extra>",
+    )
 
 
 def front_figure(
