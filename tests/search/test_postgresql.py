@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -102,9 +101,7 @@ def test_a_killed_server_costs_no_reported_trial_and_the_study_goes_on(server: T
     resumed = Study.resume(store, "victim", SPACE)
     kept = len(resumed.trials())
     assert kept >= max(reported) > 0
-    end = time.monotonic() + 60
     resumed.run(InProcessExecutor(SPACE), Budget(trials=20))
-    assert time.monotonic() < end
     whole = Study(SPACE, "local", 3)
     whole.run(InProcessExecutor(SPACE), Budget(trials=kept + 20))
     assert resumed.trials() == whole.trials()
