@@ -13,7 +13,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.storage import stored_bits
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.straight_line import Step
+from kilotune.codegen.straight_line import OperationInstance
 from kilotune.evaluators.fixed_point.reference import executions
 from kilotune.evaluators.simulated import Bytes, DeviceError
 
@@ -94,7 +94,9 @@ def find_divergence(
     return None
 
 
-def _by_execution(steps: Iterator[tuple[Step, IntArray]]) -> Iterator[list[tuple[Step, IntArray]]]:
+def _by_execution(
+    steps: Iterator[tuple[OperationInstance, IntArray]],
+) -> Iterator[list[tuple[OperationInstance, IntArray]]]:
     """Steps of one execution together."""
     for step in steps:
         yield [step, *islice(steps, step[0].operation.steps - 1)]

@@ -17,7 +17,7 @@ from kilotune.evaluators.avr.machine import load_shim
 from kilotune.evaluators.cortex import run as cortex
 from kilotune.evaluators.cortex.firmware import arm_gcc
 from kilotune.evaluators.devices import Device
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes
+from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes
 
 LEVELS = ("-Os", "-O2", "-O3")
 """What optimisation may be asked for; the first is what the Arduino tools do."""
@@ -34,7 +34,7 @@ class DeviceMeasurement:
     level: str
     samples: int
     sizes: Sizes
-    run: Run
+    run: SimulatedRun
     approximate: bool
     instructions: float | None = None
 

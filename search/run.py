@@ -16,7 +16,7 @@ from kilotune.search.measuring import ChunkedMeasuring
 from kilotune.search.opening import OpenedStrategy
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
-from kilotune.search.stopping import Standing, StopRule
+from kilotune.search.stopping import StoppingState, StopRule
 from kilotune.search.strategy import Outcome, Strategy, TimeAware
 
 if TYPE_CHECKING:
@@ -227,7 +227,9 @@ class Run:
             study.status = Status.BUDGET_SPENT
         elif self._duplicates >= DUPLICATES_UNTIL_STALLED:
             self._finish(Outcome.STALLED)
-        elif self._stop.ends(Standing(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget):
+        elif self._stop.ends(
+            StoppingState(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget
+        ):
             study.status = Status.SETTLED
         elif time.monotonic() - self._written_s > WRITE_EVERY_S:
             self._report()

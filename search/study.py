@@ -15,7 +15,7 @@ from typing import Any
 
 from kilotune.search.adoption import adopt, decisions_table
 from kilotune.search.budget import Budget
-from kilotune.search.division import Alone, Division, Shared, at_work
+from kilotune.search.division import SharedStudy, SoleWorker, WorkSharing, at_work
 from kilotune.search.encoding import Key
 from kilotune.search.executor import Executor
 from kilotune.search.front import Front
@@ -226,9 +226,9 @@ class Study:
         strategy = self._factory(self.space, self.seed)
         return OpenedStrategy(self.space, strategy) if self.procedure_first else strategy
 
-    def division(self) -> Division:
+    def division(self) -> WorkSharing:
         """How this process shares the study's trials with others."""
-        return Alone() if self._store is None else Shared(self._store, self.name)
+        return SoleWorker() if self._store is None else SharedStudy(self._store, self.name)
 
     def record(self, key: Key, number: int, candidate: Assignment, measurement: Measurement, run_s: float) -> None:
         """A finished trial, `run_s` after the run began; `save` makes it durable."""

@@ -12,9 +12,9 @@ from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.avr.firmware import build_firmware
-from kilotune.evaluators.avr.machine import Machine
+from kilotune.evaluators.avr.machine import AvrMachine
 from kilotune.evaluators.divergence import DivergenceError, count_events, describe, find_divergence, first_wrong_sample
-from kilotune.evaluators.simulated import Artefact, Run, Sizes, of_emitted, quantised
+from kilotune.evaluators.simulated import Artefact, SimulatedRun, Sizes, of_emitted, quantised
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class AvrTarget:
 
 def run_artefact(
     artefact: Artefact, inputs: npt.NDArray[np.generic], target: AvrTarget = AvrTarget()
-) -> tuple[Sizes, Run]:
+) -> tuple[Sizes, SimulatedRun]:
     """Sizes, and the inferences of `inputs` [samples, features], as the program takes them. DeviceError when that fails."""
     firmware = build_firmware(artefact, target.mcu, level=target.level, compiler=target.compiler)
-    with Machine(firmware, target.clock_hz) as machine:
+    with AvrMachine(firmware, target.clock_hz) as machine:
         return firmware.sizes, machine.run(inputs)
 
 
@@ -46,7 +46,7 @@ def run_checked(
     features: FloatArray,
     expected: IntArray,
     target: AvrTarget = AvrTarget(),
-) -> tuple[Sizes, Run]:
+) -> tuple[Sizes, SimulatedRun]:
     """Run the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
 
     `expected` [samples, results]: what the batch simulator computed. DivergenceError, which names the first operation that
@@ -58,7 +58,7 @@ def run_checked(
     sample = first_wrong_sample(expected, run.outputs)
     if sample is not None:
         firmware = build_firmware(artefact, target.mcu, level=target.level, compiler=target.compiler, traced=True)
-        with Machine(firmware, target.clock_hz) as machine:
+        with AvrMachine(firmware, target.clock_hz) as machine:
             trace = machine.trace(inputs[sample : sample + 1], count_events(batch.program))
         found = find_divergence(batch, parameters, features[sample], trace, source.offsets)
         raise DivergenceError(describe(str(target), sample, found))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.hardware import Link
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream
-from kilotune.evaluators.cm.deadlock import Deadlock, Progress, find_deadlock
+from kilotune.evaluators.cm.deadlock import Deadlock, PipelineState, find_deadlock
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
@@ -71,13 +71,13 @@ def simulate(setting: Setting, images: int, record_starts: bool = False, settle:
     are those of an endless stream: the last images of a stream, behind which links are free, may finish sooner."""
     kernel = _kernel()
     if kernel is None:
-        from kilotune.evaluators.cm.plain_timing import simulate_plainly
+        from kilotune.evaluators.cm.plain_timing import simulate_reference
 
-        return simulate_plainly(setting, images)
+        return simulate_reference(setting, images)
     return _compiled(kernel, setting, images, record_starts, settle)
 
 
-class _Problem(ctypes.Structure):
+class _TimingProblem(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("stage_count", "stream_count", "link_count", "images")),
         *(
@@ -122,7 +122,7 @@ def _kernel() -> ctypes.CDLL | None:
     loaded = load_library(Path(__file__).with_name("timing.c"))
     if loaded is None:
         return None
-    loaded.library.kilotune_stream.argtypes = [ctypes.POINTER(_Problem), ctypes.POINTER(_Outcome)]
+    loaded.library.kilotune_stream.argtypes = [ctypes.POINTER(_TimingProblem), ctypes.POINTER(_Outcome)]
     loaded.library.kilotune_stream.restype = ctypes.c_int
     return loaded.library
 
@@ -150,7 +150,7 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
     into = grouped([[n for n in numbers if streams[n].reader == s] for s in range(len(stages))])
     out_of = grouped([[n for n in numbers if streams[n].writer == s] for s in range(len(stages))])
     routes = grouped(setting.routes)
-    problem = _Problem(
+    problem = _TimingProblem(
         stage_count=len(stages),
         stream_count=len(streams),
         link_count=len(setting.links),
@@ -195,7 +195,7 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
     status = call() if packets < PACKETS_AT_ONCE else interruptible(call, flag.set)
     if status < 0:
         raise MemoryError("The pipeline simulator ran out of memory.")
-    progress = Progress(started.tolist(), *(after[name].tolist() for name in ("delivered", "issued", "freed")))
+    progress = PipelineState(started.tolist(), *(after[name].tolist() for name in ("delivered", "issued", "freed")))
     deadlock = find_deadlock(pipeline, streams, setting.capacities, progress) if status == 1 else None
     if outcome.settled_at:
         for image in range(outcome.settled_at, images):

@@ -18,7 +18,7 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.compiled_library import build_library
 from kilotune.evaluators.cortex.firmware import BOARDS, CortexFirmware, build_cortex_firmware
 from kilotune.evaluators.divergence import DivergenceError, Trace, describe, find_divergence, first_wrong_sample
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes, of_emitted, quantised
+from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes, of_emitted, quantised
 
 SECONDS = 120
 """Of QEMU's time; what takes longer is taken for an endless loop."""
@@ -39,7 +39,7 @@ class CortexTarget:
 class CortexRun:
     """`run.cycles` are approximate; `instructions` [samples] are exact."""
 
-    run: Run
+    run: SimulatedRun
     instructions: npt.NDArray[np.int64]
 
 
@@ -118,7 +118,7 @@ def _results(artefact: Artefact, samples: int, folder: Path) -> CortexRun:
     counts = np.loadtxt(folder / "counts.txt", dtype=np.int64, ndmin=2)
     kept = outputs.astype(np.int64) if outputs.dtype.kind == "i" else outputs.astype(np.float32)
     peak = int.from_bytes(written[size:], "little")
-    return CortexRun(Run(kept, counts[:, 1], peak), counts[:, 0])
+    return CortexRun(SimulatedRun(kept, counts[:, 1], peak), counts[:, 0])
 
 
 def _read_trace(folder: Path, firmware: CortexFirmware) -> Trace:

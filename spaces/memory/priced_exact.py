@@ -14,8 +14,8 @@ import numpy as np
 
 from kilotune.search.space import Assignment, ExactStep
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
-from kilotune.spaces.memory.moves_search import BankProblem, BankStanding, MovesSearch
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
+from kilotune.spaces.memory.moves_search import BankProblem, BankSearchStep, MovesSearch
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 
@@ -25,7 +25,7 @@ CHOICES_PER_LOOK = 256
 UNREACHED = Fraction(1 << 60)
 
 
-class _Search:
+class _BankSearch:
     def __init__(self, space: PricedCandidates, seconds_left: Callable[[], float]) -> None:
         self.seconds_left = seconds_left
         self.space = space
@@ -39,7 +39,7 @@ class _Search:
         self.cost: Fraction | None = None
         self.residences: tuple[Residence, ...] = ()
         self.known: tuple[Residence, ...] = ()
-        self.banks: dict[tuple[int, tuple[int, ...]], BankStanding] = {}
+        self.banks: dict[tuple[int, tuple[int, ...]], BankSearchStep] = {}
         self.visited = 0
         self.complete = True
         # What the buffers behind each place of the order cost at least, by their banks' prices.
@@ -120,10 +120,10 @@ class _Search:
 
 def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
     """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
-    search = _Search(space, seconds_left)
+    search = _BankSearch(space, seconds_left)
     try:
         search.known = allocation_in_banks(space.instance, space.memory).residences
-        bill = check_bill(space.instance, space.memory, search.known)
+        bill = check_costs(space.instance, space.memory, search.known)
         search.take(bill.cost, search.known)
     except (DoesNotFitError, PlacementError):
         pass

@@ -12,7 +12,7 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 
 from kilotune.codegen.scamp.kernel import signed_digits
-from kilotune.codegen.scamp.plan import Plan, Step, without_dead_steps
+from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 from kilotune.codegen.scamp.selection import fused
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 
@@ -26,12 +26,12 @@ MOST_CORRECTION = 16
 MOST_CORRECTED_CELLS = 64
 
 
-class _Writer:
+class _ConstructionWriter:
     """Steps in an order of computation; a sum that is there already is not computed again."""
 
     def __init__(self, depth: int, target: str) -> None:
         self._depth, self._target = depth, target
-        self._steps: list[Step] = []
+        self._steps: list[PlanStep] = []
         self._numbers = {Sum.image(depth): 0}
 
     def __contains__(self, value: object) -> bool:
@@ -39,7 +39,7 @@ class _Writer:
 
     def _write(self, value: Sum, op: str, *operands: Sum, directions: tuple[str, ...] = ()) -> Sum:
         if value and value not in self._numbers:
-            self._steps.append(Step(op, tuple(self._numbers[operand] for operand in operands), directions))
+            self._steps.append(PlanStep(op, tuple(self._numbers[operand] for operand in operands), directions))
             self._numbers[value] = len(self._steps)
         return value
 
@@ -166,7 +166,7 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Pla
         (False, True, True, without),
         (False, False, False, without),
     ):
-        writer = _Writer(depth, target)
+        writer = _ConstructionWriter(depth, target)
         if all(
             _build(writer, total, depth, factored, halved_first, upright, centre)
             for total, centre in zip(sums, correction, strict=True)
@@ -176,7 +176,7 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Pla
                 seen.add(plan)
                 yield plan
     for units in UNITS:
-        writer = _Writer(depth, target)
+        writer = _ConstructionWriter(depth, target)
         for total in sums:
             writer.digit_by_digit(total, units)
             writer.forget_all_but(sums)
@@ -207,7 +207,7 @@ def _effort(total: Sum, centre: int) -> int:
 
 
 def _build(
-    writer: _Writer, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool, centre: int
+    writer: _ConstructionWriter, total: Sum, depth: int, factored: bool, halved_first: bool, upright: bool, centre: int
 ) -> bool:
     image = Sum.image(depth)
     if centre:

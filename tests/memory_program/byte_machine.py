@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.straight_line import Step, unroll
+from kilotune.codegen.straight_line import OperationInstance, unroll
 
 Tag = tuple[str, int, int]
 
@@ -53,7 +53,7 @@ def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Ma
 Visit = tuple[list[tuple[str | None, int]], int | None]
 
 
-def visits(step: Step) -> Iterator[Visit]:
+def visits(step: OperationInstance) -> Iterator[Visit]:
     """(elements read, element then written) in order of execution."""
     operation, out = step.operation, step.out
     sources = step.sources

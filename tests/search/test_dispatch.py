@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
 from kilotune.search.space import Assignment, Measurement
 
 
@@ -26,7 +26,7 @@ class Forgetful:
             return self.news.popleft()
         if any(candidate["kills"] for job in self.jobs for candidate in job):
             return Death("killed")
-        return Answer([Measurement({"loss": 0.0}) for _ in self.jobs.popleft()], 0.001)
+        return JobResult([Measurement({"loss": 0.0}) for _ in self.jobs.popleft()], 0.001)
 
     def kill(self) -> None:
         self.jobs.clear()

@@ -12,7 +12,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import comparisons, save_comparison, save_findings
-from kilotune.search.division import Shared, at_work
+from kilotune.search.division import SharedStudy, at_work
 from kilotune.search.store import Store, StoreError, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -58,7 +58,7 @@ def test_a_comparison_is_extended_and_found(server: TemporaryServer) -> None:
     assert row.findings == {"case": {"loss": None, "evaluations": 3}}
     Study.create(store, "c.run", SPACE, "local", 3)
     assert not at_work(store, "c.run")
-    other = Shared(store, "c.run")
+    other = SharedStudy(store, "c.run")
     try:
         assert at_work(store, "c.run")
     finally:
