@@ -32,7 +32,7 @@ class Forgetful:
         self.jobs.clear()
 
 
-class Crew:
+class Source:
     """One worker at a time, with two jobs."""
 
     most_workers = 1
@@ -46,7 +46,7 @@ class Crew:
 
 
 def test_a_lost_answer_is_not_taken_for_a_death() -> None:
-    executor = DispatchingExecutor(Crew())
+    executor = DispatchingExecutor(Source())
     chunks = [[{"kills": i in (1, 3), "i": i} for i in (0, 1)], [{"kills": i in (1, 3), "i": i} for i in (2, 3, 4)]]
     for ticket, chunk in enumerate(chunks):
         executor.submit(ticket, chunk)
