@@ -23,14 +23,14 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Placement:
+class FirstFitPlacement:
     """Offset in bytes of every block, and the bytes that they take together."""
 
     offsets: Mapping[str, int]
     peak_bytes: int
 
 
-def first_fit(blocks: Mapping[str, Block], fixed: Mapping[str, int] = MappingProxyType({})) -> Placement:
+def first_fit(blocks: Mapping[str, Block], fixed: Mapping[str, int] = MappingProxyType({})) -> FirstFitPlacement:
     """Place every block; those named in `fixed` stay at the offsets given there."""
     offsets = {name: fixed[name] for name in blocks if name in fixed}
     waiting = sorted((name for name in blocks if name not in fixed), key=lambda name: -blocks[name].size_bytes)
@@ -38,7 +38,7 @@ def first_fit(blocks: Mapping[str, Block], fixed: Mapping[str, int] = MappingPro
         met = ((offsets[other], blocks[other]) for other in offsets if blocks[other].live.overlaps(blocks[name].live))
         offsets[name] = _lowest_offset(blocks[name], met)
     peak = max((offset + blocks[name].size_bytes for name, offset in offsets.items()), default=0)
-    return Placement({name: offsets[name] for name in blocks}, peak)
+    return FirstFitPlacement({name: offsets[name] for name in blocks}, peak)
 
 
 def find_overlap(blocks: Mapping[str, Block], offsets: Mapping[str, int]) -> tuple[str, str] | None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray
-from kilotune.codegen.straight_line import NOWHERE, Source, Step, elements_of, unroll
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll
 
-Observer = Callable[[Step, FloatArray, Sequence[FloatArray]], None]
+Observer = Callable[[OperationInstance, FloatArray, Sequence[FloatArray]], None]
 """Called after every step with the values written [.., samples] and the values read."""
 
 
@@ -70,7 +70,7 @@ def _values(source: Source, storage: Mapping[str, FloatArray]) -> FloatArray:
     return storage[source.variable][source.elements]
 
 
-def _compute(step: Step, read: list[FloatArray]) -> FloatArray:
+def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:
     a = read[0] if read else np.zeros((1, 1))
     match step.operation:
         case ir.Fill(value=value):

@@ -13,20 +13,20 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.straight_line import Step
+from kilotune.codegen.straight_line import OperationInstance
 
 
-def find_hazard(steps: Sequence[Step]) -> Step | None:
+def find_hazard(steps: Sequence[OperationInstance]) -> OperationInstance | None:
     """The first step whose result would depend on the order of its reads and writes; None when there is none."""
     return next((step for step in steps if not _is_ordered(step)), None)
 
 
-def _is_ordered(step: Step) -> bool:
+def _is_ordered(step: OperationInstance) -> bool:
     sources = [source for source in step.sources if source.variable == step.operation.out.variable]
     return all(_in_order(step, source.elements) for source in sources)
 
 
-def _in_order(step: Step, read: np.ndarray) -> bool:
+def _in_order(step: OperationInstance, read: np.ndarray) -> bool:
     written = step.out.reshape(-1)
     if not np.intersect1d(written, read).size:
         return True

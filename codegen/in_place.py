@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.straight_line import Elements, Step, unroll
+from kilotune.codegen.straight_line import Elements, OperationInstance, unroll
 
 Point = tuple[int, int]
 Numbers = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ def _keeps_apart(program: ir.Program, operation: ir.Operation) -> bool:
     return sparse or operation.steps > 1
 
 
-def _visits(step: Step) -> Iterator[tuple[str, Numbers, Numbers, Numbers]]:
+def _visits(step: OperationInstance) -> Iterator[tuple[str, Numbers, Numbers, Numbers]]:
     """By operand variable: places written, and the first and the last place read for each of them, in order of execution."""
     written = step.out.reshape(-1).astype(np.int64)
     by_name: dict[str, list[tuple[Numbers, Numbers]]] = {}
@@ -100,7 +100,7 @@ def _visits(step: Step) -> Iterator[tuple[str, Numbers, Numbers, Numbers]]:
         yield name, written, first, last
 
 
-def _spans_read(step: Step, number: int, elements: Elements) -> tuple[Numbers, Numbers]:
+def _spans_read(step: OperationInstance, number: int, elements: Elements) -> tuple[Numbers, Numbers]:
     """First and last place of one operand that is read for each element of the result."""
     match step.operation.order:
         case ir.Order.PRODUCTS:

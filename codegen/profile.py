@@ -11,7 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.float_evaluator import FloatRun, run_float
-from kilotune.codegen.straight_line import Step
+from kilotune.codegen.straight_line import OperationInstance
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def profile(
         minimum[name] = min(minimum.get(name, np.inf), float(values.min()))
         maximum[name] = max(maximum.get(name, -np.inf), float(values.max()))
 
-    def observe(step: Step, written: FloatArray, read: Sequence[FloatArray]) -> None:
+    def observe(step: OperationInstance, written: FloatArray, read: Sequence[FloatArray]) -> None:
         if not np.isfinite(written).all():
             subject = type(step.operation).__name__.lower()
             raise InputError.at(

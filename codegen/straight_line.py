@@ -31,7 +31,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Step:
+class OperationInstance:
     """One execution of an operation. `row` numbers the operation in program order, loops counted once.
 
     Element numbers by `ir.Order`: ELEMENTS reads [n] and writes [n]; PRODUCTS reads [P, Q] and [Q, R] and writes [P, R], with
@@ -45,13 +45,15 @@ class Step:
     sources: tuple[Source, ...]
 
 
-def unroll(program: ir.Program) -> tuple[Step, ...]:
+def unroll(program: ir.Program) -> tuple[OperationInstance, ...]:
     """All steps of the program in the order of execution."""
     rows = {id(operation): row for row, operation in enumerate(ir.operations(program.body))}
     return tuple(_steps(program.body, rows, {}))
 
 
-def _steps(body: tuple[ir.Statement, ...], rows: dict[int, int], indices: dict[str, int]) -> Iterator[Step]:
+def _steps(
+    body: tuple[ir.Statement, ...], rows: dict[int, int], indices: dict[str, int]
+) -> Iterator[OperationInstance]:
     for statement in body:
         if isinstance(statement, ir.Loop):
             for value in range(statement.start, statement.start + statement.count):
@@ -60,27 +62,29 @@ def _steps(body: tuple[ir.Statement, ...], rows: dict[int, int], indices: dict[s
             yield from _execute(statement, rows[id(statement)], indices)
 
 
-def _execute(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[Step]:
+def _execute(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[OperationInstance]:
     out = elements_of(operation.out, indices)
     if isinstance(operation, ir.Elementwise):
         flat = tuple(_broadcast(operand, out.size, indices) for operand in operation.operands)
-        yield Step(operation, row, out.reshape(-1), flat)
+        yield OperationInstance(operation, row, out.reshape(-1), flat)
         return
     match operation:
         case ir.MatMul(a=a, b=b):
-            yield Step(operation, row, out, (_read(a, indices), _read(b, indices)))
+            yield OperationInstance(operation, row, out, (_read(a, indices), _read(b, indices)))
         case ir.Conv2D():
             yield from _convolution(operation, row, out, indices)
         case ir.MaxPool(a=a):
             window = _windows(elements_of(a, indices), operation.kernel, operation)
             count, height, width, area, channels = window.shape
             places = np.moveaxis(window, 3, 4).reshape(count * height * width * channels, area)
-            yield Step(operation, row, out.reshape(-1), (Source(a.variable, places),))
+            yield OperationInstance(operation, row, out.reshape(-1), (Source(a.variable, places),))
         case ir.NormaliseL2(a=a, length=length):
             rows = elements_of(a, indices).reshape(-1, length)
-            yield Step(operation, row, out.reshape(-1, length), (Source(a.variable, rows),))
+            yield OperationInstance(operation, row, out.reshape(-1, length), (Source(a.variable, rows),))
         case ir.ArgMax(a=a):
-            yield Step(operation, row, out.reshape(-1), (Source(a.variable, elements_of(a, indices).reshape(-1)),))
+            yield OperationInstance(
+                operation, row, out.reshape(-1), (Source(a.variable, elements_of(a, indices).reshape(-1)),)
+            )
         case _:
             assert_never(operation)
 
@@ -108,7 +112,7 @@ def _broadcast(operand: ir.Operand, count: int, indices: dict[str, int]) -> Sour
     return Source(source.variable, np.broadcast_to(flat, (count,)) if flat.size == 1 else flat)
 
 
-def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[str, int]) -> Iterator[Step]:
+def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[str, int]) -> Iterator[OperationInstance]:
     image = elements_of(operation.a, indices)
     weights = elements_of(operation.b, indices)
     groups, kernel_height, kernel_width, group_in, group_out = weights.shape
@@ -119,7 +123,7 @@ def _convolution(operation: ir.Conv2D, row: int, out: Elements, indices: dict[st
     for group in range(groups):
         patches = by_group[:, :, group, :].reshape(pixels, -1)
         kernel = weights[group].reshape(-1, group_out)
-        yield Step(
+        yield OperationInstance(
             operation,
             row,
             results[:, group, :],

@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Operand:
+class CountedOperand:
     """`column` of the variable in a batch's bits; -1 for a literal. `place`: position on the axis of places."""
 
     column: int
@@ -92,7 +92,7 @@ class Collector:
     def column(self, row: int, column: Column) -> Ints:
         return np.asarray(self._rows[:, row, column], dtype=np.int64)
 
-    def bits(self, operand: Operand, row: int, place: int) -> Ints:
+    def bits(self, operand: CountedOperand, row: int, place: int) -> Ints:
         """Width of an operand; a literal has the least that holds it."""
         if operand.column >= 0:
             return self._bits[:, operand.column]
@@ -100,7 +100,7 @@ class Collector:
         magnitude = np.where(value < 0, -value - 1, value)
         return np.where(magnitude < 1 << 7, 8, np.where(magnitude < 1 << 15, 16, 32))
 
-    def factors(self, row: int, a: Operand, b: Operand) -> tuple[Ints, Ints]:
+    def factors(self, row: int, a: CountedOperand, b: CountedOperand) -> tuple[Ints, Ints]:
         """Positions of both factors' widths, the wider first; what is multiplied up has the accumulator's."""
         accumulator = self.column(row, Column.ACC_BITS)
         widths = []
@@ -113,7 +113,7 @@ class Collector:
     def function_bits(self, row: int) -> Ints:
         return np.maximum(self._function_bits[self.column(row, Column.FUNCTION)], 16)
 
-    def load(self, operand: Operand, access: Access) -> None:
+    def load(self, operand: CountedOperand, access: Access) -> None:
         self.add(access.pointers, number("pointer", operand.place))
         self.add(
             access.times, number("load", operand.place, width_position(self._bits[:, operand.column]), access.reached)
@@ -133,7 +133,7 @@ class Collector:
         multiplies = number("up", width_position(result), amount)
         self.add(count, np.where(shift > 0, divides, np.where(shift < 0, multiplies, FREE)))
 
-    def shifted(self, count: float, operand: Operand, shift: Ints, wide: Ints) -> None:
+    def shifted(self, count: float, operand: CountedOperand, shift: Ints, wide: Ints) -> None:
         """An operand scaled down at its own width, or up at the width `wide`."""
         width = self._bits[:, operand.column]
         self.down(count, width, shift, np.where(shift < 0, wide, width))
@@ -147,7 +147,7 @@ class Collector:
             scale = np.clip(self._function_scales[chosen], 0, 31)
             self.add(count, number("fraction", np.where(scale <= 6, 0, 1), scale))
 
-    def scan(self, count: float, kind: str, operand: Operand) -> None:
+    def scan(self, count: float, kind: str, operand: CountedOperand) -> None:
         self.add(count, number("scan", kind_position(kind), width_position(self._bits[:, operand.column])))
         self.load(operand, Access(count, False))
 

@@ -25,7 +25,7 @@ from kilotune.codegen.emit.schedule import (
 from kilotune.codegen.emit.storage import make_storage
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import Column, FixedBatch
-from kilotune.evaluators.cost_collector import Access, Collector, Mask, Operand
+from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import (
     Ints,
     Terms,
@@ -71,11 +71,11 @@ class CostFeatures:
         c.load(self._operand(result), Access(size, False))
         c.store(self._columns[result.variable], Access(size, False))
 
-    def _operand(self, item: ir.Operand) -> Operand:
+    def _operand(self, item: ir.Operand) -> CountedOperand:
         if isinstance(item, ir.Literal):
-            return Operand(-1, 0)
+            return CountedOperand(-1, 0)
         role = self._program.variable(item.variable).role
-        return Operand(self._columns[item.variable], 0 if role is ir.Role.PARAMETER else 1)
+        return CountedOperand(self._columns[item.variable], 0 if role is ir.Role.PARAMETER else 1)
 
     def _operation(self, c: Collector, row: int, operation: ir.Operation, times: float) -> None:
         kind = type(operation).__name__
@@ -196,7 +196,13 @@ class CostFeatures:
         c.down(elements, c.column(row, Column.ACC_BITS), c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
 
     def _run(
-        self, c: Collector, row: int, kind: str, products: float, factors: tuple[Operand, Operand], length: int
+        self,
+        c: Collector,
+        row: int,
+        kind: str,
+        products: float,
+        factors: tuple[CountedOperand, CountedOperand],
+        length: int,
     ) -> None:
         """Products of neighbours by a function of their own: plain ones as a whole, scaled ones by their parts."""
         scaled = _is_scaled(c, row)
@@ -245,7 +251,12 @@ class CostFeatures:
         self._finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
 
     def _sum(
-        self, c: Collector, row: int, counts: tuple[float, float], factors: tuple[Operand, Operand], length: int
+        self,
+        c: Collector,
+        row: int,
+        counts: tuple[float, float],
+        factors: tuple[CountedOperand, CountedOperand],
+        length: int,
     ) -> None:
         """`counts`: products, and elements of the result."""
         products, elements = counts

@@ -14,10 +14,10 @@ from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.storage import stored_bits
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.straight_line import Step
+from kilotune.codegen.straight_line import OperationInstance
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.fixed_point.reference import executions
-from kilotune.evaluators.simulated import DeviceError, Run, Sizes, Trace, of_emitted, quantised
+from kilotune.evaluators.simulated import DeviceError, SimulatedRun, Sizes, Trace, of_emitted, quantised
 
 
 class DivergenceError(DeviceError):
@@ -84,7 +84,9 @@ def find_divergence(
     return None
 
 
-def _by_execution(steps: Iterator[tuple[Step, IntArray]]) -> Iterator[list[tuple[Step, IntArray]]]:
+def _by_execution(
+    steps: Iterator[tuple[OperationInstance, IntArray]],
+) -> Iterator[list[tuple[OperationInstance, IntArray]]]:
     """Steps of one execution together."""
     for step in steps:
         yield [step, *islice(steps, step[0].operation.steps - 1)]
@@ -107,8 +109,8 @@ def run_checked(
     features: FloatArray,
     expected: IntArray,
     target: Target,
-) -> tuple[Sizes, Run]:
-    """Run the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
+) -> tuple[Sizes, SimulatedRun]:
+    """SimulatedRun the only candidate of `batch`, emitted as `source`, on float `features` [samples, features].
 
     `expected` [samples, results]: what the batch simulator computed. DivergenceError, which names the first operation that
     differs, when the device computes something else.

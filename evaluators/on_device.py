@@ -16,7 +16,7 @@ from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.architectures.registry import architecture_of
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.divergence import run_checked
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes
+from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes
 
 USUAL_LEVEL = f"-{LEVELS[0]}"
 
@@ -30,7 +30,7 @@ class DeviceMeasurement:
     level: str
     samples: int
     sizes: Sizes
-    run: Run
+    run: SimulatedRun
 
     @property
     def ram_bytes(self) -> int:

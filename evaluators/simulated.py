@@ -83,7 +83,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """`outputs` [samples, results] and `cycles` [samples] of inferences that all ended. Where cycles are estimated, not counted,
     `instructions` [samples] were counted."""
 

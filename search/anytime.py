@@ -16,7 +16,7 @@ trial after times that spread by 1.6 ms for the quickest of six studies (median 
 
 
 @dataclass(frozen=True)
-class Step:
+class Improvement:
     """A new best feasible `loss` of one objective, the first unless another was asked for, with the run's `evaluations`-th
     measurement, after `seconds`."""
 
@@ -29,7 +29,7 @@ class Step:
 class Curve:
     """One run: its improvements in order, and how long it went on altogether."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Improvement, ...]
     evaluations: int
     seconds: float
 
@@ -38,7 +38,7 @@ class Curve:
         """At the end; +inf when nothing feasible was found."""
         return self.steps[-1].loss if self.steps else math.inf
 
-    def first(self, loss: float) -> Step | None:
+    def first(self, loss: float) -> Improvement | None:
         """When the run was as good as `loss`; None: never."""
         return next((step for step in self.steps if step.loss <= loss), None)
 
@@ -73,12 +73,12 @@ def best_so_far(
 
     objective: whose losses the curve is of. Those of a later one than the first are of the best candidate so far in all
     objectives up to it, and may rise where an earlier objective improves."""
-    steps, count, now_s, best = list[Step](), 0, 0.0, (math.inf,) * (objective + 1)
+    steps, count, now_s, best = list[Improvement](), 0, 0.0, (math.inf,) * (objective + 1)
     for count, (elapsed_s, measurement) in enumerate(measured, start=1):
         now_s = max(now_s, elapsed_s)
         losses = ranking.losses(measurement)[: objective + 1]
         if losses < best and ranking.rank(measurement)[0] == 0.0:
             if losses[-1] != best[-1]:
-                steps.append(Step(count, now_s, losses[-1]))
+                steps.append(Improvement(count, now_s, losses[-1]))
             best = losses
     return Curve(tuple(steps), count, seconds)

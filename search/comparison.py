@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from kilotune.search.anytime import RESOLUTION_S, Curve, Step
+from kilotune.search.anytime import RESOLUTION_S, Curve, Improvement
 from kilotune.search.statistics import (
     SIGNIFICANCE,
     PairedTest,
@@ -81,7 +81,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Duel:
+class PairwiseTest:
     """Two strategies, seed by seed. `final`: the losses at the end; `area`: the regret areas, so how soon, ties where the two
     curves are alike. `adjusted` are their p values after Holm's correction over all duels of the comparison. `needs`: how many
     seeds it takes to call the difference significant, as often as these pairs differ; None where those there are suffice, or
@@ -104,7 +104,7 @@ class Comparison:
     standings: tuple[Standing, ...]
     reference: Reference
     paper_loss: float | None
-    duels: tuple[Duel, ...]
+    duels: tuple[PairwiseTest, ...]
     horizon_s: float  # over which regret areas are taken
     area_resolution: float | None  # by how much a regret area differs, at most, when all its times do by `RESOLUTION_S`
 
@@ -124,7 +124,7 @@ def compare(runs: Sequence[RunRecord], paper_loss: float | None, horizon_s: floa
     by_name = {name: tuple(sorted(_of(runs, name), key=lambda run: run.seed)) for name in names}
     standings = [_standing(name, own, reference, paper_loss, area) for name, own in by_name.items()]
     ordered = _ordered(standings)
-    duels = _duels([s.strategy for s in ordered], by_name, area)
+    duels = _pairwise_tests([s.strategy for s in ordered], by_name, area)
     resolution = _regret(worst, reference.loss) * RESOLUTION_S / horizon_s
     return Comparison(
         tuple(ordered), reference, paper_loss, duels, horizon_s, resolution if math.isfinite(resolution) else None
@@ -170,19 +170,19 @@ def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
     leader = comparison.standings[0]
     level = [leader.strategy]
     for standing in comparison.standings[1:]:
-        duel = duel_of(comparison, leader.strategy, standing.strategy)
+        duel = pairwise_test_of(comparison, leader.strategy, standing.strategy)
         if duel is None or not _certain(duel) or duel.final.wins <= duel.final.losses:
             level.append(standing.strategy)
     return tuple(level)
 
 
-def _certain(duel: Duel) -> bool:
+def _certain(duel: PairwiseTest) -> bool:
     if duel.adjusted_final is None:
         return duel.final.pairs >= FEWEST_PAIRS
     return duel.adjusted_final < SIGNIFICANCE
 
 
-def duel_of(comparison: Comparison, first: str, second: str) -> Duel | None:
+def pairwise_test_of(comparison: Comparison, first: str, second: str) -> PairwiseTest | None:
     """The duel of two strategies, in the order of the standings. None: they have no seed in common yet."""
     return next((duel for duel in comparison.duels if (duel.first, duel.second) == (first, second)), None)
 
@@ -197,7 +197,7 @@ def undecided(comparison: Comparison) -> dict[str, int]:
     """The strategies of which no verdict against the leader can be reached, whatever the runs that are there had ended with; and
     how many seeds that takes."""
     leader = comparison.standings[0].strategy
-    duels = ((s.strategy, duel_of(comparison, leader, s.strategy)) for s in comparison.standings[1:])
+    duels = ((s.strategy, pairwise_test_of(comparison, leader, s.strategy)) for s in comparison.standings[1:])
     return {name: duel.needs_final for name, duel in duels if duel is not None and duel.needs_final is not None}
 
 
@@ -249,7 +249,7 @@ def _standing(
 def _reached(runs: Sequence[RunRecord], loss: float) -> Reached:
     firsts = [run.curve.first(loss) for run in runs]
 
-    def middle(of: Callable[[Step], float]) -> float | None:
+    def middle(of: Callable[[Improvement], float]) -> float | None:
         value = median([math.inf if step is None else of(step) for step in firsts])
         return value if math.isfinite(value) else None
 
@@ -257,9 +257,9 @@ def _reached(runs: Sequence[RunRecord], loss: float) -> Reached:
     return Reached(count, middle(lambda step: float(step.evaluations)), middle(lambda step: step.seconds))
 
 
-def _duels(
+def _pairwise_tests(
     names: Sequence[str], by_name: dict[str, tuple[RunRecord, ...]], area: Callable[[RunRecord], float]
-) -> tuple[Duel, ...]:
+) -> tuple[PairwiseTest, ...]:
     """Over the seeds that both strategies have."""
     tests: list[tuple[str, str, PairedTest, PairedTest]] = []
     for first, second in combinations(names, 2):
@@ -272,7 +272,7 @@ def _duels(
             tests.append((first, second, final, soon))
     finals, areas = holm([test[2].p for test in tests]), holm([test[3].p for test in tests])
     return tuple(
-        Duel(*test, final, soon, _needed(test[2], _tested(finals)), _needed(test[3], _tested(areas)))
+        PairwiseTest(*test, final, soon, _needed(test[2], _tested(finals)), _needed(test[3], _tested(areas)))
         for test, final, soon in zip(tests, finals, areas, strict=True)
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from kilotune.search import cells
-from kilotune.search.anytime import Curve, Step
+from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.schema import COMPARISONS, CURVES, STUDIES
 from kilotune.search.store import Store, StoreError, find_study
 from kilotune.search.suggestion import did_you_mean
@@ -100,7 +100,7 @@ def _curve(cell: Any) -> Curve | None:
     """None for one that is damaged: it is made again from the trials."""
     try:
         stored = cells.object_of(cell, "curve")
-        steps = tuple(Step(int(count), float(seconds), float(loss)) for count, seconds, loss in stored["steps"])
+        steps = tuple(Improvement(int(count), float(seconds), float(loss)) for count, seconds, loss in stored["steps"])
         return Curve(steps, int(stored["evaluations"]), float(stored["seconds"]))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -30,7 +30,7 @@ DEAD_AFTER_S = 15.0
 POLL_S = 0.1
 
 
-class Division(Protocol):
+class WorkSharing(Protocol):
     """What a run asks before and while it measures."""
 
     def claim(self, numbers: Sequence[int], most: int) -> list[int]:
@@ -47,7 +47,7 @@ class Division(Protocol):
         """Give back what was claimed."""
 
 
-class Alone:
+class SoleWorker:
     """Nobody else can be there: the study is not in a store."""
 
     others = 0
@@ -62,7 +62,7 @@ class Alone:
         return None
 
 
-class Shared:
+class SharedStudy:
     """A stored study. A thread of its own beats, however long a proposal or an evaluation takes."""
 
     def __init__(self, store: Store, study: str) -> None:

@@ -17,7 +17,7 @@ from kilotune.search.opening import OpenedStrategy
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.stop_request import StopRequest
-from kilotune.search.stopping import Standing, StopRule
+from kilotune.search.stopping import StoppingState, StopRule
 from kilotune.search.strategy import Outcome, Strategy, TimeAware
 from kilotune.search.study_record import StudyRecord
 
@@ -242,7 +242,7 @@ class Run:
         elif self._duplicates >= DUPLICATES_UNTIL_STALLED:
             self._finish(Outcome.STALLED)
         elif self._end.rule.ends(
-            Standing(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget
+            StoppingState(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget
         ):
             record.status = Status.SETTLED
         elif time.monotonic() - self._written_s > WRITE_EVERY_S:

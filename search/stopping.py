@@ -23,7 +23,7 @@ class When(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Standing:
+class StoppingState:
     """Where a run stands: seconds and new trials, now, when its best candidate was found, and when that was proved best in the
     first objective (None: it is not). What earlier runs found, this one found at 0."""
 
@@ -59,7 +59,7 @@ class StopRule:
     def __str__(self) -> str:
         return self.when.value if self.patience is None else f"{self.when.value}={self.patience}"
 
-    def ends(self, standing: Standing, budget: Budget) -> bool:
+    def ends(self, standing: StoppingState, budget: Budget) -> bool:
         """Whether a run of this budget ends here."""
         if self.when is When.NEVER or (self.when is not When.STALLED and standing.proved is None):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kilotune.search.division import Alone, Division, Shared, at_work
+from kilotune.search.division import SharedStudy, SoleWorker, WorkSharing, at_work
 from kilotune.search.encoding import Key
 from kilotune.search.front import Front
 from kilotune.search.result import Status
@@ -85,9 +85,9 @@ class StudyRecord:
         )
         self._unwritten.clear()
 
-    def division(self) -> Division:
+    def division(self) -> WorkSharing:
         """How this process shares the study's trials with others."""
-        return Alone() if self._store is None else Shared(self._store, self.name)
+        return SoleWorker() if self._store is None else SharedStudy(self._store, self.name)
 
     def is_at_work(self) -> bool:
         """Whether some process works on it; looking takes a few seconds where one may be dead. StoreError."""

@@ -62,7 +62,7 @@ class Rectangle:
 
 
 @dataclass(frozen=True)
-class Reading:
+class AccessPattern:
     """How a reader's iterations (its output pixels) read one writer's rectangle of an array.
 
     windows: the accesses of one iteration, united: a convolution and the residual addition after it may both read an
@@ -75,7 +75,7 @@ class Reading:
 
 
 @lru_cache(maxsize=512)  # half a megabyte each at 224 x 224
-def counts(reading: Reading) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+def counts(reading: AccessPattern) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     """`needed`, `released` [reader iterations] and `sent` [writer iterations] of an `Edge`; read-only arrays."""
     needed = np.zeros(reading.reader.size, dtype=np.int32)
     last_use = np.full(reading.writer.size, -1, dtype=np.int32)
@@ -109,7 +109,7 @@ def allowed(needed: IntArray, writer_iterations: int) -> IntArray:
     return np.searchsorted(needed, np.arange(writer_iterations + 1), side="right").astype(np.int32)
 
 
-def _taps(window: Window, axis: int, reading: Reading) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+def _taps(window: Window, axis: int, reading: AccessPattern) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Positions [outputs, kernel] of an axis, relative to the writer's rectangle, and whether they are inside it."""
     reader, writer = reading.reader, reading.writer
     outputs = np.arange(reader.top, reader.bottom) if axis == 0 else np.arange(reader.left, reader.right)
@@ -119,13 +119,13 @@ def _taps(window: Window, axis: int, reading: Reading) -> tuple[NDArray[np.int32
     return (taps - start).astype(np.int32), (taps >= start) & (taps < stop)
 
 
-def _last_read(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:
+def _last_read(window: Window, axis: int, reading: AccessPattern) -> NDArray[np.int32]:
     taps, inside = _taps(window, axis, reading)
     last: NDArray[np.int32] = np.where(inside, taps, -1).max(axis=1).astype(np.int32)
     return last
 
 
-def _last_user(window: Window, axis: int, reading: Reading) -> NDArray[np.int32]:
+def _last_user(window: Window, axis: int, reading: AccessPattern) -> NDArray[np.int32]:
     taps, inside = _taps(window, axis, reading)
     writer = reading.writer
     users = np.full(writer.height if axis == 0 else writer.width, -1, dtype=np.int32)

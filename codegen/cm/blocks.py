@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.onnx.graph import Conv
+from kilotune.codegen.onnx.graph import ConvNode
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class ColumnBlock:
         return len(self.row_bounds) - 1
 
 
-def column_blocks(node: Conv, crossbar: Crossbar) -> tuple[ColumnBlock, ...]:
+def column_blocks(node: ConvNode, crossbar: Crossbar) -> tuple[ColumnBlock, ...]:
     """The blocks of a convolution, as equal as they can be."""
     outputs, inner = node.weight.shape[:2]
     taps = node.window.kernel[0] * node.window.kernel[1]
@@ -66,7 +66,7 @@ def column_blocks(node: Conv, crossbar: Crossbar) -> tuple[ColumnBlock, ...]:
     return tuple(found)
 
 
-def matrix(node: Conv, block: ColumnBlock, row_block: int) -> NDArray[np.float64]:
+def matrix(node: ConvNode, block: ColumnBlock, row_block: int) -> NDArray[np.float64]:
     """The block's weights [columns, rows]: what is written into the crossbars, transposed; integers in float64."""
     outputs, inner = node.weight.shape[:2]
     per_group = outputs // node.groups
@@ -81,7 +81,7 @@ def matrix(node: Conv, block: ColumnBlock, row_block: int) -> NDArray[np.float64
     return np.ascontiguousarray(flat[:, block.row_bounds[row_block] : block.row_bounds[row_block + 1]])
 
 
-def input_channels(node: Conv, block: ColumnBlock, row_block: int) -> tuple[int, int]:
+def input_channels(node: ConvNode, block: ColumnBlock, row_block: int) -> tuple[int, int]:
     """Input channels [first, last) that some row of a row block reads."""
     taps = node.window.kernel[0] * node.window.kernel[1]
     low, high = block.row_bounds[row_block], block.row_bounds[row_block + 1]

@@ -18,7 +18,7 @@ from typing import Any
 
 import islpy as isl
 
-from kilotune.codegen.cm.access import Reading, Rectangle
+from kilotune.codegen.cm.access import AccessPattern, Rectangle
 from kilotune.codegen.cm.polyhedral import Dependences, dependences, pixel_names
 
 Pixel = tuple[int, int]
@@ -35,7 +35,7 @@ class StateMachine:
 
 
 @lru_cache(maxsize=4096)
-def state_machine(reading: Reading) -> StateMachine:
+def state_machine(reading: AccessPattern) -> StateMachine:
     """Generate and compile; one machine serves all edges that read alike."""
     source = source_of(dependences(reading), reading.writer)
     names: dict[str, Any] = {}

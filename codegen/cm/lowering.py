@@ -9,17 +9,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.access import Reading, Rectangle, counts
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, counts
 from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, input_channels, spans
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
 from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
-from kilotune.codegen.onnx.graph import Conv, Node, Window, window_of
+from kilotune.codegen.onnx.graph import ConvNode, Node, Window, window_of
 
 AXES = ("rows", "columns")
 POINT = Window()
 
 
-class Split(Protocol):
+class LayerReplication(Protocol):
     """How a layer is replicated: `count` replicas, each with a block of output rows or columns."""
 
     @property
@@ -32,7 +32,7 @@ class Split(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Load:
+class EdgeLoad:
     """Elements `source` of an edge's packets are channels `target` of an operand."""
 
     edge: int
@@ -41,12 +41,12 @@ class Load:
 
 
 @dataclass(frozen=True, eq=False)
-class Operand:
+class OperandSource:
     """Where a node's operand comes from: a tensor of the same stage (`local`), or loads from edges."""
 
     channels: int
     local: str | None
-    loads: tuple[Load, ...] = ()
+    loads: tuple[EdgeLoad, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +64,10 @@ class StageProgram:
     channels: tuple[int, int]
     block: ColumnBlock | None
     row_block: int
-    head: Operand | None
+    head: OperandSource | None
     first_input: int
     partials: tuple[int, ...]
-    operands: tuple[tuple[Operand, ...], ...]
+    operands: tuple[tuple[OperandSource, ...], ...]
     exports: tuple[str, ...]
 
     @property
@@ -77,14 +77,14 @@ class StageProgram:
 
 
 @dataclass(frozen=True, eq=False)
-class Lowered:
+class LoweredNetwork:
     """A pipeline, the program of every stage, and behind every edge its accesses and the elements of the writer's
     packet that it carries. by_columns: how GMEM sends the image."""
 
     network: PartitionGraph
     pipeline: Pipeline
     programs: tuple[StageProgram, ...]
-    readings: tuple[Reading, ...]
+    readings: tuple[AccessPattern, ...]
     elements: tuple[NDArray[np.int64], ...]
     by_columns: bool = False
 
@@ -92,9 +92,9 @@ class Lowered:
 def lower(
     network: PartitionGraph,
     crossbar: Crossbar,
-    replicas: Mapping[str, Split] | None = None,
+    replicas: Mapping[str, LayerReplication] | None = None,
     by_columns: bool = False,
-) -> Lowered:
+) -> LoweredNetwork:
     """Lower with `replicas` by partition name; a partition left out is there once. by_columns: GMEM sends columns.
 
     ValueError for an unknown partition, axis, or more replicas than output rows or columns.
@@ -103,7 +103,7 @@ def lower(
     unknown = sorted(set(replicas or {}) - known)
     if unknown:
         raise ValueError(f"there is no layer {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    assembly = _Assembly(network, crossbar, by_columns)
+    assembly = _NetworkAssembly(network, crossbar, by_columns)
     for partition in network.partitions:
         split = (replicas or {}).get(partition.name)
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
@@ -122,7 +122,7 @@ def rectangles(partition: Partition, count: int, axis: str) -> list[Rectangle]:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _StagePart:
     """A stage that writes channels [first, last) of a partition's exports at the pixels of a rectangle."""
 
     stage: int
@@ -149,24 +149,26 @@ class _Request:
     target: NDArray[np.int64]
 
 
-class _Assembly:
+class _NetworkAssembly:
     def __init__(self, network: PartitionGraph, crossbar: Crossbar, by_columns: bool) -> None:
         self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
         graph = network.graph
         channels, high, wide = graph.shapes[graph.input]
-        image = _Part(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
-        self._parts: dict[int, list[_Part]] = {INPUT: [image]}
+        image = _StagePart(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
+        self._parts: dict[int, list[_StagePart]] = {INPUT: [image]}
         self._exports: dict[int, tuple[str, ...]] = {INPUT: (graph.input,)}
         self._stages: list[Stage] = []
         self._programs: list[StageProgram] = []
         self._edges: list[Edge] = []
-        self._readings: list[Reading] = []
+        self._readings: list[AccessPattern] = []
         self._elements: list[NDArray[np.int64]] = []
         self._wires: dict[int, _Wire] = {}
 
     def add(self, partition: Partition, replicas: Sequence[Rectangle]) -> None:
         head = partition.head
-        blocks: Sequence[ColumnBlock | None] = column_blocks(head, self._crossbar) if isinstance(head, Conv) else [None]
+        blocks: Sequence[ColumnBlock | None] = (
+            column_blocks(head, self._crossbar) if isinstance(head, ConvNode) else [None]
+        )
         self._exports[partition.number] = partition.exports
         parts = []
         for replica, rectangle in enumerate(replicas):
@@ -180,10 +182,10 @@ class _Assembly:
                     place = (replica, row, column)
                     self._stage(partition, rectangle, channels, block, title, place, partials)
                     partials.append(len(self._stages) - 1)
-                parts.append(_Part(len(self._stages) - 1, rectangle, *channels))
+                parts.append(_StagePart(len(self._stages) - 1, rectangle, *channels))
         self._parts[partition.number] = parts
 
-    def lowered(self) -> Lowered:
+    def lowered(self) -> LoweredNetwork:
         graph = self._network.graph
         outputs = {
             part.stage
@@ -194,7 +196,7 @@ class _Assembly:
         stages, edges = tuple(self._stages), tuple(self._edges)
         pipeline = Pipeline(graph.name, stages, edges, high * wide, channels, tuple(sorted(outputs)))
         programs, readings, elements = tuple(self._programs), tuple(self._readings), tuple(self._elements)
-        return Lowered(self._network, pipeline, programs, readings, elements, self._by_columns)
+        return LoweredNetwork(self._network, pipeline, programs, readings, elements, self._by_columns)
 
     def _stage(
         self,
@@ -231,7 +233,7 @@ class _Assembly:
                 first_input,
                 tuple(numbers[wire] for wire in sums),
                 tuple(
-                    tuple(o if isinstance(o, Operand) else self._operand(o, width, numbers) for o in node)
+                    tuple(o if isinstance(o, OperandSource) else self._operand(o, width, numbers) for o in node)
                     for node in operands
                 ),
                 exports,
@@ -248,17 +250,19 @@ class _Assembly:
         window = window_of(node)
         assert window is not None
         inputs = self._network.graph.shapes[node.inputs[0]][0]
-        low, high = input_channels(node, block, row) if isinstance(node, Conv) and block is not None else (0, inputs)
+        low, high = (
+            input_channels(node, block, row) if isinstance(node, ConvNode) and block is not None else (0, inputs)
+        )
         return self._request(node.inputs[0], low, high, window, rectangle, reader), low, high - low
 
     def _operands(
         self, partition: Partition, node: Node, rectangle: Rectangle, channels: tuple[int, int], reader: int
-    ) -> list[Operand | list[_Request]]:
-        found: list[Operand | list[_Request]] = []
+    ) -> list[OperandSource | list[_Request]]:
+        found: list[OperandSource | list[_Request]] = []
         for name in node.inputs:
             source = self._network.segments[name]
             if self._network.partition_of[source[0].tensor] == partition.number:
-                found.append(Operand(channels[1] - channels[0], source[0].tensor))
+                found.append(OperandSource(channels[1] - channels[0], source[0].tensor))
             else:
                 found.append(self._request(name, *channels, POINT, rectangle, reader))
         return found
@@ -284,7 +288,7 @@ class _Assembly:
             export = self._exports[owner].index(segment.tensor)
             for part in self._parts[owner]:
                 mine = (channels >= part.first) & (channels < part.last)
-                reading = Reading((window,), rectangle, part.rectangle)
+                reading = AccessPattern((window,), rectangle, part.rectangle)
                 if not mine.any() or not counts(reading)[2].any():
                     continue
                 wire = self._wire(part.stage, reader, (rectangle, part.rectangle))
@@ -306,7 +310,7 @@ class _Assembly:
         numbers = {}
         for writer in sorted(self._wires):
             wire = self._wires[writer]
-            reading = Reading(tuple(wire.windows), *wire.rectangles)
+            reading = AccessPattern(tuple(wire.windows), *wire.rectangles)
             needed, released, sent = counts(reading)
             numbers[writer] = len(self._edges)
             every = None if bool(sent.all()) else sent
@@ -315,12 +319,12 @@ class _Assembly:
             self._elements.append(np.asarray(sorted(wire.elements)))
         return numbers
 
-    def _operand(self, requests: list[_Request], channels: int, numbers: Mapping[int, int]) -> Operand:
+    def _operand(self, requests: list[_Request], channels: int, numbers: Mapping[int, int]) -> OperandSource:
         loads = []
         for request in requests:
             packet = self._elements[numbers[request.wire]]
-            loads.append(Load(numbers[request.wire], np.searchsorted(packet, request.elements), request.target))
-        return Operand(channels, None, tuple(loads))
+            loads.append(EdgeLoad(numbers[request.wire], np.searchsorted(packet, request.elements), request.target))
+        return OperandSource(channels, None, tuple(loads))
 
 
 def _taps(node: Node) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.onnx.graph import VIEWS, Clip, Concat, Graph, Node, Permute, Shift, window_of
+from kilotune.codegen.onnx.graph import VIEWS, ClipNode, ConcatNode, Graph, Node, PermuteNode, ShiftNode, window_of
 
 INPUT = -1
 """Stands for the network's input where a partition number is expected."""
@@ -105,7 +105,7 @@ def partition(graph: Graph) -> PartitionGraph:
 def _name(nodes: Sequence[Node]) -> str:
     """What the first node is for in the file: a sum that is then shifted has no name there."""
     first, second = nodes[0], nodes[1] if len(nodes) > 1 else None
-    return second.output if isinstance(second, Shift) and second.inputs == (first.output,) else first.output
+    return second.output if isinstance(second, ShiftNode) and second.inputs == (first.output,) else first.output
 
 
 def _with_a_node(graph: Graph) -> Graph:
@@ -116,7 +116,7 @@ def _with_a_node(graph: Graph) -> Graph:
             viewed += node.inputs
     if graph.input not in viewed:
         return graph
-    copy = Clip((graph.output,), graph.output + "/copy", float("-inf"), float("inf"))
+    copy = ClipNode((graph.output,), graph.output + "/copy", float("-inf"), float("inf"))
     shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[graph.output]}
     return dataclasses.replace(graph, nodes=(*graph.nodes, copy), shapes=shapes, output=copy.output)
 
@@ -143,9 +143,9 @@ def _view(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]])
         for segment in segments[name]:
             names += [segment.tensor] * len(segment.channels)
             channels += segment.channels.tolist()
-    if isinstance(node, Permute):
+    if isinstance(node, PermuteNode):
         names, channels = [names[i] for i in node.order], [channels[i] for i in node.order]
-    assert isinstance(node, Permute | Concat)
+    assert isinstance(node, PermuteNode | ConcatNode)
     found: list[Segment] = []
     start = 0
     for i in range(1, len(names) + 1):

@@ -11,7 +11,7 @@ from typing import Any
 
 import islpy as isl
 
-from kilotune.codegen.cm.access import Reading, Rectangle
+from kilotune.codegen.cm.access import AccessPattern, Rectangle
 from kilotune.codegen.onnx.graph import Window
 
 
@@ -37,7 +37,7 @@ class Dependences:
     keeps: Any
 
 
-def dependences(reading: Reading, channels: int = 1) -> Dependences:
+def dependences(reading: AccessPattern, channels: int = 1) -> Dependences:
     """All relations between a writer and a reader of an array with `channels` channels."""
     order = ", ".join(pixel_names(reading.writer))
     writer = isl.Set(f"{{ W[{order}] : {_inside(reading.writer, 'h', 'w')} }}")

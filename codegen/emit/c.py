@@ -9,12 +9,12 @@ from pathlib import PurePath
 from typing import assert_never
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row
+from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.layout import Layout, lay_out
+from kilotune.codegen.emit.layout import TemporaryLayout, lay_out
 from kilotune.codegen.emit.operators import Operators, int_type
 from kilotune.codegen.emit.parameters import (
     FLASH_MACROS,
@@ -26,7 +26,7 @@ from kilotune.codegen.emit.parameters import (
 )
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
-from kilotune.codegen.emit.storage import Storage, describe_storage, index_bits
+from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer
@@ -181,12 +181,12 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
             with context.writer.block(f"for (kt_index {name} = {statement.start}; {name} < {end}; {name}++)"):
                 number = _emit_body(context, statement.body, number)
         else:
-            _emit_operation(context, statement, Row(number, context.rows[number]))
+            _emit_operation(context, statement, OperationRow(number, context.rows[number]))
             number += 1
     return number
 
 
-def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None:
+def _emit_operation(context: Context, operation: ir.Operation, row: OperationRow) -> None:
     context.writer.line()
     context.writer.line(f"/* {_place(operation.location)}: {_sentence(operation)} */")
     if isinstance(operation, ir.Elementwise):
@@ -196,7 +196,7 @@ def _emit_operation(context: Context, operation: ir.Operation, row: Row) -> None
     context.writer.line(f"KT_AFTER({row.number});")
 
 
-def _emit_gathering(context: Context, operation: ir.Gathering, row: Row) -> None:
+def _emit_gathering(context: Context, operation: ir.Gathering, row: OperationRow) -> None:
     match operation:
         case ir.MatMul() | ir.Conv2D():
             emit_product(context, operation, row)
@@ -242,7 +242,7 @@ def _emit_result(context: Context) -> None:
 
 
 def _parameter_arrays(
-    storage: Storage, program: ir.Program, parameters: Mapping[str, FloatArray]
+    storage: VariableStorage, program: ir.Program, parameters: Mapping[str, FloatArray]
 ) -> list[ConstantArray]:
     arrays = []
     used = ir.used_variables(program)
@@ -270,7 +270,7 @@ def _parameter_arrays(
     return arrays
 
 
-def _interface(storage: Storage, program: ir.Program) -> Interface:
+def _interface(storage: VariableStorage, program: ir.Program) -> Interface:
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
@@ -356,7 +356,7 @@ def _title(real: bool, program: ir.Program) -> str:
 
 def _source(
     context: Context,
-    layout: Layout,
+    layout: TemporaryLayout,
     constants: list[ConstantArray],
     functions: list[str],
     program: ir.Program,

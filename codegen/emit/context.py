@@ -8,8 +8,8 @@ from typing import Protocol
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import Iteration
-from kilotune.codegen.emit.operators import Operators, Value
-from kilotune.codegen.emit.storage import Storage
+from kilotune.codegen.emit.operators import CExpression, Operators
+from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.table import Column, Int32Array
 
@@ -34,7 +34,7 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Row:
+class OperationRow:
     """The integers of one operation, by name (see `codegen.fixed.table`)."""
 
     number: int
@@ -44,7 +44,7 @@ class Row:
         return int(self.integers[column])
 
 
-class Sum(Protocol):
+class SumOfProducts(Protocol):
     """The sum of products that becomes one element of a result."""
 
     @property
@@ -59,13 +59,13 @@ class Sum(Protocol):
     def key(self) -> str:
         """Part of a C name; the same for sums that `grown` the same."""
 
-    def grown(self, a: Value, b: Value) -> str:
+    def grown(self, a: CExpression, b: CExpression) -> str:
         """The expression of the sum with the product of a and b added."""
 
     def start(self) -> None:
         """Declare it, as 0."""
 
-    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+    def add(self, a: CExpression, b: CExpression, number: str, condition: str = "") -> None:
         """Add the product of a and b as term `number`; it counts as 0 where the condition does not hold."""
 
     def store(self, target: str, bits: int) -> None:
@@ -75,19 +75,21 @@ class Sum(Protocol):
 class Arithmetic(Protocol):
     """What numbers are: the integers of a fixed-point program, or floats. Loops and addresses do not depend on it."""
 
-    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
+    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: OperationRow) -> CExpression:
         """The constant that stands for operand `place` of the operation."""
 
-    def element(self, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
+    def element(
+        self, context: Context, operation: ir.Elementwise, row: OperationRow, values: Sequence[CExpression]
+    ) -> CExpression:
         """One element of an elementwise operation, of those of its operands."""
 
-    def rescale(self, context: Context, value: Value, row: Row) -> Value:
+    def rescale(self, context: Context, value: CExpression, row: OperationRow) -> CExpression:
         """An element that is moved as it is (MaxPool), in the format of the result."""
 
-    def sum(self, context: Context, row: Row, length: int) -> Sum:
+    def sum(self, context: Context, row: OperationRow, length: int) -> SumOfProducts:
         """The sum of `length` products."""
 
-    def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+    def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """Emit the whole operation."""
 
     def least(self, bits: int) -> str:
@@ -98,7 +100,7 @@ class Arithmetic(Protocol):
 class Context:
     """The program while its C is written. `scratches` collects, by row, what operations ask for."""
 
-    storage: Storage
+    storage: VariableStorage
     operators: Operators
     arithmetic: Arithmetic
     rows: Int32Array
@@ -111,7 +113,7 @@ class Context:
         return f"kt_scratch{row}"
 
 
-def visit(context: Context, view: ir.View, counters: Sequence[str], strides: Sequence[int]) -> Value:
+def visit(context: Context, view: ir.View, counters: Sequence[str], strides: Sequence[int]) -> CExpression:
     """The element of a view at loop counters, each of which moves by its stride."""
     return context.storage.element(view, list(zip(counters, strides, strict=True)))
 

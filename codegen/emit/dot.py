@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row, Sum, visit
-from kilotune.codegen.emit.operators import Value
+from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
+from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.runs import add_rows, add_run
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, WindowAxis, schedule_product
-from kilotune.codegen.emit.walk import Walk
+from kilotune.codegen.emit.walk import LoopNestWriter
 from kilotune.codegen.emit.windows import inside, window_place
 
 
-def emit_product(context: Context, operation: ir.Product, row: Row) -> None:
+def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> None:
     """One sum of products for every element of the result."""
     schedule = schedule_product(operation, context.storage)
     total = context.arithmetic.sum(context, row, operation.taps)
@@ -32,7 +32,7 @@ def emit_product(context: Context, operation: ir.Product, row: Row) -> None:
             raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
 
 
-def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: Sum) -> None:
+def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: SumOfProducts) -> None:
     a, b, out = operation.a, operation.b, operation.out
     (a0, _), (_, b1) = context.storage.strides(a), context.storage.strides(b)
     with context.writer.loops(list(schedule.nest.loops[:2]), scope=True) as (i, j):
@@ -42,8 +42,8 @@ def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: Dense
         total.store(target.text, target.bits)
 
 
-def _emit_matmul(context: Context, schedule: DenseProduct, total: Sum) -> None:
-    walk = Walk(context, schedule.nest, ("k",) if total.numbered else ())
+def _emit_matmul(context: Context, schedule: DenseProduct, total: SumOfProducts) -> None:
+    walk = LoopNestWriter(context, schedule.nest, ("k",) if total.numbered else ())
     with walk.inside(0, 2):
         total.start()
         with walk.inside(2, 3):
@@ -52,7 +52,7 @@ def _emit_matmul(context: Context, schedule: DenseProduct, total: Sum) -> None:
         total.store(walk.target, walk.target_bits)
 
 
-def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: Sum) -> None:
+def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: SumOfProducts) -> None:
     """A sum over kernel rows, columns and the input channels of the group; padding counts as zeros."""
     a, b, out = operation.a, operation.b, operation.out
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
@@ -89,7 +89,7 @@ def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
     return " + ".join(terms) or "0"
 
 
-def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, schedule: Convolution, total: Sum) -> None:
+def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, schedule: Convolution, total: SumOfProducts) -> None:
     """The part of the kernel inside the image, row by row, each one run of pixels beside one of weights."""
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
@@ -145,7 +145,7 @@ def _part(context: Context, axis: WindowAxis, position: str, name: str) -> tuple
     return first, count
 
 
-def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: Sum) -> None:
+def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: SumOfProducts) -> None:
     """Row by row over the values that are stored; `next` walks through the lists of columns.
 
     SeeDot's Algorithm 2 goes column by column, which takes a sum for every row in RAM. Both add the same terms.
@@ -163,6 +163,6 @@ def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct
                 writer.line(f"const {kind} v0 = {storage.next(a, 'value')};")
                 at = visit(context, b, ("(k - 1)", j), storage.strides(b))
                 writer.line(f"const {storage.type_of(b.variable)} v1 = {at.text};")
-                total.add(Value("v0", bits), Value("v1", at.bits), "")
+                total.add(CExpression("v0", bits), CExpression("v1", at.bits), "")
             target = visit(context, out, (i, j), out.strides)
             total.store(target.text, target.bits)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row
+from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.schedule import schedule_elements
-from kilotune.codegen.emit.walk import Walk
+from kilotune.codegen.emit.walk import LoopNestWriter
 
 
-def emit_elementwise(context: Context, operation: ir.Elementwise, row: Row) -> None:
+def emit_elementwise(context: Context, operation: ir.Elementwise, row: OperationRow) -> None:
     """One loop nest in which every element of `out` is computed from elements at the same place."""
     items = operation.operands
     nest = schedule_elements(operation)
-    walk = Walk(context, nest)
+    walk = LoopNestWriter(context, nest)
     with walk.inside(0, len(nest.loops)):
         read = iter(walk.values)
         values = [

@@ -13,9 +13,9 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_program
-from kilotune.codegen.emit.context import Context, Row, counters_of, visit
+from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
 from kilotune.codegen.emit.iteration import first_of_rows, iterate
-from kilotune.codegen.emit.operators import Operators, Value
+from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.parameters import float_literal
 from kilotune.codegen.emit.storage import LABEL_BITS, make_storage
 from kilotune.codegen.emit.writer import Writer
@@ -44,11 +44,13 @@ def emit_float_c(
 class Floats:
     """Numbers are floats. Functions are those of <math.h>."""
 
-    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
+    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: OperationRow) -> CExpression:
         """The constant itself."""
         return _value(float_literal(item.value) if item.value >= 0 else f"({float_literal(item.value)})")
 
-    def element(self, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
+    def element(
+        self, context: Context, operation: ir.Elementwise, row: OperationRow, values: Sequence[CExpression]
+    ) -> CExpression:
         """One element of the result."""
         a, b, c = [*(value.text for value in values), "", "", ""][:3]
         match operation:
@@ -63,19 +65,19 @@ class Floats:
             case ir.Select(strict=strict):
                 return _value(f"{a} {'>' if strict else '>='} 0 ? {b} : {c}")
             case ir.Sign():
-                return Value(f"({a} > 0)", LABEL_BITS)
+                return CExpression(f"({a} > 0)", LABEL_BITS)
             case _:
                 assert_never(operation)
 
-    def rescale(self, context: Context, value: Value, row: Row) -> Value:
+    def rescale(self, context: Context, value: CExpression, row: OperationRow) -> CExpression:
         """The element itself."""
         return value
 
-    def sum(self, context: Context, row: Row, length: int) -> _Sum:
+    def sum(self, context: Context, row: OperationRow, length: int) -> _FloatSum:
         """In order."""
-        return _Sum(context)
+        return _FloatSum(context)
 
-    def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+    def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """The sum of squares of each row, then the quotients."""
         writer, length = context.writer, operation.length
         rows = iterate([first_of_rows(operation.out), first_of_rows(operation.a)])
@@ -97,24 +99,24 @@ class Floats:
 
 
 @dataclass(frozen=True)
-class _Sum:
+class _FloatSum:
     context: Context
     numbered: bool = False
     kind: str = "float"
     key: str = "float"
 
-    def grown(self, a: Value, b: Value) -> str:
+    def grown(self, a: CExpression, b: CExpression) -> str:
         return f"sum + {a.text} * {b.text}"
 
     def start(self) -> None:
         self.context.writer.line("float sum = 0;")
 
-    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+    def add(self, a: CExpression, b: CExpression, number: str, condition: str = "") -> None:
         self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum += {a.text} * {b.text};")
 
     def store(self, target: str, bits: int) -> None:
         self.context.writer.line(f"{target} = sum;")
 
 
-def _value(text: str) -> Value:
-    return Value(text, FLOAT_BITS)
+def _value(text: str) -> CExpression:
+    return CExpression(text, FLOAT_BITS)

@@ -9,9 +9,9 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row, Sum
+from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
 from kilotune.codegen.emit.normalise import emit_normalise
-from kilotune.codegen.emit.operators import Value, cast, constant, int_type
+from kilotune.codegen.emit.operators import CExpression, cast, constant, int_type
 from kilotune.codegen.emit.pointwise import Expressions, constants_of
 from kilotune.codegen.emit.sums import integer_sum
 from kilotune.codegen.emit.tables import Functions
@@ -28,24 +28,26 @@ class Integers:
     tables: Sequence[Exponential]
     narrow: frozenset[int] = frozenset()  # rows whose sums of 32 bits fit 16 (`ranges`)
 
-    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: Row) -> Value:
+    def literal(self, operation: ir.Operation, item: ir.Literal, place: int, row: OperationRow) -> CExpression:
         """The literal at its final scale."""
         first = 1 if isinstance(operation, ir.Select) else 0
         return constant(row[Column.CONSTANT_A if place == first else Column.CONSTANT_B])
 
-    def element(self, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
+    def element(
+        self, context: Context, operation: ir.Elementwise, row: OperationRow, values: Sequence[CExpression]
+    ) -> CExpression:
         """One element of the result, at its width."""
         return _result(self, context, operation, row, values)
 
-    def rescale(self, context: Context, value: Value, row: Row) -> Value:
+    def rescale(self, context: Context, value: CExpression, row: OperationRow) -> CExpression:
         """Down by SHIFT_OUT, to the result's width."""
         return context.operators.store(value, row[Column.SHIFT_OUT], row[Column.BITS])
 
-    def sum(self, context: Context, row: Row, length: int) -> Sum:
+    def sum(self, context: Context, row: OperationRow, length: int) -> SumOfProducts:
         """In order, or by SeeDot's TreeSum."""
         return integer_sum(context, row, length, row.number in self.narrow)
 
-    def normalise(self, context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+    def normalise(self, context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
         """By an integer square root."""
         emit_normalise(context, operation, row)
 
@@ -54,14 +56,16 @@ class Integers:
         return f"INT{bits}_MIN"
 
 
-def _result(numbers: Integers, context: Context, operation: ir.Elementwise, row: Row, values: Sequence[Value]) -> Value:
+def _result(
+    numbers: Integers, context: Context, operation: ir.Elementwise, row: OperationRow, values: Sequence[CExpression]
+) -> CExpression:
     operators, bits, shift_out = context.operators, row[Column.BITS], row[Column.SHIFT_OUT]
     match operation:
         case ir.Fill():
             filled = scale_down(_exact(row[Column.CONSTANT_A]), shift_out, operators.rounding)
             return constant(int(wrap(filled, bits)))
         case ir.Sign():
-            return Value(f"({values[0].text} > 0)", context.storage.bits[operation.out.variable])
+            return CExpression(f"({values[0].text} > 0)", context.storage.bits[operation.out.variable])
         case ir.Select():
             return _choice(context, operation, row, values)
         case ir.Add() | ir.Subtract() | ir.Multiply():
@@ -83,8 +87,8 @@ def _exact(value: int) -> IntArray:
 
 
 def _binary(
-    context: Context, operation: ir.Add | ir.Subtract | ir.Multiply, row: Row, values: Sequence[Value]
-) -> Value:
+    context: Context, operation: ir.Add | ir.Subtract | ir.Multiply, row: OperationRow, values: Sequence[CExpression]
+) -> CExpression:
     operators, accumulator = context.operators, row[Column.ACC_BITS]
     a, b = _scaled_pair(context, operation, row, values, accumulator)
     match operation:
@@ -99,8 +103,8 @@ def _binary(
 
 
 def _scaled_pair(
-    context: Context, operation: ir.Operation, row: Row, values: Sequence[Value], bits: int
-) -> tuple[Value, Value]:
+    context: Context, operation: ir.Operation, row: OperationRow, values: Sequence[CExpression], bits: int
+) -> tuple[CExpression, CExpression]:
     """Both operands after their shifts; a literal already is at its final scale."""
     pair = []
     for item, value, column in zip(operation.operands, values, (Column.SHIFT_A, Column.SHIFT_B), strict=True):
@@ -109,11 +113,11 @@ def _scaled_pair(
     return pair[0], pair[1]
 
 
-def _modulo(value: Value, bits: int) -> Value:
+def _modulo(value: CExpression, bits: int) -> CExpression:
     return cast(value, bits) if value.bits > bits else value
 
 
-def _choice(context: Context, operation: ir.Select, row: Row, values: Sequence[Value]) -> Value:
+def _choice(context: Context, operation: ir.Select, row: OperationRow, values: Sequence[CExpression]) -> CExpression:
     """Exact until the end when something is shifted down there; modulo the result's width otherwise."""
     operators, bits, shift_out = context.operators, row[Column.BITS], row[Column.SHIFT_OUT]
     pair = []
@@ -128,4 +132,4 @@ def _choice(context: Context, operation: ir.Select, row: Row, values: Sequence[V
     relation = ">" if operation.strict else ">="
     chosen = f"({values[0].text} {relation} 0 ? {pair[0].text} : {pair[1].text})"
     # C gives both branches one type, at least int; the cast names it
-    return operators.store(Value(f"({int_type(width)}){chosen}", width), shift_out, bits)
+    return operators.store(CExpression(f"({int_type(width)}){chosen}", width), shift_out, bits)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kilotune.codegen.emit.context import Scratch
-from kilotune.codegen.emit.storage import Storage
-from kilotune.codegen.first_fit import Block, Placement, find_overlap, first_fit
+from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.first_fit import Block, FirstFitPlacement, find_overlap, first_fit
 from kilotune.codegen.interference import Interference, find_interference
 from kilotune.codegen.live_ranges import LiveRange, live_ranges
 from kilotune.codegen.placement import Placer
 
 
 @dataclass(frozen=True)
-class Layout:
+class TemporaryLayout:
     """Offsets of temporaries, the size of the array, how much of it variables reach into, and the C that declares it."""
 
     offsets: Mapping[str, int]
@@ -25,7 +25,9 @@ class Layout:
     pointers: list[str]
 
 
-def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mapping[str, int], in_place: bool) -> Layout:
+def lay_out(
+    storage: VariableStorage, scratches: Mapping[int, Scratch], placement: Mapping[str, int], in_place: bool
+) -> TemporaryLayout:
     """Place what `placement` does not name, check the whole, and declare it. ValueError for a placement that is wrong.
 
     Variables come first, as `codegen.placement` places them for the search too; scratch arrays fit around them.
@@ -41,7 +43,7 @@ def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mappi
         raise ValueError(f"{clash[0]} and {clash[1]} are live at the same time and share bytes of RAM")
     offsets = _place_scratches(blocks, interference, scratches, {**placement, **variables.offsets})
     peak = max((offsets[name] + block.size_bytes for name, block in blocks.items()), default=0)
-    placed = Placement({name: offsets[name] for name in blocks}, peak)
+    placed = FirstFitPlacement({name: offsets[name] for name in blocks}, peak)
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
     widths |= {scratch.name: scratch.bits for scratch in scratches.values()}
     names = dict(storage.names) | {s.name: f"kt_scratch{s.row}" for s in scratches.values()}
@@ -61,10 +63,12 @@ def lay_out(storage: Storage, scratches: Mapping[int, Scratch], placement: Mappi
     ]
     kept = {name: placed.offsets[name] for name in blocks}
     size, held = placed.peak_bytes, variables.peak_bytes
-    return Layout(kept, size, held, ["\n".join(typedefs)] if typedefs else [], array if blocks else [], pointers)
+    return TemporaryLayout(
+        kept, size, held, ["\n".join(typedefs)] if typedefs else [], array if blocks else [], pointers
+    )
 
 
-def _blocks(storage: Storage, interference: Interference, scratches: Mapping[int, Scratch]) -> dict[str, Block]:
+def _blocks(storage: VariableStorage, interference: Interference, scratches: Mapping[int, Scratch]) -> dict[str, Block]:
     """What must be placed: variables, then scratch arrays, which live during their operation."""
     ranges, blocks = live_ranges(storage.program), {}
     for name in interference.names:

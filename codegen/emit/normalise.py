@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row, counters_of, visit
+from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
 from kilotune.codegen.emit.iteration import first_of_rows, iterate
-from kilotune.codegen.emit.operators import Value, cast
+from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import norm_bits
 from kilotune.codegen.fixed.table import Column
 
 
-def emit_normalise(context: Context, operation: ir.NormaliseL2, row: Row) -> None:
+def emit_normalise(context: Context, operation: ir.NormaliseL2, row: OperationRow) -> None:
     """Two passes over each row: the sum of squares, then the quotients."""
     writer, operators = context.writer, context.operators
     shift_a, shift_b = row[Column.SHIFT_A], row[Column.SHIFT_B]
@@ -33,7 +33,7 @@ def emit_normalise(context: Context, operation: ir.NormaliseL2, row: Row) -> Non
             # |value| <= norm, so the quotient is at most 2**SHIFT_B
             bits = 16 if shift_b < 15 else 32
             quotient = f"{_ratio(context, wide)}({scaled.text}, {shift_b}, norm)"
-            result = operators.store(cast(Value(quotient, wide), bits), row[Column.SHIFT_OUT], row[Column.BITS])
+            result = operators.store(cast(CExpression(quotient, wide), bits), row[Column.SHIFT_OUT], row[Column.BITS])
             writer.line(f"{target.text} = {cast(result, target.bits).text};")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Row
+from kilotune.codegen.emit.context import OperationRow
 from kilotune.codegen.emit.intervals import Interval, Intervals
 from kilotune.codegen.emit.pointwise import constants_of
 from kilotune.codegen.emit.schedule import in_order, scales_terms
@@ -81,7 +81,7 @@ class _Analysis:
         """Intervals by variable, and rows of narrow sums."""
         narrow = set()
         for number, operation in enumerate(ir.operations(self.program.body)):
-            row = Row(number, self.batch.rows[0, number])
+            row = OperationRow(number, self.batch.rows[0, number])
             out = operation.out
             if isinstance(operation, ir.Product) and self._plain(row):
                 total = self._sum(operation)
@@ -98,12 +98,12 @@ class _Analysis:
     def _of(self, name: str) -> Interval:
         return self.held.get(name, Interval.of_width(self.bits[name]))
 
-    def _plain(self, row: Row) -> bool:
+    def _plain(self, row: OperationRow) -> bool:
         """Whether the row sums whole products modulo a power of two."""
         shifts = [row[column] for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
         return bool(in_order(row[Column.HALVINGS]) & ~scales_terms(*shifts))
 
-    def _result(self, operation: ir.Operation, row: Row) -> Interval | None:
+    def _result(self, operation: ir.Operation, row: OperationRow) -> Interval | None:
         """What the operation writes before it wraps; None where nothing is known."""
         found: Interval | None
         match operation:
@@ -125,7 +125,7 @@ class _Analysis:
                 assert_never(operation)
         return None if found is None else found.down(row[Column.SHIFT_OUT], self.batch.rounding)
 
-    def _function(self, operation: ir.TableFunction, row: Row) -> Interval | None:
+    def _function(self, operation: ir.TableFunction, row: OperationRow) -> Interval | None:
         table = self.batch.functions[row[Column.FUNCTION]]
         limits = operation.limits(table.scale)
         if limits is not None:

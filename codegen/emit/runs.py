@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Sum
-from kilotune.codegen.emit.operators import Value
+from kilotune.codegen.emit.context import Context, SumOfProducts
+from kilotune.codegen.emit.operators import CExpression
 
 Place = tuple[ir.View, Sequence[tuple[str, int]]]
 """A view and where in it a run begins: (expression, elements a step) pairs."""
 
 
-def add_run(context: Context, total: Sum, a: Place, b: Place, count: int) -> None:
+def add_run(context: Context, total: SumOfProducts, a: Place, b: Place, count: int) -> None:
     """Add `count` products to the sum."""
     name = _function(context, total, a[0].variable, b[0].variable, count)
     arguments = [_address(context, place) for place in (a, b)]
@@ -24,7 +24,7 @@ def add_run(context: Context, total: Sum, a: Place, b: Place, count: int) -> Non
 
 
 def add_rows(
-    context: Context, total: Sum, places: tuple[str, str], views: tuple[ir.View, ir.View], extent: str
+    context: Context, total: SumOfProducts, places: tuple[str, str], views: tuple[ir.View, ir.View], extent: str
 ) -> None:
     """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips)."""
     name = _rows_function(context, total, views[0].variable, views[1].variable)
@@ -52,17 +52,17 @@ def _kind(context: Context, variable: str) -> str:
     return f"flash{kind}" if storage.in_flash(variable) else f"ram{kind}"
 
 
-def _step(context: Context, total: Sum, a: str, b: str) -> list[str]:
+def _step(context: Context, total: SumOfProducts, a: str, b: str) -> list[str]:
     """The lines that read both elements and add their product."""
     storage, values, lines = context.storage, [], []
     for number, variable in enumerate((a, b)):
         text = f"KT_NEXT{storage.suffix(variable)}(p{number})" if storage.in_flash(variable) else f"*p{number}++"
         lines.append(f"const {storage.type_of(variable)} v{number} = {text};")
-        values.append(Value(f"v{number}", storage.bits[variable]))
+        values.append(CExpression(f"v{number}", storage.bits[variable]))
     return [*lines, f"sum = {total.grown(values[0], values[1])};"]
 
 
-def _function(context: Context, total: Sum, a: str, b: str, count: int) -> str:
+def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int) -> str:
     counter = "uint_fast8_t" if count < 256 else "uint_fast16_t"
     name = f"kt_dot_{_kind(context, a)}_{_kind(context, b)}_{total.key}" + ("" if count < 256 else "_long")
     step = "\n        ".join(_step(context, total, a, b))
@@ -74,7 +74,7 @@ def _function(context: Context, total: Sum, a: str, b: str, count: int) -> str:
     )
 
 
-def _rows_function(context: Context, total: Sum, a: str, b: str) -> str:
+def _rows_function(context: Context, total: SumOfProducts, a: str, b: str) -> str:
     name = f"kt_rows_{_kind(context, a)}_{_kind(context, b)}_{total.key}"
     step = "\n            ".join(_step(context, total, a, b))
     return context.operators.require(

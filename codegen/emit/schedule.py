@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.storage import Storage
+from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.ir.numbers import Constant
 
 Loop = tuple[str, int]
@@ -168,7 +168,7 @@ class Convolution:
     beside: bool
 
 
-def schedule_product(operation: ir.Product, storage: Storage) -> SparseProduct | DenseProduct | Convolution:
+def schedule_product(operation: ir.Product, storage: VariableStorage) -> SparseProduct | DenseProduct | Convolution:
     """How products are summed, with operands as they are stored."""
     weights = storage.strides(operation.b)
     if isinstance(operation, ir.Conv2D):

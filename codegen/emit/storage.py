@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kilotune.codegen import ir
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
-from kilotune.codegen.emit.operators import Value, int_type
+from kilotune.codegen.emit.operators import CExpression, int_type
 from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, Rounding, quantise, scale_down
 from kilotune.codegen.fixed.table import FixedBatch
@@ -18,7 +18,7 @@ LABEL_BITS = 16
 
 
 @dataclass(frozen=True)
-class Storage:
+class VariableStorage:
     """C names, stored widths and scales by variable; `loop_names` are the C names of the loop indices.
 
     `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
@@ -41,13 +41,13 @@ class Storage:
         shift = self.shifts.get(name, 0)
         return lambda values: scale_down(quantise(values, self.bits[name], self.scales[name]), shift, self.rounding)
 
-    def element(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> Value:
+    def element(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> CExpression:
         """The element at `view.offset` moved by (counter expression, elements a step) pairs."""
         number = self._number(view, moves)
         bits, name = self.bits[view.variable], self.name(view.variable)
         if self.in_flash(view.variable):
-            return Value(f"KT_LOAD{self.suffix(view.variable)}(&{name}[{number}])", bits)
-        return Value(f"{name}[{number}]", bits)
+            return CExpression(f"KT_LOAD{self.suffix(view.variable)}(&{name}[{number}])", bits)
+        return CExpression(f"{name}[{number}]", bits)
 
     def pointer(self, view: ir.View, moves: Sequence[tuple[str, int]], name: str, written: bool) -> str:
         """The declaration of a pointer to that element."""
@@ -130,7 +130,7 @@ def index_bits(program: ir.Program) -> int:
     return 16 if largest < 1 << 15 else 32
 
 
-def describe_storage(batch: FixedBatch) -> Storage:
+def describe_storage(batch: FixedBatch) -> VariableStorage:
     """The storage of the only candidate of a batch."""
     scales = {v.name: int(s) for v, s in zip(batch.program.variables, batch.scales[0], strict=True)}
     return make_storage(batch.program, stored_bits(batch), scales)
@@ -138,13 +138,13 @@ def describe_storage(batch: FixedBatch) -> Storage:
 
 def make_storage(
     program: ir.Program, bits: Mapping[str, int], scales: Mapping[str, int], real: bool = False
-) -> Storage:
+) -> VariableStorage:
     """Names and orders for variables of these widths."""
     loops = [loop.index for loop in _loops(program.body)]
     variables = [v.name for v in program.variables]
     identifiers = c_identifiers([*variables, *(f"loop {name}" for name in loops)])
     sparse = frozenset(stored_sparse(program))
-    return Storage(
+    return VariableStorage(
         program,
         {name: identifiers[name] for name in variables},
         {name: identifiers[f"loop {name}"] for name in loops},

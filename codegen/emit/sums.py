@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kilotune.codegen.emit.context import Context, Row, Sum
-from kilotune.codegen.emit.operators import Operators, Value, cast, int_type
+from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
+from kilotune.codegen.emit.operators import CExpression, Operators, cast, int_type
 from kilotune.codegen.emit.ranges import NARROW_BITS
 from kilotune.codegen.emit.schedule import in_order, scales_terms
 from kilotune.codegen.fixed.table import Column
 
 
-def integer_sum(context: Context, row: Row, length: int, narrow: bool = False) -> Sum:
+def integer_sum(context: Context, row: OperationRow, length: int, narrow: bool = False) -> SumOfProducts:
     """The sum that the row asks for. A tree without halvings adds modulo 2**ACC_BITS in any order, so also in order.
 
     `narrow`: the final value is known to fit NARROW_BITS, so the sum is taken modulo 2**NARROW_BITS.
@@ -22,7 +22,7 @@ def integer_sum(context: Context, row: Row, length: int, narrow: bool = False) -
     return _Tree(context, row, length, bits, context.scratch(row.number, bits, (length - 1).bit_length() + 1))
 
 
-def _term(context: Context, row: Row, a: Value, b: Value, bits: int) -> Value:
+def _term(context: Context, row: OperationRow, a: CExpression, b: CExpression, bits: int) -> CExpression:
     """One product of a sum: scaled operands, wrapped at the accumulator's width, divided by 2**SHIFT_TERM."""
     operators = context.operators
     product = operators.multiply(
@@ -31,7 +31,7 @@ def _term(context: Context, row: Row, a: Value, b: Value, bits: int) -> Value:
     return operators.scale(product, row[Column.SHIFT_TERM], bits)
 
 
-def _store(context: Context, row: Row, total: Value, target: str, bits: int) -> None:
+def _store(context: Context, row: OperationRow, total: CExpression, target: str, bits: int) -> None:
     result = context.operators.store(total, row[Column.SHIFT_OUT], row[Column.BITS])
     context.writer.line(f"{target} = {cast(result, bits).text};")
 
@@ -41,7 +41,7 @@ class _Linear:
     """Term after term."""
 
     context: Context
-    row: Row
+    row: OperationRow
     bits: int
     numbered: bool = False
 
@@ -57,11 +57,11 @@ class _Linear:
     def start(self) -> None:
         self.context.writer.line(f"{self.kind} sum = 0;")
 
-    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+    def add(self, a: CExpression, b: CExpression, number: str, condition: str = "") -> None:
         text = self.grown(a, b)
         self.context.writer.line(f"{f'if ({condition}) ' if condition else ''}sum = {text};")
 
-    def grown(self, a: Value, b: Value) -> str:
+    def grown(self, a: CExpression, b: CExpression) -> str:
         row, operators, bits = self.row, self.context.operators, self.bits
         plain = not scales_terms(row[Column.SHIFT_A], row[Column.SHIFT_B], row[Column.SHIFT_TERM])
         if plain and bits == 32 and max(a.bits, b.bits) <= 16:
@@ -70,7 +70,7 @@ class _Linear:
         return f"(uint{bits}_t)(sum + (uint{bits}_t){value.text})"
 
     def store(self, target: str, bits: int) -> None:
-        _store(self.context, self.row, Value(f"({int_type(self.bits)})sum", self.bits), target, bits)
+        _store(self.context, self.row, CExpression(f"({int_type(self.bits)})sum", self.bits), target, bits)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _Tree:
     """TreeSum: the first HALVINGS levels halve both addends."""
 
     context: Context
-    row: Row
+    row: OperationRow
     length: int
     bits: int
     scratch: str
@@ -86,13 +86,13 @@ class _Tree:
     kind: str = ""
     key: str = ""
 
-    def grown(self, a: Value, b: Value) -> str:
+    def grown(self, a: CExpression, b: CExpression) -> str:
         raise NotImplementedError
 
     def start(self) -> None:
         pass
 
-    def add(self, a: Value, b: Value, number: str, condition: str = "") -> None:
+    def add(self, a: CExpression, b: CExpression, number: str, condition: str = "") -> None:
         value = _term(self.context, self.row, a, b, self.bits)
         text = f"({condition}) ? {value.text} : 0" if condition else value.text
         name = _tree_add(self.context.operators, self.bits)
@@ -101,15 +101,15 @@ class _Tree:
 
     def store(self, target: str, bits: int) -> None:
         name = _tree_total(self.context.operators, self.bits)
-        total = Value(f"{name}({self.scratch}, {self.length}, {self.row[Column.HALVINGS]})", self.bits)
+        total = CExpression(f"{name}({self.scratch}, {self.length}, {self.row[Column.HALVINGS]})", self.bits)
         _store(self.context, self.row, total, target, bits)
 
 
 def _pair(operators: Operators, bits: int) -> str:
     """The function that adds two neighbours of the tree."""
     kind = int_type(bits)
-    whole = operators.add(Value("a", bits), Value("b", bits), bits)
-    halves = operators.add(operators.down(Value("a", bits), 1), operators.down(Value("b", bits), 1), bits)
+    whole = operators.add(CExpression("a", bits), CExpression("b", bits), bits)
+    halves = operators.add(operators.down(CExpression("a", bits), 1), operators.down(CExpression("b", bits), 1), bits)
     return operators.require(
         f"kt_pair{bits}",
         f"KT_INLINE {kind} kt_pair{bits}({kind} a, {kind} b, uint8_t halve)\n{{\n"
@@ -132,7 +132,7 @@ def _tree_add(operators: Operators, bits: int) -> str:
 
 def _tree_total(operators: Operators, bits: int) -> str:
     pair = _pair(operators, bits)
-    half = operators.down(Value("sum", bits), 1).text
+    half = operators.down(CExpression("sum", bits), 1).text
     return operators.require(
         f"kt_tree_total{bits}",
         "/* The root of the tree: what still waits, from the lowest level up; a last sum without a neighbour moves up,\n"

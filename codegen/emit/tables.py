@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.operators import Operators, Value, cast, constant, int_type, width_for
+from kilotune.codegen.emit.operators import CExpression, Operators, cast, constant, int_type, width_for
 from kilotune.codegen.emit.parameters import ConstantArray, constant_array
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.arithmetic import scale_down
@@ -22,9 +22,9 @@ class Functions:
     definitions: list[str] = field(default_factory=list)
     arrays: list[ConstantArray] = field(default_factory=list)
     _array_names: dict[tuple[int, tuple[int, ...]], str] = field(default_factory=dict)
-    _made: dict[tuple[str, Exponential, int], Value] = field(default_factory=dict)
+    _made: dict[tuple[str, Exponential, int], CExpression] = field(default_factory=dict)
 
-    def apply(self, operation: ir.TableFunction, table: Exponential, argument: Value, shift: int) -> Value:
+    def apply(self, operation: ir.TableFunction, table: Exponential, argument: CExpression, shift: int) -> CExpression:
         """Exp, Sigmoid or Tanh of `argument / 2**shift`, as `evaluators.fixed_point.reference.evaluate_function`."""
         scaled = self._scaled(table, argument, shift)
         width = _argument_width(table, scaled.bits)
@@ -35,9 +35,9 @@ class Functions:
                 function = self._logistic(operation.function, table, width)
             case _:
                 raise AssertionError(f"no C function for {type(operation).__name__}")
-        return Value(f"{function.text}({scaled.text})", function.bits)
+        return CExpression(f"{function.text}({scaled.text})", function.bits)
 
-    def _scaled(self, table: Exponential, argument: Value, shift: int) -> Value:
+    def _scaled(self, table: Exponential, argument: CExpression, shift: int) -> CExpression:
         """The argument at the table's scale; saturated where the ends of the table are nearer than those of the type."""
         bits = max(16, argument.bits)
         if -shift in range(1, bits) and argument.bits - shift > bits and _argument_width(table, bits) == bits:
@@ -51,7 +51,7 @@ class Functions:
             self.arrays.append(constant_array(name, int_type(bits), entries, bits))
         return self._array_names[key]
 
-    def _exponential(self, table: Exponential, width: int) -> Value:
+    def _exponential(self, table: Exponential, width: int) -> CExpression:
         """The name of the function and the width of its result."""
         key = ("exp", table, width)
         if key not in self._made:
@@ -61,7 +61,7 @@ class Functions:
             result = self._look_up(body, table)
             body.line(f"return {result.text};")
             self._define(name, table, width, result.bits, "e**v", body)
-            self._made[key] = Value(name, result.bits)
+            self._made[key] = CExpression(name, result.bits)
         return self._made[key]
 
     def _define(self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer) -> None:
@@ -84,7 +84,7 @@ class Functions:
         first, second = operands if table.sign > 0 else operands[::-1]
         body.line(f"const {kind} t = ({kind})({first} - {second});")
 
-    def _look_up(self, body: Writer, table: Exponential) -> Value:
+    def _look_up(self, body: Writer, table: Exponential) -> CExpression:
         high = self._entry(table, table.coarse, table.coarse_operand_shift if table.fine else 0, table.coarse_shift)
         if not table.fine:
             return high
@@ -94,7 +94,7 @@ class Functions:
         body.line(f"const {int_type(low.bits)} low = {low.text};")
         largest = max(map(abs, table.coarse)) * max(map(abs, table.fine))
         bits = min(table.product_bits, width_for(-largest, largest))
-        product = self.operators.multiply(Value("high", high.bits), Value("low", low.bits), bits)
+        product = self.operators.multiply(CExpression("high", high.bits), CExpression("low", low.bits), bits)
         result = self.operators.down(product, table.product_shift)
         if bits < table.product_bits or largest < 1 << (bits - 1):  # the product does not wrap
             bound = (largest >> table.product_shift) + 1
@@ -103,16 +103,16 @@ class Functions:
 
     def _entry(
         self, table: Exponential, entries: tuple[int, ...], operand_shift: int, shift: int, mask: int | None = None
-    ) -> Value:
+    ) -> CExpression:
         """The element of a table that t chooses. Its operand shift is applied here, once, instead of on the device."""
         scaled = scale_down(np.array(entries, dtype=np.int64), operand_shift, self.operators.rounding)
         name = self._array(table.bits, tuple(scaled.tolist()))
         place = f"t >> {shift}" if shift else "t"
         if mask is not None:
             place = f"({place}) & {mask}" if shift else f"t & {mask}"
-        return Value(f"KT_LOAD{table.bits}(&{name}[{place}])", table.bits)
+        return CExpression(f"KT_LOAD{table.bits}(&{name}[{place}])", table.bits)
 
-    def _logistic(self, stem: str, table: Exponential, width: int) -> Value:
+    def _logistic(self, stem: str, table: Exponential, width: int) -> CExpression:
         """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
         key = (stem, table, width)
         if key not in self._made:
@@ -130,7 +130,7 @@ class Functions:
                 body.line(f"return v <= 0 ? ({int_type(bits)})-magnitude : magnitude;")
             what = "1 / (1 + e**-v)" if stem == "sigmoid" else "tanh(v / 2)"
             self._define(name, table, width, bits, what, body)
-            self._made[key] = Value(name, bits)
+            self._made[key] = CExpression(name, bits)
         return self._made[key]
 
     def _fraction(self, table: Exponential, numerator: str, one: str) -> str:

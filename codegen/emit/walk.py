@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from kilotune.codegen.emit.context import Context
-from kilotune.codegen.emit.operators import Value, cast
+from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import Cursor, Nest
 
 
-class Walk:
+class LoopNestWriter:
     """A nest of loops while it is written.
 
     `inside(first, last)` opens the loops numbered first..last-1 and emits the reads that belong there; `values` holds what
@@ -25,7 +25,7 @@ class Walk:
         self._context, self._counters = context, nest.loops
         self._reads, self._write = nest.reads, nest.write
         self._numbered = set(numbered) | self._used_counters()
-        self.values: list[Value] = [Value("", 0)] * len(self._reads)
+        self.values: list[CExpression] = [CExpression("", 0)] * len(self._reads)
 
     @property
     def target(self) -> str:
@@ -43,7 +43,7 @@ class Walk:
         """The counter of that name, or 0 where its loop would run once."""
         return next((n if count != 1 else "0") for n, count in self._counters if n == name)
 
-    def store(self, value: Value) -> None:
+    def store(self, value: CExpression) -> None:
         """Write the element."""
         bits = self.target_bits
         self._context.writer.line(f"{self.target} = {cast(value, bits).text};")
@@ -90,12 +90,12 @@ class Walk:
                 walks = cursor.start is not None
                 text = storage.next(cursor.view, f"p{number}") if walks else self._numbered_element(cursor).text
                 writer.line(f"const {storage.type_of(cursor.view.variable)} v{number} = {text};")
-                self.values[number] = Value(f"v{number}", bits)
+                self.values[number] = CExpression(f"v{number}", bits)
 
     def _moves(self, cursor: Cursor, level: int) -> list[tuple[str, int]]:
         """Where the access is inside the outermost `level` loops."""
         outer = zip(self._counters[:level], cursor.strides[:level], strict=True)
         return [(name, stride) for (name, count), stride in outer if count != 1]
 
-    def _numbered_element(self, cursor: Cursor) -> Value:
+    def _numbered_element(self, cursor: Cursor) -> CExpression:
         return self._context.storage.element(cursor.view, self._moves(cursor, len(cursor.strides)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, Row, counters_of, visit
+from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.operators import Value, cast
+from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import WindowAxis, window_axes
 
 
@@ -20,7 +20,7 @@ def inside(places: Sequence[tuple[str, WindowAxis]]) -> str:
     return " && ".join(tests)
 
 
-def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
+def emit_maxpool(context: Context, operation: ir.MaxPool, row: OperationRow) -> None:
     """The largest element under every position of the window; padded places never win."""
     writer = context.writer
     images, height, width, channels = operation.out.shape
@@ -42,7 +42,7 @@ def emit_maxpool(context: Context, operation: ir.MaxPool, row: Row) -> None:
                 else f"if ({beyond}) largest = {value.text};"
             )
         target = visit(context, operation.out, (image, y, x, channel), operation.out.strides)
-        result = context.arithmetic.rescale(context, Value("largest", bits), row)
+        result = context.arithmetic.rescale(context, CExpression("largest", bits), row)
         writer.line(f"{target.text} = {cast(result, target.bits).text};")
 
 

@@ -30,14 +30,14 @@ Refine = Callable[[Placer, Mapping[str, int], PlacedVariables], PlacedVariables]
 
 
 @dataclass(frozen=True)
-class Storage:
+class ParameterStorage:
     """What a parameter occupies in flash: `values` elements of its bitwidth and `index_bytes` that no decision changes."""
 
     values: int
     index_bytes: int = 0
 
 
-def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, Storage]:
+def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, ParameterStorage]:
     """Storage of every parameter that is used. A sparse one keeps its non-zero values, and per row the columns they stand in."""
     result = {}
     used = ir.used_variables(program)
@@ -46,9 +46,9 @@ def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray])
             nonzero = int(np.count_nonzero(parameters[variable.name]))
             if variable.sparse:
                 rows, columns = variable.shape
-                result[variable.name] = Storage(nonzero, (nonzero + rows) * (1 if columns < 256 else 2))
+                result[variable.name] = ParameterStorage(nonzero, (nonzero + rows) * (1 if columns < 256 else 2))
             else:
-                result[variable.name] = Storage(variable.size)
+                result[variable.name] = ParameterStorage(variable.size)
     return result
 
 

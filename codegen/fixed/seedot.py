@@ -44,7 +44,7 @@ class SeeDotLowering:
 
     def lower(self, choice: SeeDotParameters, exponent_ranges: Mapping[int, tuple[float, float]]) -> FixedBatch:
         """Lower one candidate; `exponent_ranges` holds (m, M) as reals by row of each Exp."""
-        return _Lowering(self, choice, exponent_ranges).run()
+        return _SeeDotCandidate(self, choice, exponent_ranges).run()
 
 
 def add_scale(scale: int, maxscale: int) -> tuple[int, int]:
@@ -60,7 +60,7 @@ def tree_sum_scale(scale: int, count: int, maxscale: int) -> tuple[int, int]:
     return scale - halvings, halvings
 
 
-class _Lowering:
+class _SeeDotCandidate:
     """One candidate while it is lowered."""
 
     def __init__(

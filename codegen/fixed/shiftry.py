@@ -38,10 +38,10 @@ class ShiftryLowering:
 
     def lower(self, bits: npt.ArrayLike, scales: npt.ArrayLike) -> FixedBatch:
         """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`."""
-        return _Lowering(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
+        return _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
 
 
-class _Lowering:
+class _ShiftryBatch:
     """One batch while it is lowered. Columns of `bits` and `scales` are variables; `scales` become effective."""
 
     def __init__(self, rules: ShiftryLowering, bits: Ints, scales: Ints) -> None:

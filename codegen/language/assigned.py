@@ -16,7 +16,7 @@ def assigned_names(node: ast.Expression, carried: frozenset[str]) -> frozenset[s
     """
     names: set[str] = set()
     shadowed: set[str] = set()
-    while isinstance(node, ast.Let):  # no recursion along chains of lets, which are long
+    while isinstance(node, ast.LetExpression):  # no recursion along chains of lets, which are long
         for span in node.spans:
             names |= assigned_names(span.start, carried) - shadowed
         names |= assigned_names(node.value, carried) - shadowed
@@ -25,7 +25,7 @@ def assigned_names(node: ast.Expression, carried: frozenset[str]) -> frozenset[s
         else:
             shadowed.add(node.name)
         node = node.body
-    if isinstance(node, ast.Loop):
+    if isinstance(node, ast.LoopExpression):
         names |= (assigned_names(node.body, carried | {node.carried.name}) | {node.carried.name}) - shadowed
         return frozenset(names)
     for part in ast.parts(node):
@@ -39,9 +39,9 @@ def source_names(node: ast.Expression) -> frozenset[str]:
     pending = [node]
     while pending:
         current = pending.pop()
-        if isinstance(current, ast.Let):
+        if isinstance(current, ast.LetExpression):
             names.add(current.name)
-        elif isinstance(current, ast.Sum | ast.Loop):
+        elif isinstance(current, ast.SumExpression | ast.LoopExpression):
             names.add(current.index)
         pending.extend(ast.parts(current))
     return frozenset(names)

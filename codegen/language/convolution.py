@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Location, View
-from kilotune.codegen.language.emitter import NOWHERE, Goal
+from kilotune.codegen.language.emitter import NOWHERE, Destination
 from kilotune.codegen.language.lowering import Lowering, tensor
 from kilotune.codegen.language.syntax import Pair, Sides
 from kilotune.codegen.language.values import Value, describe_shape
@@ -17,7 +17,7 @@ NO_PADDING: Sides = (0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Stage:
+class ConvolutionStageValues:
     """Values of `[filters, scale, bias]`."""
 
     filters: Value
@@ -30,7 +30,7 @@ def convolve(
     image: Value,
     filters: Value,
     location: Location,
-    goal: Goal,
+    goal: Destination,
     *,
     stride: Pair = PLAIN,
     padding: Sides = NO_PADDING,
@@ -56,7 +56,7 @@ def convolve(
 
 
 def max_pool(
-    lowering: Lowering, image: Value, kernel: Pair, padding: Sides, stride: Pair, location: Location, goal: Goal
+    lowering: Lowering, image: Value, kernel: Pair, padding: Sides, stride: Pair, location: Location, goal: Destination
 ) -> View:
     """`maxpool(image, {k}, {p}, {s})`; `padding` is top, bottom, left, right, and smaller than the kernel."""
     a = tensor(image, location, "image of maxpool", rank=4)
@@ -74,11 +74,11 @@ def max_pool(
 def bottleneck(
     lowering: Lowering,
     image: Value,
-    stages: tuple[Stage, Stage, Stage],
+    stages: tuple[ConvolutionStageValues, ConvolutionStageValues, ConvolutionStageValues],
     stride: Pair,
     padding: Sides,
     location: Location,
-    goal: Goal,
+    goal: Destination,
 ) -> View:
     """`mbconv`: expand to Ct channels (1x1), filter each channel (`stride`, `padding`), project (1x1).
 
@@ -108,7 +108,15 @@ def bottleneck(
     return _normalise(lowering, step, project, location, goal, rectify=False)
 
 
-def _normalise(lowering: Lowering, image: View, stage: Stage, location: Location, goal: Goal, *, rectify: bool) -> View:
+def _normalise(
+    lowering: Lowering,
+    image: View,
+    stage: ConvolutionStageValues,
+    location: Location,
+    goal: Destination,
+    *,
+    rectify: bool,
+) -> View:
     """`(image + bias) * scale` per channel, then relu6 when `rectify`."""
     inner = NOWHERE if rectify else goal
     shifted = lowering.channels(
@@ -128,7 +136,9 @@ def _vector(value: Value, location: Location, which: str) -> View:
     return tensor(value, location, f"{which} of mbconv", rank=1)
 
 
-def _check_filters(stage: Stage, wanted: tuple[int | None, ...], location: Location, subject: str) -> None:
+def _check_filters(
+    stage: ConvolutionStageValues, wanted: tuple[int | None, ...], location: Location, subject: str
+) -> None:
     filters = tensor(stage.filters, location, subject, rank=5)
     if any(extent is not None and extent != found for extent, found in zip(wanted, filters.shape, strict=True)):
         expected = ", ".join("any" if extent is None else str(extent) for extent in wanted)

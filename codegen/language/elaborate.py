@@ -20,7 +20,7 @@ from kilotune.codegen.ir import Affine, Literal, Location, Program, ResultKind, 
 from kilotune.codegen.language import convolution, gather, subscripts
 from kilotune.codegen.language import syntax as ast
 from kilotune.codegen.language.assigned import assigned_names, source_names
-from kilotune.codegen.language.emitter import NOWHERE, Emitter, Goal
+from kilotune.codegen.language.emitter import NOWHERE, Destination, Emitter
 from kilotune.codegen.language.lowering import Lowering, as_shape, real
 from kilotune.codegen.language.sizes import check_length, check_work
 from kilotune.codegen.language.sparsity import sparse_parameters
@@ -77,9 +77,9 @@ class Elaborator:
         self._supplied = supplied
         self._lowering = Lowering(emitter)
 
-    def evaluate(self, node: ast.Expression, scope: Scope, goal: Goal = NOWHERE) -> Value:
+    def evaluate(self, node: ast.Expression, scope: Scope, goal: Destination = NOWHERE) -> Value:
         """The value of an expression, its result written to the goal where that is possible and safe."""
-        while isinstance(node, ast.Let):  # no recursion along chains of lets, which are long
+        while isinstance(node, ast.LetExpression):  # no recursion along chains of lets, which are long
             scope = self._bind(node, scope)
             node = node.body
         match node:
@@ -90,11 +90,11 @@ class Elaborator:
             case ast.Init():
                 _check_extents(node.shape, node.location, "shape of init")
                 return self._lowering.fill(node.shape, node.value, node.location, goal)
-            case ast.Unary() | ast.Binary() | ast.Call() | ast.Conditional():
+            case ast.UnaryExpression() | ast.BinaryExpression() | ast.CallExpression() | ast.ConditionalExpression():
                 return self._operator(node, scope, goal)
-            case ast.Sum():
+            case ast.SumExpression():
                 return self._sum(node, scope, goal)
-            case ast.Loop():
+            case ast.LoopExpression():
                 return self._loop(node, scope)
             case ast.Shape() | ast.Declaration():
                 raise InputError.at(
@@ -103,24 +103,29 @@ class Elaborator:
             case _:
                 return self._tensor_operator(node, scope, goal)
 
-    def _operator(self, node: ast.Unary | ast.Binary | ast.Call | ast.Conditional, scope: Scope, goal: Goal) -> Value:
+    def _operator(
+        self,
+        node: ast.UnaryExpression | ast.BinaryExpression | ast.CallExpression | ast.ConditionalExpression,
+        scope: Scope,
+        goal: Destination,
+    ) -> Value:
         """Arithmetic, functions, choices."""
         match node:
-            case ast.Unary():
+            case ast.UnaryExpression():
                 value = self.evaluate(node.operand, scope, NOWHERE if node.negative else goal)
                 return self._lowering.negate(value, node.location, goal) if node.negative else value
-            case ast.Binary():
+            case ast.BinaryExpression():
                 left, right = self._operands((node.left, node.right), scope)
                 return self._lowering.binary(node.operator, left, right, node.location, goal)
-            case ast.Call():
+            case ast.CallExpression():
                 return self._lowering.call(node.function, self._operands(node.arguments, scope), node.location, goal)
-            case ast.Conditional():
+            case ast.ConditionalExpression():
                 condition, a, b = self._operands((node.condition, node.positive, node.negative), scope)
                 return self._lowering.select(condition, node.strict, a, b, node.location, goal)
             case _:
                 assert_never(node)
 
-    def _tensor_operator(self, node: ast.Expression, scope: Scope, goal: Goal) -> Value:
+    def _tensor_operator(self, node: ast.Expression, scope: Scope, goal: Destination) -> Value:
         """Views and convolutions."""
         lowering, ranges = self._lowering, self._emitter.index_ranges
         match node:
@@ -138,12 +143,12 @@ class Elaborator:
                 return subscripts.index(operand, place, ranges, node.location)
             case ast.Slice():
                 return self._slice(node, scope, goal)
-            case ast.MaxPool():
+            case ast.MaxPoolExpression():
                 image = self.evaluate(node.operand, scope)
                 return convolution.max_pool(
                     lowering, image, node.kernel, node.padding, node.stride, node.location, goal
                 )
-            case ast.Convolution():
+            case ast.ConvolutionExpression():
                 image, filters = self._operands((node.operand, node.filters), scope)
                 return convolution.convolve(
                     lowering,
@@ -156,17 +161,17 @@ class Elaborator:
                     dilation=node.dilation,
                     groups=node.groups,
                 )
-            case ast.Bottleneck():
+            case ast.BottleneckExpression():
                 image, *rest = self._operands(tuple(ast.parts(node)), scope)
                 stages = (
-                    convolution.Stage(*rest[0:3]),
-                    convolution.Stage(*rest[3:6]),
-                    convolution.Stage(*rest[6:9]),
+                    convolution.ConvolutionStageValues(*rest[0:3]),
+                    convolution.ConvolutionStageValues(*rest[3:6]),
+                    convolution.ConvolutionStageValues(*rest[6:9]),
                 )
                 return convolution.bottleneck(lowering, image, stages, node.stride, node.padding, node.location, goal)
         raise AssertionError(f"no rule for {type(node).__name__}")
 
-    def _slice(self, node: ast.Slice, scope: Scope, goal: Goal) -> Value:
+    def _slice(self, node: ast.Slice, scope: Scope, goal: Destination) -> Value:
         starts = tuple(span.start for span in node.spans)
         operand, *places = self._operands((node.operand, *starts), scope)
         if any(isinstance(place, Label) for place in places):
@@ -195,7 +200,7 @@ class Elaborator:
 
     # Lets
 
-    def _bind(self, let: ast.Let, scope: Scope) -> Scope:
+    def _bind(self, let: ast.LetExpression, scope: Scope) -> Scope:
         """The scope of the let's body."""
         if isinstance(let.value, ast.Declaration):
             return {**scope, let.name: Binding(self._settle(let, self._declare(let, let.value), scope))}
@@ -207,10 +212,10 @@ class Elaborator:
             assert isinstance(target, View)
             self._assign(let, scope, target)
             return scope
-        value = self.evaluate(let.value, scope, Goal(name=let.name))
+        value = self.evaluate(let.value, scope, Destination(name=let.name))
         return {**scope, let.name: Binding(self._settle(let, value, scope))}
 
-    def _declare(self, let: ast.Let, declaration: ast.Declaration) -> View:
+    def _declare(self, let: ast.LetExpression, declaration: ast.Declaration) -> View:
         _check_extents(declaration.shape, declaration.location, f"shape of {let.name}")
         if declaration.low > declaration.high:
             expected, found = "the lower end first", f"[{declaration.low:g}, {declaration.high:g}]"
@@ -224,31 +229,31 @@ class Elaborator:
         declared_range = (declaration.low, declaration.high)
         return self._emitter.declare(Variable(name, declaration.shape, role, let.location, declared_range))
 
-    def _settle(self, let: ast.Let, value: Value, scope: Scope) -> Value:
+    def _settle(self, let: ast.LetExpression, value: Value, scope: Scope) -> Value:
         """The value to bind: itself, or a copy when the let's body may write it, or what it shares storage with."""
         if isinstance(value, View):
             aliases = _aliases(value, scope)
             if not aliases and self._emitter.role(value) is Role.TEMPORARY:
                 return value
             if assigned_names(let.body, _carried(scope)) & (aliases | {let.name}):
-                return self._lowering.copy(value, let.location, Goal(name=let.name))
+                return self._lowering.copy(value, let.location, Destination(name=let.name))
             return value
         if isinstance(value, Label) or let.name not in assigned_names(let.body, _carried(scope)):
             return value
         number = real(value, let.location, f"value of {let.name}")
         assert isinstance(number, Literal)
-        return self._lowering.fill((), number.value, let.location, Goal(name=let.name))
+        return self._lowering.fill((), number.value, let.location, Destination(name=let.name))
 
-    def _slice_target(self, let: ast.Let, scope: Scope) -> View:
+    def _slice_target(self, let: ast.LetExpression, scope: Scope) -> View:
         operand = _look_up(ast.Name(let.location, let.name), scope).value
         starts = tuple(self.evaluate(span.start, scope) for span in let.spans)
         ranges = self._emitter.index_ranges
         return subscripts.take_slice(operand, let.spans, starts, ranges, let.location)
 
-    def _assign(self, let: ast.Let, scope: Scope, target: View) -> None:
+    def _assign(self, let: ast.LetExpression, scope: Scope, target: View) -> None:
         """Write the let's value into the elements of `target`."""
         subject = f"value for {'a slice of ' if let.spans else ''}{let.name}"
-        value = real(self.evaluate(let.value, scope, Goal(target=target)), let.value.location, subject)
+        value = real(self.evaluate(let.value, scope, Destination(target=target)), let.value.location, subject)
         value = as_shape(value, target.shape)
         if isinstance(value, Literal) and target.size == 1:
             self._emitter.emit(ir.Fill(target, let.location, value.value))
@@ -264,7 +269,7 @@ class Elaborator:
 
     # Loops
 
-    def _sum(self, node: ast.Sum, scope: Scope, goal: Goal) -> View:
+    def _sum(self, node: ast.SumExpression, scope: Scope, goal: Destination) -> View:
         """`$(i = [a:b]) e`: an accumulator starts at 0 and takes up each e."""
         index, inner = self._index(node, scope)
         with self._emitter.open_body(index) as body:
@@ -275,7 +280,7 @@ class Elaborator:
         self._emitter.emit(ir.Loop(index, node.start, node.stop - node.start, tuple(body), node.location))
         return total
 
-    def _loop(self, node: ast.Loop, scope: Scope) -> Real:
+    def _loop(self, node: ast.LoopExpression, scope: Scope) -> Real:
         """`loop(i = [a:b], H) e`: each rebinding of H inside writes H itself; the value is that of the last e."""
         carried = _look_up(node.carried, scope).value
         if not isinstance(carried, View):
@@ -288,7 +293,7 @@ class Elaborator:
             self._emitter.emit(ir.Loop(index, node.start, node.stop - node.start, tuple(body), node.location))
         return _after_loop(value, index, node.stop - 1) if isinstance(value, View) else value
 
-    def _index(self, node: ast.Sum | ast.Loop, scope: Scope) -> tuple[str, Scope]:
+    def _index(self, node: ast.SumExpression | ast.LoopExpression, scope: Scope) -> tuple[str, Scope]:
         """The unique name of a loop's index, and the scope of the loop's body."""
         if node.stop <= node.start:
             expected, found = "a stop greater than the start", f"[{node.start}:{node.stop}]"

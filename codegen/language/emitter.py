@@ -12,14 +12,14 @@ from kilotune.codegen.language.sizes import check_variable
 
 
 @dataclass(frozen=True)
-class Goal:
+class Destination:
     """Where the result of an expression should go: under a name, or into given elements."""
 
     name: str | None = None
     target: View | None = None
 
 
-NOWHERE = Goal()
+NOWHERE = Destination()
 """The goal of a subexpression: any new temporary."""
 
 

@@ -13,14 +13,14 @@ from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Affine, Location, View
 from kilotune.codegen.language import subscripts
-from kilotune.codegen.language.emitter import Goal
+from kilotune.codegen.language.emitter import Destination
 from kilotune.codegen.language.lowering import Lowering
 from kilotune.codegen.language.syntax import Span
 from kilotune.codegen.language.values import Integer, Label, Value
 from kilotune.codegen.language.views import indexed, reshaped
 
 
-def index_by_label(lowering: Lowering, value: Value, label: Label, location: Location, goal: Goal) -> View:
+def index_by_label(lowering: Lowering, value: Value, label: Label, location: Location, goal: Destination) -> View:
     """`value[label]`."""
 
     def choose(place: Integer) -> View:
@@ -30,7 +30,12 @@ def index_by_label(lowering: Lowering, value: Value, label: Label, location: Loc
 
 
 def slice_by_label(
-    lowering: Lowering, value: Value, spans: Sequence[Span], starts: Sequence[Value], location: Location, goal: Goal
+    lowering: Lowering,
+    value: Value,
+    spans: Sequence[Span],
+    starts: Sequence[Value],
+    location: Location,
+    goal: Destination,
 ) -> View:
     """`value[a:+n][label:+m]`, with one label among the starts."""
     labels = [start for start in starts if isinstance(start, Label)]
@@ -45,7 +50,7 @@ def slice_by_label(
 
 
 def _gather(
-    lowering: Lowering, label: Label, choose: Callable[[Integer], View], location: Location, goal: Goal
+    lowering: Lowering, label: Label, choose: Callable[[Integer], View], location: Location, goal: Destination
 ) -> View:
     """The elements that `choose` gives for the label's value, in a new variable."""
     emitter = lowering.emitter
@@ -64,7 +69,7 @@ def _gather(
 
 
 def _follow_largest(
-    lowering: Lowering, label: Label, choose: Callable[[Integer], View], location: Location, goal: Goal
+    lowering: Lowering, label: Label, choose: Callable[[Integer], View], location: Location, goal: Destination
 ) -> View:
     """One pass over what argmax saw: whenever an element beats the largest so far, so do its choices."""
     emitter = lowering.emitter

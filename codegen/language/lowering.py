@@ -16,7 +16,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Literal, Location, View
-from kilotune.codegen.language.emitter import NOWHERE, Emitter, Goal
+from kilotune.codegen.language.emitter import NOWHERE, Destination, Emitter
 from kilotune.codegen.language.syntax import BinaryOperator
 from kilotune.codegen.language.values import (
     Integer,
@@ -77,7 +77,7 @@ class Lowering:
         self.emitter = emitter
 
     def output(
-        self, shape: tuple[int, ...], location: Location, goal: Goal, operands: tuple[Value, ...], aligned: bool
+        self, shape: tuple[int, ...], location: Location, goal: Destination, operands: tuple[Value, ...], aligned: bool
     ) -> View:
         """Where an operation writes: straight into the goal's elements when it is safe, else a new temporary.
 
@@ -91,13 +91,13 @@ class Lowering:
             return target
         return self.emitter.temporary(shape, location)
 
-    def copy(self, view: View, location: Location, goal: Goal = NOWHERE) -> View:
+    def copy(self, view: View, location: Location, goal: Destination = NOWHERE) -> View:
         """The elements of a view in a new variable."""
         out = self.emitter.temporary(view.shape, location, goal.name)
         self.emitter.emit(ir.Copy(out, location, view))
         return out
 
-    def fill(self, shape: tuple[int, ...], number: float, location: Location, goal: Goal = NOWHERE) -> View:
+    def fill(self, shape: tuple[int, ...], number: float, location: Location, goal: Destination = NOWHERE) -> View:
         """A new tensor of one number."""
         out = self.output(shape, location, goal, (), aligned=True)
         self.emitter.emit(ir.Fill(out, location, number))
@@ -105,7 +105,7 @@ class Lowering:
 
     # Binary operators
 
-    def binary(self, operator: BinaryOperator, a: Value, b: Value, location: Location, goal: Goal) -> Value:
+    def binary(self, operator: BinaryOperator, a: Value, b: Value, location: Location, goal: Destination) -> Value:
         """`a operator b`."""
         if isinstance(a, Integer) and isinstance(b, Integer):
             return _integer_arithmetic(operator, a, b, location)
@@ -123,7 +123,7 @@ class Lowering:
         return self.product(left, right, location, goal, subject, sparse=sparse)
 
     def elementwise(
-        self, operation: Elementwise, a: Real, b: Real, location: Location, goal: Goal, subject: str
+        self, operation: Elementwise, a: Real, b: Real, location: Location, goal: Destination, subject: str
     ) -> Real:
         """Equal shapes, or one operand of size 1 (rules T-M2S, T-S2M); two numbers are folded."""
         if isinstance(a, Literal) and isinstance(b, Literal):
@@ -136,7 +136,9 @@ class Lowering:
         self.emitter.emit(operation(out, location, a, b))
         return out
 
-    def channels(self, operation: Elementwise, a: Real, b: Real, location: Location, goal: Goal, subject: str) -> Real:
+    def channels(
+        self, operation: Elementwise, a: Real, b: Real, location: Location, goal: Destination, subject: str
+    ) -> Real:
         """`a` (..., C) with a vector (C), repeated over all leading axes."""
         if not isinstance(a, View) or not a.shape or len(shape_of(b)) != 1 or a.shape[-1] != shape_of(b)[-1]:
             wanted = f"a tensor and a vector of {shape_of(a)[-1]}" if shape_of(a) else "a tensor and a vector"
@@ -145,7 +147,7 @@ class Lowering:
         repeated = broadcast_along_last(b, a.shape)
         return self.elementwise(operation, a, repeated, location, goal, subject)
 
-    def product(self, a: Real, b: Real, location: Location, goal: Goal, subject: str, *, sparse: bool) -> View:
+    def product(self, a: Real, b: Real, location: Location, goal: Destination, subject: str, *, sparse: bool) -> View:
         """`(P, Q) x (Q, R) -> (P, R)`."""
         matching = len(shape_of(a)) == 2 and len(shape_of(b)) == 2 and shape_of(a)[1] == shape_of(b)[0]
         if not matching or not isinstance(a, View) or not isinstance(b, View):
@@ -156,7 +158,7 @@ class Lowering:
 
     # Functions
 
-    def negate(self, value: Value, location: Location, goal: Goal) -> Value:
+    def negate(self, value: Value, location: Location, goal: Destination) -> Value:
         """`-value`."""
         if isinstance(value, Integer):
             return Integer(scaled(value.place, -1))
@@ -167,7 +169,7 @@ class Lowering:
         self.emitter.emit(ir.Negate(out, location, operand))
         return out
 
-    def call(self, function: str, arguments: tuple[Value, ...], location: Location, goal: Goal) -> Value:
+    def call(self, function: str, arguments: tuple[Value, ...], location: Location, goal: Destination) -> Value:
         """A function of one argument, and of the constants that some take besides, by name.
 
         Raises InputError for an unknown name, another argument count or a constant that the function does not take.
@@ -201,7 +203,12 @@ class Lowering:
         return out
 
     def pointwise(
-        self, kind: type[ir.Pointwise], operand: Real, constants: tuple[Value, ...], location: Location, goal: Goal
+        self,
+        kind: type[ir.Pointwise],
+        operand: Real,
+        constants: tuple[Value, ...],
+        location: Location,
+        goal: Destination,
     ) -> Real:
         """A pointwise operator; `constants` are its parameters."""
         subject = f"constants of {kind.function}"
@@ -222,14 +229,14 @@ class Lowering:
         self.emitter.emit(replace(of_scalar, out=out, a=operand))
         return out
 
-    def argmax(self, operand: Real, location: Location, goal: Goal) -> Label:
+    def argmax(self, operand: Real, location: Location, goal: Destination) -> Label:
         """The place of the largest element, in row-major order."""
         view = tensor(operand, location, "argument of argmax")
         out = self.emitter.temporary((), location, goal.name)
         self.emitter.emit(ir.ArgMax(out, location, view))
         return self._label(out, view, view.size)
 
-    def sign(self, operand: Real, location: Location, goal: Goal) -> Label:
+    def sign(self, operand: Real, location: Location, goal: Destination) -> Label:
         """1 where the one element is positive, else 0."""
         if not isinstance(operand, View) or operand.size != 1:
             raise InputError.at(location, "argument of sgn", "a tensor of one element", describe(operand))
@@ -240,7 +247,7 @@ class Lowering:
     def _label(self, out: View, seen: View, classes: int) -> Label:
         return Label(out, seen, classes, self.emitter.write_count(seen.variable), self.emitter.open_loops)
 
-    def select(self, condition: Value, strict: bool, a: Value, b: Value, location: Location, goal: Goal) -> Real:
+    def select(self, condition: Value, strict: bool, a: Value, b: Value, location: Location, goal: Destination) -> Real:
         """`condition >= 0 ? a : b`, or `>` when `strict`. Both branches are computed."""
         tested = real(condition, location, "condition")
         positive, negative = real(a, location, "branches of '?'"), real(b, location, "branches of '?'")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Affine, Location, View
-from kilotune.codegen.language.emitter import Goal
+from kilotune.codegen.language.emitter import Destination
 from kilotune.codegen.language.lowering import Lowering, real, tensor
 from kilotune.codegen.language.syntax import Span
 from kilotune.codegen.language.values import Integer, Real, Value, describe, describe_shape, shape_of
@@ -45,7 +45,7 @@ def reshape(
     shape: tuple[int, ...],
     order: tuple[int, ...] | None,
     location: Location,
-    goal: Goal,
+    goal: Destination,
 ) -> View:
     """`reshape(value, shape, order)`: the elements in the order of nested loops over the axes `order` (from 1).
 

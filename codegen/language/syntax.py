@@ -116,7 +116,7 @@ class Index(Expression):
 
 
 @dataclass(frozen=True)
-class MaxPool(Expression):
+class MaxPoolExpression(Expression):
     """`maxpool(operand, {k ..}, {p ..}, {s ..})`."""
 
     operand: Expression
@@ -126,7 +126,7 @@ class MaxPool(Expression):
 
 
 @dataclass(frozen=True)
-class Convolution(Expression):
+class ConvolutionExpression(Expression):
     """`conv2d(operand, filters, {s ..}, {p ..}, {d ..}, {g ..})`."""
 
     operand: Expression
@@ -147,7 +147,7 @@ class ConvolutionStage:
 
 
 @dataclass(frozen=True)
-class Bottleneck(Expression):
+class BottleneckExpression(Expression):
     """`mbconv(operand, [F1, W1, B1], [F2, W2, B2], [F3, W3, B3], {s ..}, {p ..})`."""
 
     operand: Expression
@@ -167,7 +167,7 @@ class Reverse(Expression):
 
 
 @dataclass(frozen=True)
-class Call(Expression):
+class CallExpression(Expression):
     """`function(arguments)`: relu, exp, argmax, ..."""
 
     function: str
@@ -175,7 +175,7 @@ class Call(Expression):
 
 
 @dataclass(frozen=True)
-class Unary(Expression):
+class UnaryExpression(Expression):
     """`-operand`, or `+operand` when not `negative`."""
 
     negative: bool
@@ -183,7 +183,7 @@ class Unary(Expression):
 
 
 @dataclass(frozen=True)
-class Binary(Expression):
+class BinaryExpression(Expression):
     """`left operator right`."""
 
     operator: BinaryOperator
@@ -192,7 +192,7 @@ class Binary(Expression):
 
 
 @dataclass(frozen=True)
-class Sum(Expression):
+class SumExpression(Expression):
     """`$(index = [start:stop]) body`; `stop` is excluded."""
 
     index: str
@@ -202,7 +202,7 @@ class Sum(Expression):
 
 
 @dataclass(frozen=True)
-class Loop(Expression):
+class LoopExpression(Expression):
     """`loop(index = [start:stop], carried) body`; `stop` is excluded."""
 
     index: str
@@ -213,7 +213,7 @@ class Loop(Expression):
 
 
 @dataclass(frozen=True)
-class Conditional(Expression):
+class ConditionalExpression(Expression):
     """`condition >= 0 ? positive : negative`; `>` when `strict`."""
 
     condition: Expression
@@ -223,7 +223,7 @@ class Conditional(Expression):
 
 
 @dataclass(frozen=True)
-class Let(Expression):
+class LetExpression(Expression):
     """`let name = value in body`, or with `spans` an assignment to a slice of `name`."""
 
     name: str

@@ -25,7 +25,7 @@ def build(tree: Tree[Token], path: str) -> ast.Expression:
     Raises InputError for what the grammar lets through and the language does not: a comparison with another
     number than 0, a declaration without a shape.
     """
-    builder = _Builder(path)
+    builder = _TreeBuilder(path)
     built: dict[int, Any] = {}
     for subtree in tree.iter_subtrees():
         children = [built[id(child)] if hasattr(child, "children") else child for child in subtree.children]
@@ -34,7 +34,7 @@ def build(tree: Tree[Token], path: str) -> ast.Expression:
     return result
 
 
-class _Builder:
+class _TreeBuilder:
     """One method for each rule of the grammar; each takes the rule's converted children.
 
     Children are untyped: the grammar says which they are.
@@ -120,26 +120,26 @@ class _Builder:
         operand, token = children
         return ast.Transpose(self._at(token), operand)
 
-    def unary(self, children: list[Any]) -> ast.Unary:
+    def unary(self, children: list[Any]) -> ast.UnaryExpression:
         sign, operand = children
-        return ast.Unary(self._at(sign), sign == "-", operand)
+        return ast.UnaryExpression(self._at(sign), sign == "-", operand)
 
-    def binary(self, children: list[Any]) -> ast.Binary:
+    def binary(self, children: list[Any]) -> ast.BinaryExpression:
         left, operator, right = children
-        return ast.Binary(self._at(operator), ast.BinaryOperator(str(operator)), left, right)
+        return ast.BinaryExpression(self._at(operator), ast.BinaryOperator(str(operator)), left, right)
 
-    def conditional(self, children: list[Any]) -> ast.Conditional:
+    def conditional(self, children: list[Any]) -> ast.ConditionalExpression:
         condition, comparison, threshold, positive, negative = children
         if self._whole(threshold) != 0:
             raise InputError.at(self._at(threshold), f"condition '{comparison}'", "a comparison with 0", threshold)
-        return ast.Conditional(self._at(comparison), condition, comparison == ">", positive, negative)
+        return ast.ConditionalExpression(self._at(comparison), condition, comparison == ">", positive, negative)
 
     # Functions
 
-    def call(self, children: list[Any]) -> ast.Call:
+    def call(self, children: list[Any]) -> ast.CallExpression:
         name, *arguments = children
         present = tuple(argument for argument in arguments if argument is not None)
-        return ast.Call(self._at(name), str(name), present)
+        return ast.CallExpression(self._at(name), str(name), present)
 
     def init(self, children: list[Any]) -> ast.Init:
         keyword, shape, value = children
@@ -153,31 +153,31 @@ class _Builder:
         keyword, operand, axis = children
         return ast.Reverse(self._at(keyword), operand, self._whole(axis))
 
-    def maxpool(self, children: list[Any]) -> ast.MaxPool:
+    def maxpool(self, children: list[Any]) -> ast.MaxPoolExpression:
         keyword, operand, kernel, padding, stride = children
-        return ast.MaxPool(self._at(keyword), operand, kernel, padding, stride)
+        return ast.MaxPoolExpression(self._at(keyword), operand, kernel, padding, stride)
 
-    def convolution(self, children: list[Any]) -> ast.Convolution:
+    def convolution(self, children: list[Any]) -> ast.ConvolutionExpression:
         keyword, operand, filters, stride, padding, dilation, groups = children
-        return ast.Convolution(self._at(keyword), operand, filters, stride, padding, dilation, groups)
+        return ast.ConvolutionExpression(self._at(keyword), operand, filters, stride, padding, dilation, groups)
 
     def stage(self, children: list[Any]) -> ast.ConvolutionStage:
         filters, scale, bias = children
         return ast.ConvolutionStage(filters, scale, bias)
 
-    def bottleneck(self, children: list[Any]) -> ast.Bottleneck:
+    def bottleneck(self, children: list[Any]) -> ast.BottleneckExpression:
         keyword, operand, expand, depthwise, project, stride, padding = children
-        return ast.Bottleneck(self._at(keyword), operand, expand, depthwise, project, stride, padding)
+        return ast.BottleneckExpression(self._at(keyword), operand, expand, depthwise, project, stride, padding)
 
     # Binders
 
-    def sum(self, children: list[Any]) -> ast.Sum:
+    def sum(self, children: list[Any]) -> ast.SumExpression:
         keyword, index, (start, stop), body = children
-        return ast.Sum(self._at(keyword), str(index), start, stop, body)
+        return ast.SumExpression(self._at(keyword), str(index), start, stop, body)
 
-    def loop(self, children: list[Any]) -> ast.Loop:
+    def loop(self, children: list[Any]) -> ast.LoopExpression:
         keyword, index, (start, stop), carried, body = children
-        return ast.Loop(self._at(keyword), str(index), start, stop, self.name([carried]), body)
+        return ast.LoopExpression(self._at(keyword), str(index), start, stop, self.name([carried]), body)
 
     def target(self, children: list[Any]) -> tuple[Token, tuple[ast.Span, ...]]:
         name, *spans = children
@@ -187,16 +187,16 @@ class _Builder:
         low, high = children
         return low, high
 
-    def let(self, children: list[Any]) -> ast.Let:
+    def let(self, children: list[Any]) -> ast.LetExpression:
         _, (name, spans), value, body = children
-        return ast.Let(self._at(name), str(name), spans, value, body)
+        return ast.LetExpression(self._at(name), str(name), spans, value, body)
 
-    def declaration(self, children: list[Any]) -> ast.Let:
+    def declaration(self, children: list[Any]) -> ast.LetExpression:
         _, (name, spans), shape, (low, high), body = children
         if spans:
             raise InputError.at(self._at(name), f"declaration of {name}", "a name", "a slice")
         declared = ast.Declaration(shape.location, self._extents(str(name), shape), low, high)
-        return ast.Let(self._at(name), str(name), (), declared, body)
+        return ast.LetExpression(self._at(name), str(name), (), declared, body)
 
     def _extents(self, name: str, shape: ast.Expression) -> tuple[int, ...]:
         if isinstance(shape, ast.Shape):

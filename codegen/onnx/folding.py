@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kilotune.codegen.onnx.graph import Affine, Conv, Graph, Node
+from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node
 
 
 def fold(graph: Graph) -> Graph:
@@ -19,7 +19,7 @@ def fold(graph: Graph) -> Graph:
     for node in graph.nodes:
         source = kept.get(node.inputs[0])
         alone = len(readers[node.inputs[0]]) == 1 and node.inputs[0] != graph.output
-        if isinstance(node, Affine) and isinstance(source, Conv | Affine) and alone:
+        if isinstance(node, AffineNode) and isinstance(source, ConvNode | AffineNode) and alone:
             del kept[source.output]
             kept[node.output] = _merged(source, node)
             folded = {old: node.output if new == source.output else new for old, new in folded.items()}
@@ -32,13 +32,13 @@ def fold(graph: Graph) -> Graph:
     return dataclasses.replace(graph, nodes=nodes, shapes=shapes, folded=folded)
 
 
-def _merged(source: Conv | Affine, affine: Affine) -> Node:
+def _merged(source: ConvNode | AffineNode, affine: AffineNode) -> Node:
     scale, offset = affine.scale, affine.offset
-    if isinstance(source, Conv):
+    if isinstance(source, ConvNode):
         weight = (source.weight * scale[:, None, None, None]).astype(source.weight.dtype)
         bias = source.bias * scale + offset
         return dataclasses.replace(source, weight=weight, bias=bias, output=affine.output)
-    return Affine(source.inputs, affine.output, source.scale * scale, source.offset * scale + offset)
+    return AffineNode(source.inputs, affine.output, source.scale * scale, source.offset * scale + offset)
 
 
 def _needed(output: str, nodes: list[Node]) -> tuple[Node, ...]:

@@ -57,7 +57,7 @@ class Node:
 
 
 @dataclass(frozen=True, eq=False)
-class Conv(Node):
+class ConvNode(Node):
     """weight [outputs, channels / groups, kernel rows, kernel columns], bias [outputs]."""
 
     weight: NDArray[Any]
@@ -67,14 +67,14 @@ class Conv(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class MaxPool(Node):
+class MaxPoolNode(Node):
     """Padding never wins."""
 
     window: Window
 
 
 @dataclass(frozen=True, eq=False)
-class AveragePool(Node):
+class AveragePoolNode(Node):
     """Sum of the window over divisors[oh, ow]; floor of it in a quantised graph."""
 
     window: Window
@@ -82,7 +82,7 @@ class AveragePool(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Pad(Node):
+class PadNode(Node):
     """A border of one value; the window has a 1 x 1 kernel."""
 
     window: Window
@@ -90,17 +90,17 @@ class Pad(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class ArgMax(Node):
+class ArgMaxNode(Node):
     """The first channel of the largest value, as one channel."""
 
 
 @dataclass(frozen=True, eq=False)
-class Relu(Node):
+class ReluNode(Node):
     """max(x, 0)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Clip(Node):
+class ClipNode(Node):
     """min(max(x, low), high)."""
 
     low: float
@@ -108,7 +108,7 @@ class Clip(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Affine(Node):
+class AffineNode(Node):
     """x * scale + offset, both [channels]: batch normalisation that no convolution took."""
 
     scale: NDArray[Any]
@@ -116,14 +116,14 @@ class Affine(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Add(Node):
+class AddNode(Node):
     """The sum of two or more tensors of one shape; in a quantised graph each is first shifted right (floor)."""
 
     shifts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Shift(Node):
+class ShiftNode(Node):
     """Of a quantised graph: floor(x / 2**right), then between low and high."""
 
     right: int
@@ -132,12 +132,12 @@ class Shift(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Concat(Node):
+class ConcatNode(Node):
     """Channels of the inputs one after the other: a view, nothing is computed."""
 
 
 @dataclass(frozen=True, eq=False)
-class Permute(Node):
+class PermuteNode(Node):
     """Output channel c is input channel order[c]: a view (channel shuffle)."""
 
     order: tuple[int, ...]
@@ -184,17 +184,17 @@ class Graph:
         return found
 
 
-WindowNode = Conv | MaxPool | AveragePool | Pad
-VIEWS = (Concat, Permute)
+WindowNode = ConvNode | MaxPoolNode | AveragePoolNode | PadNode
+VIEWS = (ConcatNode, PermuteNode)
 
 
 def is_pointwise(node: Node) -> bool:
     """Whether an output element depends only on the elements of the same channel and pixel."""
-    return isinstance(node, Relu | Clip | Affine | Add | Shift)
+    return isinstance(node, ReluNode | ClipNode | AffineNode | AddNode | ShiftNode)
 
 
 def window_of(node: Node) -> Window | None:
     """The window of a node that starts a partition of its own; None for pointwise nodes and views."""
     if isinstance(node, WindowNode):
         return node.window
-    return Window() if isinstance(node, ArgMax) else None
+    return Window() if isinstance(node, ArgMaxNode) else None

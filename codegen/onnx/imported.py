@@ -13,7 +13,7 @@ from kilotune.codegen.onnx.graph import HostOperator, Node, Shape, check_size
 
 
 @dataclass(frozen=True)
-class Value:
+class OnnxValue:
     """An ONNX value: the tensor that holds it and its ONNX shape (batch first).
 
     flattened: the value is the row-major flattening of the tensor. grouped: the value is the tensor with its channels
@@ -28,7 +28,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Call:
+class OnnxNode:
     """An ONNX node: what converters read."""
 
     operator: str
@@ -48,19 +48,19 @@ class Imported:
     """What has been imported so far."""
 
     constants: dict[str, Array]
-    values: dict[str, Value]
+    values: dict[str, OnnxValue]
     shapes: dict[str, Shape]
     nodes: list[Node] = field(default_factory=list)
     host: list[HostOperator] = field(default_factory=list)
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> OnnxValue:
         """The operand computed from the image. ValueError for a constant and for the inside of a channel shuffle."""
         found = self.any_value(name)
         if found.grouped:
             raise ValueError("expected Transpose and Reshape of a channel shuffle, found another use of its groups")
         return found
 
-    def any_value(self, name: str) -> Value:
+    def any_value(self, name: str) -> OnnxValue:
         """The same, also inside a channel shuffle. ValueError for a constant."""
         if name not in self.values:
             raise ValueError(f"expected an operand computed from the image, found the constant {name!r}")
@@ -77,7 +77,7 @@ class Imported:
         check_size(shape)
         self.nodes.append(node)
         self.shapes[node.output] = shape
-        self.values[node.output] = Value(node.output, tuple(onnx_shape), flattened)
+        self.values[node.output] = OnnxValue(node.output, tuple(onnx_shape), flattened)
 
 
 def canonical_shape(shape: Sequence[int]) -> Shape:

@@ -10,7 +10,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import FOLDED, Array, decode
 from kilotune.codegen.onnx.folding import fold
 from kilotune.codegen.onnx.graph import Graph, check_size
-from kilotune.codegen.onnx.imported import Call, Imported, Value, canonical_shape
+from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
 
 MAIN_DOMAINS = ("", "ai.onnx")
@@ -86,7 +86,7 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
         check_size(canonical)
     except ValueError as error:
         raise _at(path, f"input {image.name!r}", error) from None
-    values = {image.name: Value(image.name, shape)}
+    values = {image.name: OnnxValue(image.name, shape)}
     return Imported(constants, values, {image.name: canonical})
 
 
@@ -109,7 +109,7 @@ def _image_shape(path: str, image: Any, given: Sequence[int] | None) -> tuple[in
     return tuple(int(d) for d in sizes)
 
 
-def _call(proto: Any, opset: int, path: str) -> Call:
+def _call(proto: Any, opset: int, path: str) -> OnnxNode:
     from onnx import helper
 
     attributes: dict[str, Any] = {}
@@ -117,10 +117,10 @@ def _call(proto: Any, opset: int, path: str) -> Call:
         value = helper.get_attribute_value(attribute)
         is_tensor = type(value).__name__ == "TensorProto"
         attributes[attribute.name] = decode(value, str(Path(path).parent)) if is_tensor else value
-    return Call(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, opset)
+    return OnnxNode(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, opset)
 
 
-def _convert(imported: Imported, call: Call, domain: str) -> None:
+def _convert(imported: Imported, call: OnnxNode, domain: str) -> None:
     if call.output in imported.constants or call.output in imported.values:
         raise ValueError(f"expected an output of its own, found {call.output!r}, which is there already")
     if domain in MAIN_DOMAINS and call.operator in FOLDED and all(n in imported.constants for n in call.inputs):
@@ -138,7 +138,7 @@ def _convert(imported: Imported, call: Call, domain: str) -> None:
     _applied(call, lambda: CONVERTERS[call.operator](imported, call))
 
 
-def _applied(call: Call, convert: Callable[[], Result]) -> Result:
+def _applied(call: OnnxNode, convert: Callable[[], Result]) -> Result:
     """ValueError where an input or an attribute is missing, or is of another type."""
     try:
         return convert()

@@ -14,37 +14,37 @@ import numpy as np
 from kilotune.codegen.onnx.attributes import divisors, read_window
 from kilotune.codegen.onnx.constants import Array
 from kilotune.codegen.onnx.graph import (
-    Add,
-    Affine,
-    ArgMax,
-    AveragePool,
-    Clip,
-    Concat,
-    Conv,
+    AddNode,
+    AffineNode,
+    ArgMaxNode,
+    AveragePoolNode,
+    ClipNode,
+    ConcatNode,
+    ConvNode,
     HostOperator,
-    MaxPool,
-    Pad,
-    Permute,
-    Relu,
+    MaxPoolNode,
+    PadNode,
+    PermuteNode,
+    ReluNode,
     Shape,
     Window,
 )
-from kilotune.codegen.onnx.imported import Call, Imported, Value, as_float, canonical_shape
+from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, as_float, canonical_shape
 
 
-def _spatial(imported: Imported, call: Call, ranks: Sequence[int] = (3, 4)) -> tuple[Value, Shape]:
+def _spatial(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (3, 4)) -> tuple[OnnxValue, Shape]:
     value = imported.value(call.inputs[0])
     if value.flattened or len(value.shape) not in ranks:
         raise ValueError(f"expected an image or a sequence, found shape {list(value.shape)}")
     return value, imported.shapes[value.tensor]
 
 
-def _onnx_shape(value: Value, shape: Shape) -> tuple[int, ...]:
+def _onnx_shape(value: OnnxValue, shape: Shape) -> tuple[int, ...]:
     rank = len(value.shape)
     return (value.shape[0], shape[0], *((shape[2],) if rank == 3 else shape[1:]))[:rank]
 
 
-def _convolution(imported: Imported, call: Call) -> None:
+def _convolution(imported: Imported, call: OnnxNode) -> None:
     value, shape = _spatial(imported, call)
     weight = as_float(imported.constant(call.inputs[1], "weights"))
     groups = int(call.attributes.get("group", 1))
@@ -65,17 +65,17 @@ def _convolution(imported: Imported, call: Call) -> None:
         raise ValueError(f"expected a bias of {outputs} elements, found shape {list(bias.shape)}")
     result = (outputs, *window.output_size(shape[1], shape[2]))
     weight = weight.reshape(outputs, weight.shape[1], *window.kernel)
-    node = Conv((value.tensor,), call.output, weight, as_float(bias), window, groups)
+    node = ConvNode((value.tensor,), call.output, weight, as_float(bias), window, groups)
     imported.emit(node, result, _onnx_shape(value, result))
 
 
-def _optional(imported: Imported, call: Call, index: int, what: str, otherwise: Array) -> Array:
+def _optional(imported: Imported, call: OnnxNode, index: int, what: str, otherwise: Array) -> Array:
     if len(call.inputs) <= index or not call.inputs[index]:
         return otherwise
     return imported.constant(call.inputs[index], what)
 
 
-def _pool(imported: Imported, call: Call) -> None:
+def _pool(imported: Imported, call: OnnxNode) -> None:
     value, shape = _spatial(imported, call)
     rank = len(value.shape)
     kernel = tuple(call.attributes.get("kernel_shape", ()))
@@ -86,27 +86,27 @@ def _pool(imported: Imported, call: Call) -> None:
     if divisors(window, shape, None).min() < 1:
         raise ValueError("expected windows that hold some of the image, found one of padding only")
     if call.operator == "MaxPool":
-        imported.emit(MaxPool((value.tensor,), call.output, window), result, _onnx_shape(value, result))
+        imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, _onnx_shape(value, result))
         return
     counted = None
     if call.attributes.get("count_include_pad", 0):
         counted = read_window({**call.attributes, "ceil_mode": 0}, kernel, rank, shape).pads
-    node = AveragePool((value.tensor,), call.output, window, divisors(window, shape, counted))
+    node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, counted))
     imported.emit(node, result, _onnx_shape(value, result))
 
 
-def _global_pool(imported: Imported, call: Call) -> None:
+def _global_pool(imported: Imported, call: OnnxNode) -> None:
     value, shape = _spatial(imported, call)
     window = Window(kernel=(shape[1], shape[2]))
     result = (shape[0], 1, 1)
     if call.operator == "GlobalMaxPool":
-        imported.emit(MaxPool((value.tensor,), call.output, window), result, _onnx_shape(value, result))
+        imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, _onnx_shape(value, result))
         return
-    node = AveragePool((value.tensor,), call.output, window, divisors(window, shape, None))
+    node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, None))
     imported.emit(node, result, _onnx_shape(value, result))
 
 
-def _pad(imported: Imported, call: Call) -> None:
+def _pad(imported: Imported, call: OnnxNode) -> None:
     value, shape = _spatial(imported, call)
     mode = call.attributes.get("mode", b"constant")
     if mode not in (b"constant", "constant"):
@@ -129,31 +129,31 @@ def _pad(imported: Imported, call: Call) -> None:
         before, after = [0, *before], [0, *after]
     window = Window(pads=(before[0], before[1], after[0], after[1]))
     result = (shape[0], *window.output_size(shape[1], shape[2]))
-    imported.emit(Pad((value.tensor,), call.output, window, fill), result, _onnx_shape(value, result))
+    imported.emit(PadNode((value.tensor,), call.output, window, fill), result, _onnx_shape(value, result))
 
 
-def _constant_list(imported: Imported, call: Call, index: int) -> list[int]:
+def _constant_list(imported: Imported, call: OnnxNode, index: int) -> list[int]:
     return [int(x) for x in imported.constant(call.inputs[index], "operand").reshape(-1)]
 
 
-def _relu(imported: Imported, call: Call) -> None:
+def _relu(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0])
     imported.emit(
-        Relu((value.tensor,), call.output), imported.shapes[value.tensor], value.shape, flattened=value.flattened
+        ReluNode((value.tensor,), call.output), imported.shapes[value.tensor], value.shape, flattened=value.flattened
     )
 
 
-def _clip(imported: Imported, call: Call) -> None:
+def _clip(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0])
     low = _optional(imported, call, 1, "minimum", np.asarray(call.attributes.get("min", -math.inf)))
     high = _optional(imported, call, 2, "maximum", np.asarray(call.attributes.get("max", math.inf)))
-    node = Clip((value.tensor,), call.output, float(low.reshape(-1)[0]), float(high.reshape(-1)[0]))
+    node = ClipNode((value.tensor,), call.output, float(low.reshape(-1)[0]), float(high.reshape(-1)[0]))
     if math.isnan(node.low) or math.isnan(node.high):
         raise ValueError("expected numbers as bounds, found NaN")
     imported.emit(node, imported.shapes[value.tensor], value.shape, flattened=value.flattened)
 
 
-def _batch_normalization(imported: Imported, call: Call) -> None:
+def _batch_normalization(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0])
     channels = imported.shapes[value.tensor][0]
     scale, offset, mean, variance = (as_float(imported.constant(name, "statistics")) for name in call.inputs[1:5])
@@ -163,11 +163,11 @@ def _batch_normalization(imported: Imported, call: Call) -> None:
         raise ValueError("expected batch normalisation for inference, found training_mode")
     with np.errstate(all="ignore"):  # what becomes of it is looked at
         factor = as_float(scale / np.sqrt(variance + float(call.attributes.get("epsilon", 1e-5))))
-    node = Affine((value.tensor,), call.output, factor, as_float(offset - mean * factor))
+    node = AffineNode((value.tensor,), call.output, factor, as_float(offset - mean * factor))
     imported.emit(node, imported.shapes[value.tensor], value.shape)
 
 
-def _arithmetic(imported: Imported, call: Call) -> None:
+def _arithmetic(imported: Imported, call: OnnxNode) -> None:
     """Add, Sum, Sub, Mul, Div: two images may be added; all else needs a constant for each channel."""
     images = [name for name in call.inputs if name in imported.values]
     if len(images) == len(call.inputs) and call.operator in ("Add", "Sum"):
@@ -190,11 +190,11 @@ def _arithmetic(imported: Imported, call: Call) -> None:
         "Mul": (operand, zero),
         "Div": (np.divide(one, operand, where=operand != 0, out=zero.copy()), zero),
     }[call.operator]
-    node = Affine((value.tensor,), call.output, scale, offset)
+    node = AffineNode((value.tensor,), call.output, scale, offset)
     imported.emit(node, imported.shapes[value.tensor], value.shape, flattened=value.flattened)
 
 
-def _per_channel(constant: Array, value: Value, shape: Shape) -> Array:
+def _per_channel(constant: Array, value: OnnxValue, shape: Shape) -> Array:
     rank = len(value.shape)
     aligned = constant.reshape((1,) * max(0, rank - constant.ndim) + constant.shape)
     channels = aligned.shape[1] if aligned.ndim > 1 else 1
@@ -206,7 +206,7 @@ def _per_channel(constant: Array, value: Value, shape: Shape) -> Array:
     return np.broadcast_to(aligned.reshape(-1), (shape[0],)).copy()
 
 
-def _addition(imported: Imported, call: Call) -> None:
+def _addition(imported: Imported, call: OnnxNode) -> None:
     values = [imported.value(name) for name in call.inputs]
     shapes = {(imported.shapes[v.tensor], v.flattened) for v in values}
     if len(shapes) != 1:
@@ -215,11 +215,11 @@ def _addition(imported: Imported, call: Call) -> None:
     if len(values) == 1:
         imported.values[call.output] = first
         return
-    node = Add(tuple(v.tensor for v in values), call.output)
+    node = AddNode(tuple(v.tensor for v in values), call.output)
     imported.emit(node, imported.shapes[first.tensor], first.shape, flattened=first.flattened)
 
 
-def _concat(imported: Imported, call: Call) -> None:
+def _concat(imported: Imported, call: OnnxNode) -> None:
     values = [imported.value(name) for name in call.inputs]
     axis, rank = int(call.attributes["axis"]), len(values[0].shape)
     if axis % rank != 1:
@@ -228,11 +228,11 @@ def _concat(imported: Imported, call: Call) -> None:
     if any(v.flattened for v in values) or len({s[1:] for s in shapes}) != 1:
         raise ValueError(f"expected images of one size, found {' and '.join(str(list(v.shape)) for v in values)}")
     result = (sum(s[0] for s in shapes), *shapes[0][1:])
-    node = Concat(tuple(v.tensor for v in values), call.output)
+    node = ConcatNode(tuple(v.tensor for v in values), call.output)
     imported.emit(node, result, _onnx_shape(values[0], result))
 
 
-def _matrix_product(imported: Imported, call: Call) -> None:
+def _matrix_product(imported: Imported, call: OnnxNode) -> None:
     """Gemm or MatMul: a convolution whose kernel is the whole image that was flattened."""
     value = imported.value(call.inputs[0])
     weight = as_float(imported.constant(call.inputs[1], "weights"))
@@ -250,11 +250,11 @@ def _matrix_product(imported: Imported, call: Call) -> None:
         raise ValueError(f"expected a bias of {outputs} elements, found {bias.size}")
     full = np.broadcast_to(bias, (outputs,)).copy()
     kernel = matrix.reshape(outputs, channels, high, wide)
-    node = Conv((value.tensor,), call.output, kernel, full, Window(kernel=(high, wide)))
+    node = ConvNode((value.tensor,), call.output, kernel, full, Window(kernel=(high, wide)))
     imported.emit(node, (outputs, 1, 1), (value.shape[0], outputs))
 
 
-def _reshape(imported: Imported, call: Call) -> None:
+def _reshape(imported: Imported, call: OnnxNode) -> None:
     """Reshape, Flatten, Squeeze, Unsqueeze: views that keep the image, flatten it, or group its channels."""
     value = imported.any_value(call.inputs[0])
     target = _target_shape(imported, call, value)
@@ -264,13 +264,13 @@ def _reshape(imported: Imported, call: Call) -> None:
     if value.grouped:
         _shuffle(imported, call, value, target)
     elif target[1:] == held or (2 <= len(target) <= 4 and canonical_shape(target) == held):
-        imported.values[call.output] = Value(value.tensor, target)
+        imported.values[call.output] = OnnxValue(value.tensor, target)
     elif target[1] == held[0] and 1 in held[1:] and sorted(target[2:], reverse=True)[:1] == [max(held[1:])]:
         imported.values[call.output] = _turned(imported, value, target)
     elif len(target) == 2 or all(d == 1 for d in target[2:]):
-        imported.values[call.output] = Value(value.tensor, target, flattened=True)
+        imported.values[call.output] = OnnxValue(value.tensor, target, flattened=True)
     elif len(target) == len(value.shape) + 1 and target[3:] == value.shape[2:] and target[1] * target[2] == held[0]:
-        imported.values[call.output] = Value(value.tensor, target, grouped=target[1])
+        imported.values[call.output] = OnnxValue(value.tensor, target, grouped=target[1])
     else:
         raise ValueError(
             "expected a reshape that flattens an image, drops sizes of 1 or groups channels, "
@@ -278,26 +278,26 @@ def _reshape(imported: Imported, call: Call) -> None:
         )
 
 
-def _turned(imported: Imported, value: Value, target: tuple[int, ...]) -> Value:
+def _turned(imported: Imported, value: OnnxValue, target: tuple[int, ...]) -> OnnxValue:
     """A sequence as an image of width 1 or back. The image itself is turned if nothing has read it yet."""
     fresh = not imported.nodes and value.tensor in imported.shapes and len(target) == 4
     if fresh:
         imported.shapes[value.tensor] = canonical_shape(target)
-    return Value(value.tensor, target, flattened=not fresh)
+    return OnnxValue(value.tensor, target, flattened=not fresh)
 
 
-def _shuffle(imported: Imported, call: Call, value: Value, target: tuple[int, ...]) -> None:
+def _shuffle(imported: Imported, call: OnnxNode, value: OnnxValue, target: tuple[int, ...]) -> None:
     shape = imported.shapes[value.tensor]
     if not 2 <= len(target) <= 4 or canonical_shape(target) != shape:
         raise ValueError(f"expected the image of a channel shuffle, found shape {list(target)}")
     if not value.transposed:
-        imported.values[call.output] = Value(value.tensor, target)
+        imported.values[call.output] = OnnxValue(value.tensor, target)
         return
     order = np.arange(shape[0]).reshape(value.grouped, -1).T.reshape(-1)
-    imported.emit(Permute((value.tensor,), call.output, tuple(order.tolist())), shape, target)
+    imported.emit(PermuteNode((value.tensor,), call.output, tuple(order.tolist())), shape, target)
 
 
-def _target_shape(imported: Imported, call: Call, value: Value) -> tuple[int, ...]:
+def _target_shape(imported: Imported, call: OnnxNode, value: OnnxValue) -> tuple[int, ...]:
     shape = value.shape
     if call.operator == "Flatten":
         axis = int(call.attributes.get("axis", 1))
@@ -319,33 +319,33 @@ def _target_shape(imported: Imported, call: Call, value: Value) -> tuple[int, ..
     return tuple(sizes)
 
 
-def _transpose(imported: Imported, call: Call) -> None:
+def _transpose(imported: Imported, call: OnnxNode) -> None:
     value = imported.any_value(call.inputs[0])
     perm = list(call.attributes.get("perm", range(len(value.shape))[::-1]))
     if not value.grouped or perm[:3] != [0, 2, 1] or perm[3:] != list(range(3, len(value.shape))):
         raise ValueError(f"expected a transposition inside a channel shuffle, found perm {perm}")
     shape = tuple(value.shape[i] for i in perm)
-    imported.values[call.output] = Value(value.tensor, shape, False, value.grouped, not value.transposed)
+    imported.values[call.output] = OnnxValue(value.tensor, shape, False, value.grouped, not value.transposed)
 
 
-def _identity(imported: Imported, call: Call) -> None:
+def _identity(imported: Imported, call: OnnxNode) -> None:
     imported.values[call.output] = imported.any_value(call.inputs[0])
 
 
-def _dropout(imported: Imported, call: Call) -> None:
+def _dropout(imported: Imported, call: OnnxNode) -> None:
     if len(call.inputs) > 2 and call.inputs[2] and bool(imported.constant(call.inputs[2], "training_mode")):
         raise ValueError("expected dropout for inference, found training_mode")
     _identity(imported, call)
 
 
-def _softmax(imported: Imported, call: Call) -> None:
+def _softmax(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0])
     default = 1 if call.opset < 13 else -1
     imported.host.append(HostOperator(call.operator, int(call.attributes.get("axis", default))))
     imported.values[call.output] = value
 
 
-def _arg_max(imported: Imported, call: Call) -> None:
+def _arg_max(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0])
     rank, shape = len(value.shape), imported.shapes[value.tensor]
     if int(call.attributes.get("axis", 0)) % rank != 1 or value.flattened:
@@ -354,10 +354,10 @@ def _arg_max(imported: Imported, call: Call) -> None:
         raise ValueError("expected the first of equal values, found select_last_index")
     keep = call.attributes.get("keepdims", 1)
     onnx_shape = (value.shape[0], *((1,) if keep else ()), *value.shape[2:])
-    imported.emit(ArgMax((value.tensor,), call.output), (1, *shape[1:]), onnx_shape)
+    imported.emit(ArgMaxNode((value.tensor,), call.output), (1, *shape[1:]), onnx_shape)
 
 
-CONVERTERS: Mapping[str, Callable[[Imported, Call], None]] = MappingProxyType(
+CONVERTERS: Mapping[str, Callable[[Imported, OnnxNode], None]] = MappingProxyType(
     {
         "Conv": _convolution,
         "Gemm": _matrix_product,

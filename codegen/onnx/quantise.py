@@ -1,7 +1,7 @@
 """Integer networks: weights, activations and requantising shifts, small enough that float32 computes the same integers.
 
 Every tensor t has an exponent e: the real value is about t * 2**e. Activations lie in [-(2**(b-1) - 1), 2**(b-1) - 1]
-for b bits. A convolution sums products exactly, adds its bias, and a `Shift` brings the sum to the exponent of its
+for b bits. A convolution sums products exactly, adds its bias, and a `ShiftNode` brings the sum to the exponent of its
 output: floor(sum / 2**s), saturated. Exponents are powers of two of one tensor as a whole, from the largest magnitude
 in calibration images. Averages are floor(sum / count); the operands of an Add are shifted right to the coarsest exponent.
 
@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.onnx.graph import (
-    Add,
-    Affine,
-    ArgMax,
-    AveragePool,
-    Clip,
-    Concat,
-    Conv,
+    AddNode,
+    AffineNode,
+    ArgMaxNode,
+    AveragePoolNode,
+    ClipNode,
+    ConcatNode,
+    ConvNode,
     Graph,
     Node,
-    Pad,
+    PadNode,
     Shape,
-    Shift,
+    ShiftNode,
 )
 from kilotune.codegen.onnx.reference import evaluate
 
@@ -62,11 +62,11 @@ def with_random_weights(graph: Graph, seed: int) -> Graph:
     generator = np.random.default_rng(seed)
 
     def drawn(node: Node) -> Node:
-        if isinstance(node, Conv):
+        if isinstance(node, ConvNode):
             spread = 1 / math.sqrt(node.weight[0].size)
             weight = generator.standard_normal(node.weight.shape, dtype=np.float32) * np.float32(spread)
             return dataclasses.replace(node, weight=weight, bias=generator.normal(0, 0.1, node.bias.shape))
-        if isinstance(node, Affine):
+        if isinstance(node, AffineNode):
             scale = generator.uniform(0.5, 1.5, node.scale.shape)
             return dataclasses.replace(node, scale=scale, offset=generator.normal(0, 0.1, node.offset.shape))
         return node
@@ -86,7 +86,7 @@ def quantise(graph: Graph, images: Sequence[Array], activation_bits: int = 8, we
     for image in images:
         for name, tensor in evaluate(graph, image).items():
             maxima[name] = max(maxima[name], float(np.abs(tensor).max(initial=0)))
-    state = _State(graph, maxima, _limit(activation_bits), _limit(weight_bits))
+    state = _QuantisationState(graph, maxima, _limit(activation_bits), _limit(weight_bits))
     state.exponents[graph.input] = _fit(maxima[graph.input], state.limit)
     for node in graph.nodes:
         state.add(node)
@@ -95,7 +95,7 @@ def quantise(graph: Graph, images: Sequence[Array], activation_bits: int = 8, we
 
 
 @dataclass
-class _State:
+class _QuantisationState:
     graph: Graph
     maxima: Mapping[str, float]
     limit: int
@@ -111,33 +111,33 @@ class _State:
 
     def add(self, node: Node) -> None:
         exponent = self.exponents[node.inputs[0]]
-        if isinstance(node, Conv):
+        if isinstance(node, ConvNode):
             self._convolution(node, exponent)
-        elif isinstance(node, Affine):
+        elif isinstance(node, AffineNode):
             self._affine(node, exponent)
-        elif isinstance(node, Add):
+        elif isinstance(node, AddNode):
             coarsest = max(self.exponents[name] for name in node.inputs)
             shifts = tuple(min(coarsest - self.exponents[name], 62) for name in node.inputs)
             self._requantised(dataclasses.replace(node, shifts=shifts), coarsest)
-        elif isinstance(node, Concat):
+        elif isinstance(node, ConcatNode):
             coarsest = max(self.exponents[name] for name in node.inputs)
             inputs = tuple(self._aligned(name, coarsest) for name in node.inputs)
             self._kept(dataclasses.replace(node, inputs=inputs), coarsest)
         else:
-            if isinstance(node, AveragePool) and int(np.prod(node.window.kernel)) * self.limit >= EXACT_LIMIT // 4:
+            if isinstance(node, AveragePoolNode) and int(np.prod(node.window.kernel)) * self.limit >= EXACT_LIMIT // 4:
                 raise ValueError(f"{node.output!r}: an average over {node.window.kernel} is too large to be exact")
-            self._kept(self._scaled(node, exponent), 0 if isinstance(node, ArgMax) else exponent)
+            self._kept(self._scaled(node, exponent), 0 if isinstance(node, ArgMaxNode) else exponent)
 
     def _scaled(self, node: Node, exponent: int) -> Node:
-        if isinstance(node, Clip):
+        if isinstance(node, ClipNode):
             low, high = (b if math.isinf(b) else float(round(b * 2.0**-exponent)) for b in (node.low, node.high))
             return dataclasses.replace(node, low=low, high=high)
-        if isinstance(node, Pad):
+        if isinstance(node, PadNode):
             bounded = min(max(node.value * 2.0**-exponent, -self.limit), self.limit)  # infinity: below or above all
             return dataclasses.replace(node, value=round(bounded))
         return node
 
-    def _convolution(self, node: Conv, exponent: int) -> None:
+    def _convolution(self, node: ConvNode, exponent: int) -> None:
         peak = _peak(node.weight)
         scale = _fit(peak, self.weight_limit)
         while True:
@@ -152,7 +152,7 @@ class _State:
         self.bits[node.output] = int(np.abs(weight).max(initial=0)).bit_length() + 1
         self._requantised(dataclasses.replace(node, weight=weight, bias=bias.astype(np.int64)), scale + exponent)
 
-    def _affine(self, node: Affine, exponent: int) -> None:
+    def _affine(self, node: AffineNode, exponent: int) -> None:
         scale = _fit(_peak(node.scale), self.weight_limit)
         while (_peak(node.offset) * 2.0 ** -(scale + exponent) + self.limit * self.weight_limit) >= EXACT_LIMIT:
             scale += 1
@@ -167,7 +167,7 @@ class _State:
         target = max(_fit(self.maxima[node.output], self.limit), exponent)
         raw = self._free_name(f"{node.output}/sum")
         self.nodes.append(dataclasses.replace(node, output=raw))
-        self.nodes.append(Shift((raw,), node.output, min(target - exponent, 62), -self.limit, self.limit))
+        self.nodes.append(ShiftNode((raw,), node.output, min(target - exponent, 62), -self.limit, self.limit))
         self.shapes[raw] = self.shapes[node.output]
         self.exponents[raw], self.exponents[node.output] = exponent, target
 
@@ -182,7 +182,7 @@ class _State:
         aligned = self.aligned.get((name, distance))
         if aligned is None:
             aligned = self.aligned[name, distance] = self._free_name(f"{name}>>{distance}")
-            self.nodes.append(Shift((name,), aligned, distance, -self.limit, self.limit))
+            self.nodes.append(ShiftNode((name,), aligned, distance, -self.limit, self.limit))
             self.shapes[aligned] = self.shapes[name]
             self.exponents[aligned] = exponent
         return aligned

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.onnx.graph import (
-    Add,
-    Affine,
-    ArgMax,
-    AveragePool,
-    Clip,
-    Concat,
-    Conv,
+    AddNode,
+    AffineNode,
+    ArgMaxNode,
+    AveragePoolNode,
+    ClipNode,
+    ConcatNode,
+    ConvNode,
     Graph,
-    MaxPool,
+    MaxPoolNode,
     Node,
-    Pad,
-    Permute,
-    Relu,
-    Shift,
+    PadNode,
+    PermuteNode,
+    ReluNode,
+    ShiftNode,
     Window,
 )
 
@@ -48,21 +48,21 @@ def output_of(graph: Graph, tensors: Mapping[str, Array]) -> Array:
 def compute(node: Node, operands: list[Array]) -> Array:
     """One node on whole tensors."""
     first = operands[0]
-    if isinstance(node, Conv):
+    if isinstance(node, ConvNode):
         return _convolve(node, first)
-    if isinstance(node, MaxPool):
+    if isinstance(node, MaxPoolNode):
         lowest = np.iinfo(np.int64).min if first.dtype.kind == "i" else -np.inf
         return np.asarray(patches(first, node.window, lowest).max(axis=(1, 2)))
-    if isinstance(node, AveragePool):
+    if isinstance(node, AveragePoolNode):
         total = patches(first, node.window, 0).sum(axis=(1, 2))
         return np.asarray(total // node.divisors if first.dtype.kind == "i" else total / node.divisors)
-    if isinstance(node, Pad):
+    if isinstance(node, PadNode):
         return patches(first, node.window, node.value)[:, 0, 0]
-    if isinstance(node, ArgMax):
+    if isinstance(node, ArgMaxNode):
         return np.asarray(first.argmax(axis=0)[None]).astype(first.dtype)
-    if isinstance(node, Concat):
+    if isinstance(node, ConcatNode):
         return np.concatenate(operands)
-    if isinstance(node, Permute):
+    if isinstance(node, PermuteNode):
         return np.asarray(first[list(node.order)])
     return pointwise(node, operands)
 
@@ -70,17 +70,17 @@ def compute(node: Node, operands: list[Array]) -> Array:
 def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice(None)) -> Array:
     """A pointwise node on operands whose first axis are the node's `channels`."""
     first = operands[0]
-    if isinstance(node, Relu):
+    if isinstance(node, ReluNode):
         return np.maximum(first, 0)
-    if isinstance(node, Clip):
+    if isinstance(node, ClipNode):
         return np.asarray(np.clip(first, _like(node.low, first), _like(node.high, first)))
-    if isinstance(node, Affine):
+    if isinstance(node, AffineNode):
         tail = (slice(None), *(None,) * (first.ndim - 1))
         return np.asarray(first * node.scale[channels][tail] + node.offset[channels][tail])
-    if isinstance(node, Add):
+    if isinstance(node, AddNode):
         shifted = [x >> s for x, s in zip(operands, node.shifts, strict=True)] if node.shifts else operands
         return np.asarray(sum(shifted[1:], shifted[0]))
-    if isinstance(node, Shift):
+    if isinstance(node, ShiftNode):
         return np.asarray(np.clip(first >> node.right, node.low, node.high))
     raise TypeError(f"{type(node).__name__} is not pointwise")
 
@@ -110,7 +110,7 @@ def patches(tensor: Array, window: Window, fill: float) -> Array:
     return np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)
 
 
-def _convolve(node: Conv, tensor: Array) -> Array:
+def _convolve(node: ConvNode, tensor: Array) -> Array:
     """Products in float64, which holds the integers of a quantised graph exactly (below 2**53)."""
     integer = tensor.dtype.kind == "i"
     gathered = patches(tensor.astype(np.float64), node.window, 0.0)

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.onnx.constants import FOLDED, Array, decode
-from kilotune.codegen.onnx.graph import Add, Affine, AveragePool, Clip, Concat, Conv, Graph, Node, Pad, Shift
+from kilotune.codegen.onnx.graph import (
+    AddNode,
+    AffineNode,
+    AveragePoolNode,
+    ClipNode,
+    ConcatNode,
+    ConvNode,
+    Graph,
+    Node,
+    PadNode,
+    ShiftNode,
+)
 from kilotune.codegen.onnx.importing import MAIN_DOMAINS
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 
@@ -92,7 +103,7 @@ class _Rewriter:
             return  # folded into the node that wrote it already
         self.done.add(tensor)
         shift = self.producers.get(tensor)
-        if isinstance(shift, Shift):
+        if isinstance(shift, ShiftNode):
             raw = shift.inputs[0]
             self._emit(proto, self.producers[raw], raw, tensor)
             self._requantise(raw, tensor, shift)
@@ -101,22 +112,22 @@ class _Rewriter:
 
     def _emit(self, proto: Any, node: Node | None, output: str, tensor: str) -> None:
         inputs = list(proto.input)
-        if isinstance(node, Conv):
+        if isinstance(node, ConvNode):
             self._weights(proto, node, inputs, output)
-        elif isinstance(node, Affine):
+        elif isinstance(node, AffineNode):
             image = next(name for name in inputs if name not in self.constants)
             tail = (1,) * (self._rank(tensor) - 2)
             product = self._broadcast(
                 "Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled"
             )
             self._broadcast("Add", product, node.offset.astype(np.float32).reshape(-1, *tail), output)
-        elif isinstance(node, Add):
+        elif isinstance(node, AddNode):
             operands = [
                 self._shifted(name, s, f"{output}/{i}")
                 for i, (name, s) in enumerate(zip(inputs, node.shifts, strict=True))
             ]
             self._node(proto.op_type, operands, output)
-        elif isinstance(node, AveragePool):
+        elif isinstance(node, AveragePoolNode):
             self._copy(proto, inputs, output + "/mean")
             counts = node.divisors.astype(np.float32)[None, None]
             counts = counts[:, :, 0] if self._rank(tensor) == 3 else counts
@@ -125,23 +136,23 @@ class _Rewriter:
             total = self._node("Floor", [total], output + "/total")
             mean = self._broadcast("Div", total, counts, output + "/quotient")
             self._node("Floor", [mean], output)
-        elif isinstance(node, Clip):
+        elif isinstance(node, ClipNode):
             self._clip(inputs[0], max(node.low, -1e9), min(node.high, 1e9), output)
-        elif isinstance(node, Concat):
+        elif isinstance(node, ConcatNode):
             aligned = [self._alignment(name, wanted) for name, wanted in zip(inputs, node.inputs, strict=True)]
             self._copy(proto, aligned, output)
-        elif isinstance(node, Pad) and self.opset >= 11:
+        elif isinstance(node, PadNode) and self.opset >= 11:
             fill = self._constant(output + "/fill", np.asarray(node.value, np.float32))
             self._copy(proto, [*inputs[:2], fill, *inputs[3:]], output)
         else:
             self._copy(proto, inputs, output)
-            if isinstance(node, Pad):
+            if isinstance(node, PadNode):
                 self._set(self.nodes[-1], "value", float(node.value))
 
     def _rank(self, tensor: str) -> int:
         return (self.graph.ranks or {}).get(tensor, 4)
 
-    def _weights(self, proto: Any, node: Conv, inputs: list[str], output: str) -> None:
+    def _weights(self, proto: Any, node: ConvNode, inputs: list[str], output: str) -> None:
         bias = self._constant(output + "/bias", node.bias.astype(np.float32))
         if proto.op_type == "Conv":
             shape = self.constants[inputs[1]].shape
@@ -153,16 +164,16 @@ class _Rewriter:
         self._broadcast("Add", product, self.constants[bias], output)
 
     def _alignment(self, name: str, wanted: str) -> str:
-        if name == wanted or wanted in self.done or not isinstance(self.producers.get(wanted), Shift):
+        if name == wanted or wanted in self.done or not isinstance(self.producers.get(wanted), ShiftNode):
             return wanted
         shift = self.producers[wanted]
-        if not wanted.startswith(name) or not isinstance(shift, Shift) or shift.inputs != (name,):
+        if not wanted.startswith(name) or not isinstance(shift, ShiftNode) or shift.inputs != (name,):
             return name
         self.done.add(wanted)
         self._requantise(name, wanted, shift)
         return wanted
 
-    def _requantise(self, source: str, output: str, shift: Shift) -> None:
+    def _requantise(self, source: str, output: str, shift: ShiftNode) -> None:
         self._clip(self._shifted(source, shift.right, output), shift.low, shift.high, output)
 
     def _shifted(self, name: str, right: int, stem: str) -> str:

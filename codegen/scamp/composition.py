@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 
 MIRROR: Mapping[str, str] = MappingProxyType({"north": "north", "south": "south", "east": "west", "west": "east"})
 """East for west: every cell (x, y) becomes (-x, y)."""
@@ -21,7 +21,7 @@ TRANSPOSE: Mapping[str, str] = MappingProxyType({"north": "east", "east": "north
 def turned(plan: Plan, directions: Mapping[str, str]) -> Plan:
     """The plan with every direction renamed: it computes the sums with their cells moved likewise."""
     steps = tuple(
-        Step(directions.get(step.op, step.op), step.operands, tuple(directions[name] for name in step.directions))
+        PlanStep(directions.get(step.op, step.op), step.operands, tuple(directions[name] for name in step.directions))
         for step in plan.steps
     )
     return replace(plan, steps=steps)
@@ -37,7 +37,7 @@ def composed(first: Plan, second: Plan) -> Plan:
     numbers = [first.results[0]]
     steps = list(first.steps)
     for step in second.steps:
-        steps.append(Step(step.op, tuple(numbers[operand] for operand in step.operands), step.directions))
+        steps.append(PlanStep(step.op, tuple(numbers[operand] for operand in step.operands), step.directions))
         numbers.append(len(steps))
     results = tuple(numbers[result] for result in second.results)
     return Plan(first.target, first.depth + second.depth, tuple(steps), results)
@@ -48,12 +48,12 @@ def dilated(plan: Plan, factor: int) -> Plan:
 
     Shifts become unit steps of their own. Relaxation brings them together again.
     """
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
 
     def shifted(value: int, directions: tuple[str, ...]) -> int:
         for name in directions:
             for _ in range(factor):
-                steps.append(Step(name, (value,)) if plan.target == "auke" else Step("movx", (value,), (name,)))
+                steps.append(PlanStep(name, (value,)) if plan.target == "auke" else PlanStep("movx", (value,), (name,)))
                 value = len(steps)
         return value
 
@@ -63,7 +63,7 @@ def dilated(plan: Plan, factor: int) -> Plan:
         ways = (*row.fixed, *step.directions)
         operands = [numbers[operand] for operand in step.operands]
         if not ways:
-            steps.append(Step(step.op, tuple(operands)))
+            steps.append(PlanStep(step.op, tuple(operands)))
             numbers.append(len(steps))
         elif len(operands) == 1:
             numbers.append(shifted(operands[0], ways))
@@ -73,6 +73,6 @@ def dilated(plan: Plan, factor: int) -> Plan:
                 operands = [
                     shifted(value, ways) if moved else value for value, moved in zip(operands, row.shifted, strict=True)
                 ]
-            steps.append(Step(plain, tuple(operands)))
+            steps.append(PlanStep(plain, tuple(operands)))
             numbers.append(shifted(len(steps), ways) if all(row.shifted) else len(steps))
     return replace(plan, steps=tuple(steps), results=tuple(numbers[result] for result in plan.results))

@@ -7,8 +7,8 @@ a register to itself, and the negated sum is two macros.
 from __future__ import annotations
 
 from kilotune.codegen.scamp.instructions import REGISTERS
-from kilotune.codegen.scamp.plan import Plan, Step
-from kilotune.codegen.scamp.program import Operation, Program
+from kilotune.codegen.scamp.plan import Plan, PlanStep
+from kilotune.codegen.scamp.program import Operation, ScampProgram
 from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.sums import DIRECTIONS
 from kilotune.codegen.scamp.text import arguments
@@ -16,15 +16,15 @@ from kilotune.codegen.scamp.text import arguments
 _MACROS = (("copy", "mov"), ("div2", "divq"), ("zero", "res"))
 
 
-def plan_of(program: Program) -> Plan:
+def plan_of(program: ScampProgram) -> Plan:
     """The program without its registers. Raises `KeyError` where it reads a register before that is written.
 
     What a division leaves in its further registers has no place in a plan: `KeyError` where a program reads it.
     """
     held = {"A": 0}
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
     for operation in program.operations:
-        steps.append(Step(operation.op, tuple(held[name] for name in operation.sources), operation.directions))
+        steps.append(PlanStep(operation.op, tuple(held[name] for name in operation.sources), operation.directions))
         for lost in operation.destinations[1:]:
             held.pop(lost, None)
         held[operation.destinations[0]] = len(steps)
@@ -32,7 +32,7 @@ def plan_of(program: Program) -> Plan:
     return Plan(program.target, halvings, tuple(steps), tuple(held[name] for name in program.results))
 
 
-def as_macros(program: Program) -> Program:
+def as_macros(program: ScampProgram) -> ScampProgram:
     """The same computation in `scamp5` macros, instruction by instruction.
 
     Raises `RegisterPressureError` when the copies that this takes do not find a register.
@@ -45,18 +45,18 @@ def as_macros(program: Program) -> Program:
     for number, step in enumerate(plan.steps, start=1):
         operands = tuple(numbers[operand] for operand in step.operands)
         if step.op in DIRECTIONS:
-            steps.append(Step("movx", operands, (step.op,)))
+            steps.append(PlanStep("movx", operands, (step.op,)))
         elif step.op == "addneg":
-            steps.append(Step("add", operands))
-            steps.append(Step("neg", (len(steps),)))
+            steps.append(PlanStep("add", operands))
+            steps.append(PlanStep("neg", (len(steps),)))
         else:
-            steps.append(Step(renamed.get(step.op, step.op), operands))
+            steps.append(PlanStep(renamed.get(step.op, step.op), operands))
         numbers[number] = len(steps)
     results = tuple(numbers[result] for result in plan.results)
     return allocate(Plan("scamp5", plan.depth, tuple(steps), results), len(REGISTERS))
 
 
-def format_macros(program: Program, name: str = "convolve") -> str:
+def format_macros(program: ScampProgram, name: str = "convolve") -> str:
     """A C++ header with one inline function. Raises as `as_macros`."""
     macros = as_macros(program)
     flagged = any(macros.instruction(operation).needs_all_flagged for operation in macros.operations)
@@ -78,7 +78,7 @@ def format_macros(program: Program, name: str = "convolve") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _call(program: Program, operation: Operation) -> str:
+def _call(program: ScampProgram, operation: Operation) -> str:
     row = program.instruction(operation)
     given = arguments(row, operation)
     if operation.op == "div" and operation.sources[0] == operation.destinations[-1]:

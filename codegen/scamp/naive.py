@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from kilotune.codegen.scamp.kernel import signed_digits
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Cell, Sum
 
 
-class _Writer:
+class _NaiveWriter:
     """Appends steps; the words of the two targets for the same things are in one place here."""
 
     def __init__(self, target: str) -> None:
         self.auke = target == "auke"
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
 
     def write(self, op: str, *operands: int, directions: tuple[str, ...] = ()) -> int:
-        self.steps.append(Step(op, operands, directions))
+        self.steps.append(PlanStep(op, operands, directions))
         return len(self.steps)
 
     def shift(self, value: int, cell: Cell) -> int:
@@ -43,12 +43,12 @@ class _Writer:
 
 def naive_plan(sums: Sequence[Sum], depth: int, target: str) -> Plan:
     """Shift, scale and add each signed digit of each weight, one after the other."""
-    writer = _Writer(target)
+    writer = _NaiveWriter(target)
     results = tuple(_accumulate(writer, total, depth) for total in sums)
     return Plan(target, depth, tuple(writer.steps), results)
 
 
-def _accumulate(writer: _Writer, total: Sum, depth: int) -> int:
+def _accumulate(writer: _NaiveWriter, total: Sum, depth: int) -> int:
     digits = [
         (cell, -d, sign)
         for cell, weight in total.terms

@@ -11,7 +11,7 @@ from kilotune.codegen.scamp.sums import Sum
 
 
 @dataclass(frozen=True)
-class Step:
+class PlanStep:
     """One instruction: its name, the numbers of the values that it takes, and its written directions."""
 
     op: str
@@ -28,10 +28,10 @@ class Plan:
 
     target: str
     depth: int
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     results: tuple[int, ...]
 
-    def instruction(self, step: Step) -> Instruction:
+    def instruction(self, step: PlanStep) -> Instruction:
         """The row of the target's instruction set. Raises `KeyError` for an instruction that the target lacks."""
         return _row(self.target, step.op, len(step.operands))
 
@@ -79,6 +79,6 @@ def reordered(plan: Plan, order: Sequence[int]) -> Plan:
     steps = []
     for number in order:
         step = plan.steps[number - 1]
-        steps.append(Step(step.op, tuple(renumbered[operand] for operand in step.operands), step.directions))
+        steps.append(PlanStep(step.op, tuple(renumbered[operand] for operand in step.operands), step.directions))
         renumbered[number] = len(steps)
     return Plan(plan.target, plan.depth, tuple(steps), tuple(renumbered[result] for result in plan.results))

@@ -18,7 +18,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Program:
+class ScampProgram:
     """The image is in A; `results` are the registers of the kernels' results, in order."""
 
     target: str
@@ -59,7 +59,7 @@ class Program:
         return self.seconds * POWER_W
 
 
-def violation(program: Program, operation: Operation) -> str | None:
+def violation(program: ScampProgram, operation: Operation) -> str | None:
     """The constraint of the instruction that an operation breaks, in words; None when it keeps all."""
     row = program.instruction(operation)
     destination = operation.destinations[0]

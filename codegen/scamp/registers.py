@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.scamp.instructions import REGISTERS
-from kilotune.codegen.scamp.plan import Plan, Step, reordered, without_dead_steps
-from kilotune.codegen.scamp.program import Operation, Program
+from kilotune.codegen.scamp.plan import Plan, PlanStep, reordered, without_dead_steps
+from kilotune.codegen.scamp.program import Operation, ScampProgram
 
 SEARCHED_SETS = 50_000
 """Sets of computed values that the search for an order may visit at one register count, ..."""
@@ -32,7 +32,7 @@ class RegisterPressureError(ValueError):
 
 
 @dataclass(frozen=True)
-class Interference:
+class InterferenceGraph:
     """Values (by number; scratch registers of divisions follow behind them) and the pairs that may not share one."""
 
     count: int
@@ -49,9 +49,9 @@ def legalised(plan: Plan) -> Plan:
         if plan.instruction(step).distinct:
             for index, operand in enumerate(operands):
                 if operand in operands[:index]:
-                    steps.append(Step(copy, (operand,)))
+                    steps.append(PlanStep(copy, (operand,)))
                     operands[index] = len(steps)
-        steps.append(Step(step.op, tuple(operands), step.directions))
+        steps.append(PlanStep(step.op, tuple(operands), step.directions))
         renumbered[number] = len(steps)
     return Plan(plan.target, plan.depth, tuple(steps), tuple(renumbered[result] for result in plan.results))
 
@@ -110,7 +110,7 @@ def fits(plan: Plan, registers: int) -> bool:
     return schedule(legalised(without_dead_steps(plan)), registers) is not None
 
 
-def allocate(plan: Plan, registers: int = len(REGISTERS)) -> Program:
+def allocate(plan: Plan, registers: int = len(REGISTERS)) -> ScampProgram:
     """The plan on registers, as few as possible; the image is in A.
 
     Raises `RegisterPressureError` when more than `registers` (1 to 6) are needed.
@@ -132,10 +132,10 @@ def allocate(plan: Plan, registers: int = len(REGISTERS)) -> Program:
         )
         for number, step in enumerate(ordered.steps, start=1)
     )
-    return Program(ordered.target, operations, tuple(names[result] for result in ordered.results))
+    return ScampProgram(ordered.target, operations, tuple(names[result] for result in ordered.results))
 
 
-def interference(plan: Plan) -> Interference:
+def interference(plan: Plan) -> InterferenceGraph:
     """Which values are alive at once, or kept apart by an instruction, in the plan's order."""
     last = {number: number for number in range(len(plan.steps) + 1)}
     for number, step in enumerate(plan.steps, start=1):
@@ -158,10 +158,10 @@ def interference(plan: Plan) -> Interference:
         edges.update((step.operands[index], number) for index in row.apart)
         if lost:
             edges.update((operand, new) for operand in step.operands for new in (number, *lost[:-1]))
-    return Interference(following, frozenset(edges), tuple(scratch))
+    return InterferenceGraph(following, frozenset(edges), tuple(scratch))
 
 
-def colour(graph: Interference, colours: int) -> tuple[int, ...] | None:
+def colour(graph: InterferenceGraph, colours: int) -> tuple[int, ...] | None:
     """A colour for every value, neighbours different, value 0 coloured 0; None when there is none.
 
     In the order of the values first, which does for nearly every straight-line program. Else backtracking, each time on
@@ -208,11 +208,11 @@ def _uses(plan: Plan) -> list[int]:
     return uses
 
 
-def _dying(step: Step, remaining: Sequence[int]) -> set[int]:
+def _dying(step: PlanStep, remaining: Sequence[int]) -> set[int]:
     return {operand for operand in step.operands if remaining[operand] == step.operands.count(operand)}
 
 
-def _pressure(plan: Plan, step: Step, live: int, dying: set[int], destroyed: int) -> int:
+def _pressure(plan: Plan, step: PlanStep, live: int, dying: set[int], destroyed: int) -> int:
     """Registers taken while a step runs, with `live` values before it."""
     row = plan.instruction(step)
     if destroyed:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kilotune.codegen.scamp.graph import SumGraph, Term, Transform
-from kilotune.codegen.scamp.plan import Plan, Step, without_dead_steps
+from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 
 Point = tuple[int, int, int]
 
@@ -50,7 +50,7 @@ def select(graph: SumGraph, placing: Placing, target: str) -> Plan:
 
 
 @dataclass
-class _Source:
+class _SourcePoints:
     """The points at which a stored node is there or is wanted; `parents` say from where each is one step away."""
 
     values: dict[Point, int]
@@ -60,7 +60,7 @@ class _Source:
 class _Selection:
     def __init__(self, graph: SumGraph, placing: Placing, target: str) -> None:
         self._graph, self._placing, self._target = graph, placing, target
-        self._steps: list[Step] = []
+        self._steps: list[PlanStep] = []
         self._terms, self._results = needs(graph, placing)
         self._operands = [self._split(number) for number in range(len(graph.nodes))]
         wanted: list[set[Point]] = [set() for _ in placing.stored]
@@ -70,7 +70,7 @@ class _Selection:
         for result, rest in zip(graph.results, self._results, strict=True):
             if result is not None and rest is not None:
                 wanted[result.source].add(rest.point)
-        self._sources = [_Source({}, tree(frozenset(points))) for points in wanted]
+        self._sources = [_SourcePoints({}, tree(frozenset(points))) for points in wanted]
 
     def plan(self) -> Plan:
         self._sources[0].values[0, 0, 0] = 0
@@ -94,7 +94,7 @@ class _Selection:
         return [term if mixed and term.sign < 0 else term.then(back) for term in terms]
 
     def _write(self, op: str, *operands: int, directions: tuple[str, ...] = ()) -> int:
-        self._steps.append(Step(op, operands, directions))
+        self._steps.append(PlanStep(op, operands, directions))
         return len(self._steps)
 
     def _value(self, term: Term, transform: Transform) -> int:
@@ -202,13 +202,13 @@ def fused(plan: Plan) -> Plan:
         inner = [steps[o - 1] if o and uses[o] == 1 else None for o in step.operands]
         if step.op == "movx" and inner[0] is not None and inner[0].op == "movx":
             uses[step.operands[0]] = 0
-            steps[number - 1] = Step("mov2x", inner[0].operands, inner[0].directions + step.directions)
+            steps[number - 1] = PlanStep("mov2x", inner[0].operands, inner[0].directions + step.directions)
         elif step.op == "add" and len(step.operands) == 2:
             place = next((i for i, s in enumerate(inner) if s and s.op == "add" and len(s.operands) == 2), None)
             found = None if place is None else inner[place]
             if place is not None and found is not None and step.operands[1 - place] not in found.operands:
                 uses[step.operands[place]] = 0
-                steps[number - 1] = Step("add", (*found.operands, step.operands[1 - place]))
+                steps[number - 1] = PlanStep("add", (*found.operands, step.operands[1 - place]))
     return without_dead_steps(Plan(plan.target, plan.depth, tuple(steps), plan.results))
 
 

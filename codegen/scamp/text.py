@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS, Instruction
-from kilotune.codegen.scamp.program import Operation, Program, violation
+from kilotune.codegen.scamp.program import Operation, ScampProgram, violation
 from kilotune.codegen.scamp.sums import DIRECTIONS
 
 _HEADER = re.compile(r"#\s*(\w+)\s*;\s*image in A\s*;\s*results in\s+([A-F](?:\s*,\s*[A-F])*)\s*")
@@ -32,14 +32,14 @@ def arguments(row: Instruction, operation: Operation) -> tuple[str, ...]:
     return (*operation.sources[:shifted], *operation.directions, *operation.sources[shifted:])
 
 
-def format_program(program: Program) -> str:
+def format_program(program: ScampProgram) -> str:
     """The whole text, with its header."""
     lines = [f"# {program.target}; image in A; results in {', '.join(program.results)}"]
     lines += [format_operation(program.instruction(operation), operation) for operation in program.operations]
     return "\n".join(lines) + "\n"
 
 
-def parse_program(text: str, path: str = "program") -> Program:
+def parse_program(text: str, path: str = "program") -> ScampProgram:
     """The program of a text. Raises `InputError` for anything that the target does not have or does not permit."""
     rows = text.splitlines()
     first = next((number for number, row in enumerate(rows) if row.strip()), 0)
@@ -49,16 +49,16 @@ def parse_program(text: str, path: str = "program") -> Program:
         raise InputError(
             path, line=first + 1, column=1, expected=expected, found=repr(rows[first]) if rows else "nothing"
         )
-    program = Program(header[1], (), tuple(_names(header[2])))
+    program = ScampProgram(header[1], (), tuple(_names(header[2])))
     operations = []
     for number, row in enumerate(rows[first + 1 :], start=first + 2):
         line = row.partition("#")[0]
         if line.strip():
             operations.append(_parse_line(program, line, path, number))
-    return Program(program.target, tuple(operations), program.results)
+    return ScampProgram(program.target, tuple(operations), program.results)
 
 
-def _parse_line(program: Program, line: str, path: str, number: int) -> Operation:
+def _parse_line(program: ScampProgram, line: str, path: str, number: int) -> Operation:
     match = _LINE.fullmatch(line)
     if match is None:
         expected = f"DESTINATION = op(...) on the registers {REGISTERS[0]} to {REGISTERS[-1]}"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.evaluators.device import Device
-from kilotune.evaluators.simulated import Artefact, Run, Sizes, Trace
+from kilotune.evaluators.simulated import Artefact, SimulatedRun, Sizes, Trace
 
 NO_TABLES: Mapping[str, Path] = MappingProxyType({})
 
@@ -21,7 +21,7 @@ NO_TABLES: Mapping[str, Path] = MappingProxyType({})
 class Target(Protocol):
     """One processor and how programs are built for it. `str` of it names both, as in `atmega328p, -Os`."""
 
-    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, Run]:
+    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, SimulatedRun]:
         """Build a program and run the inferences of `inputs` [samples, features], as the program takes them. DeviceError
         when it cannot be built, is too large, stops with a fault, or does not end."""
 

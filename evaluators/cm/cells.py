@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.access import Reading
+from kilotune.codegen.cm.access import AccessPattern
 from kilotune.codegen.cm.lcu import StateMachine
 from kilotune.codegen.cm.pipeline import Edge
 
@@ -31,13 +31,13 @@ class DataHazardError(Exception):
         return DataHazardError, (self.stage, self.image, self.iteration, self.cell, problem)
 
 
-class Buffer:
+class CircularBuffer:
     """The buffer behind one edge and the part of the reader's control unit that watches it.
 
     Packets are numbered across images; packet p lies in cell p mod capacity. A capacity of 0 is unbounded.
     """
 
-    def __init__(self, edge: Edge, reading: Reading, machine: StateMachine, capacity: int, images: int) -> None:
+    def __init__(self, edge: Edge, reading: AccessPattern, machine: StateMachine, capacity: int, images: int) -> None:
         self.edge, self.reading, self.machine = edge, reading, machine
         self.writer_iterations = reading.writer.size
         self.reader_iterations = reading.reader.size

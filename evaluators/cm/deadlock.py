@@ -10,7 +10,7 @@ from kilotune.codegen.cm.streams import Stream, stream_name
 
 
 @dataclass(frozen=True)
-class Progress:
+class PipelineState:
     """Where everything stands: iterations started by stage, packets by stream, all over the whole stream of images."""
 
     started: Sequence[int]
@@ -29,7 +29,7 @@ class Deadlock:
 
 
 def find_deadlock(
-    pipeline: Pipeline, streams: Sequence[Stream], capacities: Sequence[int], progress: Progress
+    pipeline: Pipeline, streams: Sequence[Stream], capacities: Sequence[int], progress: PipelineState
 ) -> Deadlock:
     """Follow who waits for whom from a stage that is not through until a stage comes back. Of the full buffers on the
     circle the one of the lowest stream number is named: without any the circle would be one of the data flow."""
@@ -58,7 +58,7 @@ def find_deadlock(
 
 
 def _wait(
-    pipeline: Pipeline, streams: Sequence[Stream], capacities: Sequence[int], progress: Progress, stage: int
+    pipeline: Pipeline, streams: Sequence[Stream], capacities: Sequence[int], progress: PipelineState, stage: int
 ) -> tuple[int, int] | None:
     """The stream that holds a stage up, and whom it waits for thereby: the writer of missing data, else the reader of a
     full buffer. None: it is through with what there is, or nothing holds it."""

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
-from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.evaluators.cm.cells import Buffer, DataHazardError
+from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
 from kilotune.evaluators.cm.stage_execution import IntVector, Noise, StageExecutor
 
 ARRIVAL, END, GIVEN_START, WAKE = range(4)
@@ -45,7 +45,7 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Machine:
+class ScheduleParameters:
     """What the schedule depends on. All by stage or by edge, in the pipeline's order.
 
     ticks: of an iteration; 1 by default. delays: further ticks from an iteration's end until its packet is there; 0 by
@@ -60,29 +60,36 @@ class Machine:
 
 
 def run(
-    lowered: Lowered, images: Sequence[NDArray[np.int64]], machine: Machine = Machine(), noise: Noise | None = None
+    lowered: LoweredNetwork,
+    images: Sequence[NDArray[np.int64]],
+    machine: ScheduleParameters = ScheduleParameters(),
+    noise: Noise | None = None,
 ) -> Execution:
     """As soon as possible. StallError when finite buffers stop everything; DataHazardError when they lose data."""
-    return _World(lowered, images, machine, noise).run(None)
+    return _ExecutionState(lowered, images, machine, noise).run(None)
 
 
 def replay(
-    lowered: Lowered,
+    lowered: LoweredNetwork,
     images: Sequence[NDArray[np.int64]],
     starts: Sequence[TickArray],
-    machine: Machine = Machine(),
+    machine: ScheduleParameters = ScheduleParameters(),
     noise: Noise | None = None,
 ) -> Execution:
     """In the order of `starts` (by stage: ticks of all iterations, image after image).
 
     DataHazardError for an iteration whose data are not there, are gone, or that its control unit does not allow yet.
     """
-    return _World(lowered, images, machine, noise).run(starts)
+    return _ExecutionState(lowered, images, machine, noise).run(starts)
 
 
-class _World:
+class _ExecutionState:
     def __init__(
-        self, lowered: Lowered, images: Sequence[NDArray[np.int64]], machine: Machine, noise: Noise | None
+        self,
+        lowered: LoweredNetwork,
+        images: Sequence[NDArray[np.int64]],
+        machine: ScheduleParameters,
+        noise: Noise | None,
     ) -> None:
         pipeline = lowered.pipeline
         self.lowered, self.pipeline = lowered, pipeline
@@ -98,7 +105,7 @@ class _World:
         self.pace_ticks = machine.pace_ticks
         capacities = machine.capacities or (0,) * len(pipeline.edges)
         self.buffers = [
-            Buffer(edge, reading, state_machine(reading), capacity, self.count)
+            CircularBuffer(edge, reading, state_machine(reading), capacity, self.count)
             for edge, reading, capacity in zip(pipeline.edges, lowered.readings, capacities, strict=True)
         ]
         every = dict(enumerate(self.buffers))

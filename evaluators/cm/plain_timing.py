@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.evaluators.cm.deadlock import Progress, find_deadlock
+from kilotune.evaluators.cm.deadlock import PipelineState, find_deadlock
 from kilotune.evaluators.cm.stream import Setting, StreamTiming
 
 
@@ -22,7 +22,7 @@ class _Packet:
 
 
 @dataclass
-class _World:
+class _TimingState:
     """Everything that changes."""
 
     tick: int = 0
@@ -36,10 +36,10 @@ class _World:
     image_position: list[int] = field(default_factory=list)  # by stream
 
 
-def simulate_plainly(setting: Setting, images: int) -> StreamTiming:
+def simulate_reference(setting: Setting, images: int) -> StreamTiming:
     """As `timing.simulate`."""
     streams, stages = setting.streams, setting.pipeline.stages
-    world = _World()
+    world = _TimingState()
     world.queues = [deque() for _ in setting.links]
     world.started, world.finished = [[] for _ in stages], [0] * len(stages)
     world.issued, world.delivered, world.freed, world.image_position = ([0] * len(streams) for _ in range(4))
@@ -65,7 +65,7 @@ def simulate_plainly(setting: Setting, images: int) -> StreamTiming:
             break
         if not _alive(setting, world, images):
             started = [len(ticks) for ticks in world.started]
-            progress = Progress(started, world.delivered, world.issued, world.freed)
+            progress = PipelineState(started, world.delivered, world.issued, world.freed)
             deadlock = find_deadlock(setting.pipeline, streams, setting.capacities, progress)
             break
         world.tick += 1
@@ -76,7 +76,7 @@ def simulate_plainly(setting: Setting, images: int) -> StreamTiming:
     return StreamTiming(finish, tuple(starts), deadlock)
 
 
-def _arrivals(setting: Setting, world: _World) -> list[_Packet]:
+def _arrivals(setting: Setting, world: _TimingState) -> list[_Packet]:
     """Deliver what has come to its end; return what has come to its next link."""
     asking = []
     for packet in world.on_the_way.pop(world.tick, []):
@@ -87,7 +87,7 @@ def _arrivals(setting: Setting, world: _World) -> list[_Packet]:
     return asking
 
 
-def _finish_iterations(setting: Setting, world: _World) -> None:
+def _finish_iterations(setting: Setting, world: _TimingState) -> None:
     for stage, description in enumerate(setting.pipeline.stages):
         done = world.finished[stage]
         if done == len(world.started[stage]) or world.started[stage][done] + setting.ticks[stage] != world.tick:
@@ -100,12 +100,12 @@ def _finish_iterations(setting: Setting, world: _World) -> None:
                 world.freed[number] = max(world.freed[number], freed)
 
 
-def _has_room(setting: Setting, world: _World, stream: int) -> bool:
+def _has_room(setting: Setting, world: _TimingState, stream: int) -> bool:
     capacity = setting.capacities[stream]
     return capacity == 0 or world.issued[stream] - world.freed[stream] < capacity
 
 
-def _from_gmem(setting: Setting, world: _World, images: int) -> list[_Packet]:
+def _from_gmem(setting: Setting, world: _TimingState, images: int) -> list[_Packet]:
     asking = []
     for number, stream in enumerate(setting.streams):
         pixels = len(stream.sends)
@@ -125,7 +125,7 @@ def _from_gmem(setting: Setting, world: _World, images: int) -> list[_Packet]:
     return asking
 
 
-def _may_start(setting: Setting, world: _World, stage: int, images: int) -> bool:
+def _may_start(setting: Setting, world: _TimingState, stage: int, images: int) -> bool:
     iterations = setting.pipeline.stages[stage].iterations
     started = world.started[stage]
     busy = bool(started) and started[-1] + setting.ticks[stage] > world.tick
@@ -141,7 +141,7 @@ def _may_start(setting: Setting, world: _World, stage: int, images: int) -> bool
     return True
 
 
-def _from_stages(setting: Setting, world: _World) -> list[_Packet]:
+def _from_stages(setting: Setting, world: _TimingState) -> list[_Packet]:
     """Packets of iterations that are in their last tick, and room taken by those that began in this one."""
     asking = []
     for number, stream in enumerate(setting.streams):
@@ -158,7 +158,7 @@ def _from_stages(setting: Setting, world: _World) -> list[_Packet]:
     return asking
 
 
-def _move(setting: Setting, world: _World) -> None:
+def _move(setting: Setting, world: _TimingState) -> None:
     """Every link moves as many elements as it is wide."""
     for link, queue in zip(setting.links, world.queues, strict=True):
         width = link.elements_per_tick
@@ -172,7 +172,7 @@ def _move(setting: Setting, world: _World) -> None:
                 world.on_the_way.setdefault(world.tick + link.hop_ticks, []).append(packet)
 
 
-def _alive(setting: Setting, world: _World, images: int) -> bool:
+def _alive(setting: Setting, world: _TimingState, images: int) -> bool:
     """Whether anything can still happen: a packet or an iteration is under way, or GMEM has something to send."""
     if world.on_the_way or any(world.queues):
         return True

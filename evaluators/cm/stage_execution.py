@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.cm.access import Rectangle
 from kilotune.codegen.cm.blocks import matrix
-from kilotune.codegen.cm.lowering import Operand, StageProgram
-from kilotune.codegen.onnx.graph import ArgMax, AveragePool, Conv, MaxPool, Pad, Shift, Window, window_of
+from kilotune.codegen.cm.lowering import OperandSource, StageProgram
+from kilotune.codegen.onnx.graph import (
+    ArgMaxNode,
+    AveragePoolNode,
+    ConvNode,
+    MaxPoolNode,
+    PadNode,
+    ShiftNode,
+    Window,
+    window_of,
+)
 from kilotune.codegen.onnx.reference import pointwise
-from kilotune.evaluators.cm.cells import Buffer
+from kilotune.evaluators.cm.cells import CircularBuffer
 
 IntVector = NDArray[np.int64]
 Taps = tuple[slice, NDArray[np.int64]]
@@ -49,7 +58,9 @@ class _WindowLoad:
 class StageExecutor:
     """Executes a stage's iterations from its buffers."""
 
-    def __init__(self, name: str, program: StageProgram, buffers: Mapping[int, Buffer], noise: Noise | None) -> None:
+    def __init__(
+        self, name: str, program: StageProgram, buffers: Mapping[int, CircularBuffer], noise: Noise | None
+    ) -> None:
         self.name, self._program, self._buffers = name, program, buffers
         partition = program.partition
         self._head = partition.head
@@ -61,7 +72,7 @@ class StageExecutor:
             for node, operands in zip(partition.nodes, program.operands, strict=False)
         ]
         self._matrix: NDArray[np.float64] | None = None
-        if isinstance(self._head, Conv) and program.block is not None:
+        if isinstance(self._head, ConvNode) and program.block is not None:
             self._matrix = matrix(self._head, program.block, program.row_block)
             taps = self._window.kernel[0] * self._window.kernel[1]
             low = program.block.row_bounds[program.row_block]
@@ -72,7 +83,7 @@ class StageExecutor:
                 self._matrix = self._matrix + self._generator.normal(0, spread, self._matrix.shape)
         self._adc = 0.0
         if noise and noise.adc_sigma:
-            shift = next((n.right for n in partition.nodes if isinstance(n, Shift)), 0)
+            shift = next((n.right for n in partition.nodes if isinstance(n, ShiftNode)), 0)
             self._adc = noise.adc_sigma * 2.0**shift
 
     def run(self, image: int, iteration: int) -> IntVector:
@@ -86,7 +97,7 @@ class StageExecutor:
         if not program.finishes:
             return result
         if self._head is not None:
-            if isinstance(self._head, Conv):
+            if isinstance(self._head, ConvNode):
                 result = result + self._head.bias[slice(*program.channels)]
             tensors[self._head.output] = result
         channels = slice(*program.channels)
@@ -101,7 +112,7 @@ class StageExecutor:
         head, program = self._head, self._program
         if head is None or program.head is None:
             return np.zeros(0, dtype=np.int64)
-        fill = LOWEST if isinstance(head, MaxPool) else int(head.value) if isinstance(head, Pad) else 0
+        fill = LOWEST if isinstance(head, MaxPoolNode) else int(head.value) if isinstance(head, PadNode) else 0
         patch = np.full((program.head.channels, *self._window.kernel), fill, dtype=np.int64)
         for load in self._loads:
             (down, lines), (across, cells) = (
@@ -112,21 +123,21 @@ class StageExecutor:
                 ranks = (lines[:, None] + cells).reshape(-1)
                 packets = self._buffers[load.edge].read(self.name, image, iteration, ranks)[:, load.source]
                 patch[load.target, down, across] = packets.T.reshape(-1, len(lines), len(cells))
-        if isinstance(head, Conv):
+        if isinstance(head, ConvNode):
             assert self._matrix is not None
             sums = self._matrix @ patch.reshape(-1)[self._rows].astype(np.float64)
             if self._adc:
                 sums = sums + self._generator.normal(0, self._adc, sums.shape)
             return np.rint(sums).astype(np.int64)
-        if isinstance(head, MaxPool):
+        if isinstance(head, MaxPoolNode):
             return np.asarray(patch.max(axis=(1, 2)))
-        if isinstance(head, AveragePool):
+        if isinstance(head, AveragePoolNode):
             return np.asarray(patch.sum(axis=(1, 2)) // head.divisors[row, column])
-        if isinstance(head, ArgMax):
+        if isinstance(head, ArgMaxNode):
             return np.asarray([patch[:, 0, 0].argmax()])
         return np.asarray(patch[:, 0, 0])
 
-    def _window_loads(self, operand: Operand) -> list[_WindowLoad]:
+    def _window_loads(self, operand: OperandSource) -> list[_WindowLoad]:
         rectangle, found = self._program.rectangle, []
         for load in operand.loads:
             writer = self._buffers[load.edge].reading.writer
@@ -135,10 +146,10 @@ class StageExecutor:
             found.append(_WindowLoad(load.edge, rows, columns, _as_slice(load.source), _as_slice(load.target)))
         return found
 
-    def _point(self, operand: Operand) -> Operand | str:
+    def _point(self, operand: OperandSource) -> OperandSource | str:
         return operand.local if operand.local is not None else operand
 
-    def _gather(self, operand: Operand, image: int, iteration: int, row: int, column: int) -> IntVector:
+    def _gather(self, operand: OperandSource, image: int, iteration: int, row: int, column: int) -> IntVector:
         """The channels of one pixel, from the writer that owns it."""
         values = np.zeros(operand.channels, dtype=np.int64)
         for load in operand.loads:

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.evaluators.cm.deadlock import Progress, find_deadlock
-from kilotune.evaluators.cm.plain_timing import simulate_plainly
+from kilotune.evaluators.cm.deadlock import PipelineState, find_deadlock
+from kilotune.evaluators.cm.plain_timing import simulate_reference
 from kilotune.evaluators.cm.stream import Setting, StreamTiming
 from kilotune.evaluators.cm.timing_arrays import OutcomeArrays, StreamOutcome, StreamProblem, stream_problem
 from kilotune.evaluators.compiled_library import load_library
@@ -34,7 +34,7 @@ def simulate(setting: Setting, images: int, record_starts: bool = False, settle:
     are those of an endless stream: the last images of a stream, behind which links are free, may finish sooner."""
     kernel = _kernel()
     if kernel is None:
-        return simulate_plainly(setting, images)
+        return simulate_reference(setting, images)
     return _compiled(kernel, setting, images, record_starts, settle)
 
 
@@ -67,7 +67,9 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
 def _timing(setting: Setting, found: OutcomeArrays, outcome: StreamOutcome, *, stopped: bool) -> StreamTiming:
     """What the arrays say; `stopped`: nothing could go on before all images were through."""
     finish, images = found.finish, len(found.finish)
-    progress = Progress(*(counts.tolist() for counts in (found.started, found.delivered, found.issued, found.freed)))
+    progress = PipelineState(
+        *(counts.tolist() for counts in (found.started, found.delivered, found.issued, found.freed))
+    )
     deadlock = find_deadlock(setting.pipeline, setting.streams, setting.capacities, progress) if stopped else None
     if outcome.settled_at:
         for image in range(outcome.settled_at, images):

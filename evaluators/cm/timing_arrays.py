@@ -135,9 +135,15 @@ class OutcomeArrays:
     def of(cls, setting: Setting, images: int, record_starts: bool) -> OutcomeArrays:
         """Zeros."""
         stages, streams = setting.pipeline.stages, len(setting.streams)
-        sizes = (images, len(stages), streams, streams, streams)
         starts = [np.zeros(images * s.iterations, dtype=np.int64) for s in stages] if record_starts else None
-        return cls(*(np.zeros(size, dtype=np.int64) for size in sizes), starts)
+        return cls(
+            np.zeros(images, dtype=np.int64),
+            np.zeros(len(stages), dtype=np.int64),
+            np.zeros(streams, dtype=np.int64),
+            np.zeros(streams, dtype=np.int64),
+            np.zeros(streams, dtype=np.int64),
+            starts,
+        )
 
     def structure(self, keep: KeptArrays) -> StreamOutcome:
         """Their addresses."""

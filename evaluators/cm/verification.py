@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.onnx.reference import evaluate
-from kilotune.evaluators.cm.functional import Machine, replay
+from kilotune.evaluators.cm.functional import ScheduleParameters, replay
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
 
@@ -28,7 +28,7 @@ class Verification:
     different: int
 
 
-def verify(lowered: Lowered, setting: Setting, images: Sequence[NDArray[np.int64]]) -> Verification:
+def verify(lowered: LoweredNetwork, setting: Setting, images: Sequence[NDArray[np.int64]]) -> Verification:
     """Run `images` back to back through the mapped pipeline of `setting` (that of `lowered`).
 
     DataHazardError when the schedule or a buffer would lose data; ValueError when the schedule deadlocks.
@@ -41,7 +41,9 @@ def verify(lowered: Lowered, setting: Setting, images: Sequence[NDArray[np.int64
         ticks[: len(images) * stage.iterations]
         for ticks, stage in zip(timing.starts, lowered.pipeline.stages, strict=True)
     )
-    machine = Machine(setting.ticks, route_delays(setting)[:edges], setting.capacities[:edges], setting.pace_ticks)
+    machine = ScheduleParameters(
+        setting.ticks, route_delays(setting)[:edges], setting.capacities[:edges], setting.pace_ticks
+    )
     execution = replay(lowered, images, starts, machine)
     graph = lowered.network.graph
     different = elements = 0

@@ -19,7 +19,7 @@ DEATHS_PER_CANDIDATE = 2
 
 
 @dataclass(frozen=True)
-class Answer:
+class JobResult:
     """What came back for the oldest job of a worker."""
 
     measurements: Sequence[Measurement]
@@ -38,7 +38,7 @@ class Death:
     cause: str
 
 
-News = Answer | Ready | Death
+News = JobResult | Ready | Death
 
 
 class Worker(Protocol):
@@ -51,7 +51,7 @@ class Worker(Protocol):
         """End it now, whatever it does. Safe to call twice."""
 
 
-class Crew(Protocol):
+class WorkerSource(Protocol):
     """Where workers come from."""
 
     @property
@@ -100,7 +100,7 @@ class _Job:
 
 
 @dataclass(eq=False)
-class _Desk:
+class _WorkerSlot:
     """A worker with the jobs that it holds, oldest first, and since when it works on that one (once it is ready)."""
 
     worker: Worker
@@ -116,11 +116,11 @@ class _Desk:
 class DispatchingExecutor:
     """An executor (`search.executor`) over a crew. `limit_s`: how long one evaluation may take; None: any time."""
 
-    def __init__(self, crew: Crew, limit_s: float | None = None) -> None:
+    def __init__(self, crew: WorkerSource, limit_s: float | None = None) -> None:
         self.workers = crew.most_workers
         self._crew, self._limit_s = crew, limit_s
         self._waiting: deque[_Job] = deque()
-        self._desks: list[_Desk] = []
+        self._desks: list[_WorkerSlot] = []
         self._finished: list[Finished] = []
 
     def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
@@ -132,7 +132,7 @@ class DispatchingExecutor:
         for worker, news in self._crew.wait([desk.worker for desk in busy.values()], self._patience_s(timeout_s)):
             desk = busy[id(worker)]
             match news:
-                case Answer():
+                case JobResult():
                     self._take_in(desk, news)
                 case Ready():
                     desk.ready, desk.since_s = True, time.monotonic()
@@ -168,19 +168,19 @@ class DispatchingExecutor:
                 self._waiting.appendleft(job)
                 self._lay_off(desk)
 
-    def _desk_for(self, job: _Job) -> _Desk | None:
+    def _desk_for(self, job: _Job) -> _WorkerSlot | None:
         """Where a job goes next; None: it waits. One that has cost a worker gets one to itself: with another behind it, an
         answer that was lost when that one killed the worker would be taken for its own death."""
         desk = min(self._desks, key=lambda d: len(d.jobs), default=None)
         if (desk is None or desk.jobs) and len(self._desks) < self._crew.most_workers:
-            desk = _Desk(self._crew.hire())
+            desk = _WorkerSlot(self._crew.hire())
             self._desks.append(desk)
         if desk is None or not desk.jobs:
             return desk
         free = [d for d in self._desks if len(d.jobs) < self._crew.jobs_each and not any(j.deaths for j in d.jobs)]
         return None if job.deaths else min(free, key=lambda d: len(d.jobs), default=None)
 
-    def _take_in(self, desk: _Desk, answer: Answer) -> None:
+    def _take_in(self, desk: _WorkerSlot, answer: JobResult) -> None:
         job = desk.jobs.popleft()
         desk.since_s = time.monotonic()
         job.chunk.work_s += answer.work_s
@@ -193,7 +193,7 @@ class DispatchingExecutor:
             ordered = [chunk.measured[i] for i in range(len(chunk.candidates))]
             self._finished.append(Finished(chunk.ticket, ordered, chunk.work_s))
 
-    def _mourn(self, desk: _Desk, cause: str) -> None:
+    def _mourn(self, desk: _WorkerSlot, cause: str) -> None:
         """A worker died over its oldest job: find the guilty candidate by sending each alone, then try that once more."""
         job = self._lay_off(desk)
         if job is None:
@@ -218,14 +218,14 @@ class DispatchingExecutor:
             else:
                 self._waiting.extendleft(reversed(job.singly()))
 
-    def _lay_off(self, desk: _Desk) -> _Job | None:
+    def _lay_off(self, desk: _WorkerSlot) -> _Job | None:
         """End a worker; the job that it was working on. Those behind that one have not begun: they go back in line."""
         self._dismiss(desk)
         current = desk.jobs.popleft() if desk.jobs else None
         self._waiting.extendleft(reversed(desk.jobs))
         return current
 
-    def _dismiss(self, desk: _Desk) -> None:
+    def _dismiss(self, desk: _WorkerSlot) -> None:
         self._desks.remove(desk)
         desk.worker.kill()
 

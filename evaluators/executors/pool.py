@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
-from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
 from kilotune.search.executor import measure
 from kilotune.search.space import Assignment, Space
 
@@ -26,10 +26,10 @@ class PoolExecutor(DispatchingExecutor):
 
     def __init__(self, space: Space, workers: int | None = None, limit_s: float | None = None) -> None:
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        super().__init__(ProcessCrew(space, workers or available), limit_s)
+        super().__init__(ProcessSource(space, workers or available), limit_s)
 
 
-class ProcessCrew:
+class ProcessSource:
     """Hires processes."""
 
     jobs_each = 1
@@ -71,7 +71,7 @@ class ProcessWorker:
     def receive(self) -> News:
         """What it has sent; its death, when the pipe is at its end."""
         try:
-            news: Ready | Answer = self.connection.recv()
+            news: Ready | JobResult = self.connection.recv()
         except (EOFError, OSError):
             self.process.join(1.0)
             return Death(_cause(self.process.exitcode))
@@ -90,7 +90,7 @@ def _work(connection: Connection) -> None:
     try:
         connection.send(Ready())
         while True:
-            connection.send(Answer(*measure(space, connection.recv())))
+            connection.send(JobResult(*measure(space, connection.recv())))
     except (EOFError, OSError):
         return
 

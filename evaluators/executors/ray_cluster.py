@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
 from kilotune.evaluators.executors.ray_connection import LOCAL, connect, first_line
 from kilotune.search.executor import ExecutorError, measure
 from kilotune.search.space import Assignment, Measurement, Space
@@ -29,7 +29,7 @@ class RayExecutor(DispatchingExecutor):
     def __init__(
         self, space: Space, address: str = LOCAL, workers: int | None = None, limit_s: float | None = None
     ) -> None:
-        self._crew_of_actors = ActorCrew(space, address, workers)
+        self._crew_of_actors = ActorSource(space, address, workers)
         super().__init__(self._crew_of_actors, limit_s)
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ class RayExecutor(DispatchingExecutor):
         self._crew_of_actors.close()
 
 
-class ActorCrew:
+class ActorSource:
     """Hires actors."""
 
     jobs_each = 2
@@ -104,7 +104,7 @@ class ActorWorker:
             return Death(first_line(error))
         except self._ray.exceptions.RayTaskError as error:  # loading the space failed
             return Death(first_line(error))
-        return Ready() if answer is None else Answer(*answer)
+        return Ready() if answer is None else JobResult(*answer)
 
     def kill(self) -> None:
         with contextlib.suppress(Exception):  # the cluster may be gone

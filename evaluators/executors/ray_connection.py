@@ -34,7 +34,7 @@ def connect(address: str, workers: int | None) -> Any:
     quiet: dict[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
     try:
         if address != LOCAL:
-            _knock(address)
+            _probe(address)
             os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", str(ATTEMPTS))
             _take_up_token()
         import ray
@@ -136,7 +136,7 @@ def _compiled_code_silenced() -> Iterator[IO[bytes]]:
             os.close(stderr)
 
 
-def _knock(address: str) -> None:
+def _probe(address: str) -> None:
     """OSError when nobody listens at HOST:PORT: Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdigit():

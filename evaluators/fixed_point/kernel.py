@@ -11,7 +11,7 @@ from kilotune.evaluators.compiled_library import load_library
 
 
 @dataclass(frozen=True)
-class Kernel:
+class BatchKernel:
     """The loaded library and what it was built with."""
 
     library: ctypes.CDLL
@@ -27,7 +27,7 @@ class Kernel:
 
 
 @cache
-def load_kernel() -> Kernel | None:
+def load_kernel() -> BatchKernel | None:
     """The kernel; None when there is no working C compiler (the NumPy execution is used then)."""
     folder = Path(__file__).parent
     loaded = load_library(folder / "kernel.c", [folder / "kernel_body.h", folder / "pointwise.h"])
@@ -35,4 +35,4 @@ def load_kernel() -> Kernel | None:
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p
     loaded.library.kilotune_run.restype = ctypes.c_int
-    return Kernel(loaded.library, loaded.compiler, loaded.library.kilotune_vector_unit().decode())
+    return BatchKernel(loaded.library, loaded.compiler, loaded.library.kilotune_vector_unit().decode())

@@ -12,8 +12,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
-from kilotune.codegen.straight_line import Source, Step, elements_of
-from kilotune.evaluators.fixed_point.kernel import Kernel
+from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
+from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 
 LANES = 64
@@ -68,9 +68,9 @@ class NativeProgram:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: BatchKernel,
         program: ir.Program,
-        steps: Sequence[Step],
+        steps: Sequence[OperationInstance],
         parameters: Mapping[str, np.ndarray],
         features: np.ndarray,
     ) -> None:
@@ -130,7 +130,7 @@ class NativeProgram:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
         return outputs.astype(np.int64)
 
-    def _describe(self, steps: Sequence[Step]) -> _Program:
+    def _describe(self, steps: Sequence[OperationInstance]) -> _Program:
         offsets = np.full(len(self._numbers), -1, dtype=np.int64)
         total = 0
         for variable in self._program.variables:
@@ -168,7 +168,7 @@ class NativeProgram:
         place = _DYNAMIC if source.variable in self._dynamic else _STATIC
         return _Operand(place, self._numbers[source.variable], self._keep(source.elements))
 
-    def _step(self, step: Step) -> _Step:
+    def _step(self, step: OperationInstance) -> _Step:
         select = isinstance(step.operation, ir.Select)
         ordered = (*step.sources[1:], step.sources[0]) if select else step.sources
         operands = [self._operand(source) for source in ordered]
@@ -199,7 +199,7 @@ class NativeProgram:
             c=operands[2],
         )
 
-    def _pack(self, step: Step, weights_right: bool) -> tuple[int, bool]:
+    def _pack(self, step: OperationInstance, weights_right: bool) -> tuple[int, bool]:
         """Where the packed weights of a dot product start, and whether this step is the first to use them."""
         weights = step.sources[1 if weights_right else 0].elements
         key = (step.row, weights.tobytes())
@@ -254,7 +254,7 @@ class _Addressed(NamedTuple):
         return cls(array, int(array.ctypes.data))
 
 
-def _is_dot(step: Step) -> bool:
+def _is_dot(step: OperationInstance) -> bool:
     return step.operation.order is ir.Order.PRODUCTS
 
 

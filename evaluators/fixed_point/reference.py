@@ -17,14 +17,14 @@ from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
 from kilotune.codegen.ir import Constants
 from kilotune.codegen.ir.numbers import Constant
-from kilotune.codegen.straight_line import NOWHERE, Source, Step, elements_of, unroll
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll
 
 
 def run_reference(
     batch: FixedBatch,
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
-    steps: Sequence[Step] | None = None,
+    steps: Sequence[OperationInstance] | None = None,
 ) -> IntArray:
     """Outputs [candidates, samples, elements of the result] on float `features` [samples, features].
 
@@ -38,7 +38,7 @@ def run_reference(
 def _run_one(
     batch: FixedBatch,
     index: int,
-    steps: Sequence[Step],
+    steps: Sequence[OperationInstance],
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
 ) -> IntArray:
@@ -52,7 +52,7 @@ def _run_one(
 
 def executions(
     batch: FixedBatch, parameters: Mapping[str, np.ndarray], features: np.ndarray
-) -> Iterator[tuple[Step, IntArray]]:
+) -> Iterator[tuple[OperationInstance, IntArray]]:
     """Every step of the only candidate of `batch` in order, with the integers that it wrote: `step.out.shape` + [samples]."""
     machine = _machine(batch, 0, parameters, features)
     for step in unroll(batch.program):
@@ -84,7 +84,7 @@ class _Machine:
         self.rounding = batch.rounding
         self.functions = batch.functions
 
-    def execute(self, step: Step, row: Int32Array) -> None:
+    def execute(self, step: OperationInstance, row: Int32Array) -> None:
         out = self._result(step, row)
         if not isinstance(step.operation, ir.INTEGER_RESULTS):
             out = wrap(self._down(out, int(row[Column.SHIFT_OUT])), int(row[Column.BITS]))
@@ -98,7 +98,7 @@ class _Machine:
             return np.full((1, 1), int(row[constant]), dtype=np.int64)
         return self._down(self.storage[source.variable][source.elements], int(row[shift]))
 
-    def _result(self, step: Step, row: Int32Array) -> IntArray:
+    def _result(self, step: OperationInstance, row: Int32Array) -> IntArray:
         operation, sources = step.operation, step.sources
         if isinstance(operation, ir.Elementwise):
             return self._elements(operation, step, row)
@@ -118,7 +118,7 @@ class _Machine:
             case _:
                 assert_never(operation)
 
-    def _elements(self, operation: ir.Elementwise, step: Step, row: Int32Array) -> IntArray:
+    def _elements(self, operation: ir.Elementwise, step: OperationInstance, row: Int32Array) -> IntArray:
         sources, accumulator = step.sources, int(row[Column.ACC_BITS])
         match operation:
             case ir.Fill():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.straight_line import Step, unroll
+from kilotune.codegen.straight_line import OperationInstance, unroll
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -31,7 +31,7 @@ class Simulator:
     parameters: Mapping[str, FloatArray]
     features: FloatArray  # [samples, features]
     backend: Backend = Backend.AUTO
-    _steps: tuple[Step, ...] | None = field(default=None, init=False, repr=False)
+    _steps: tuple[OperationInstance, ...] | None = field(default=None, init=False, repr=False)
     _native: NativeProgram | None = field(default=None, init=False, repr=False)
 
     def run(self, batch: FixedBatch) -> IntArray:
@@ -48,7 +48,7 @@ class Simulator:
         # programs of other widths run in NumPy whatever there is
         return f"C kernel for 8 and 16 bits ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
 
-    def _unrolled(self) -> tuple[Step, ...]:
+    def _unrolled(self) -> tuple[OperationInstance, ...]:
         if self._steps is None:
             self._steps = unroll(self.program)
         return self._steps

@@ -58,7 +58,7 @@ REAL_CHIP = Chip(FULL_SCALE, NoiseModel())
 
 
 @dataclass(frozen=True)
-class Run:
+class ArrayRun:
     """Results by kernel, each [..., rows, columns]; `known` [rows, columns] of each, see the module's text.
 
     `largest` is the largest absolute value that any register held.
@@ -69,7 +69,7 @@ class Run:
     largest: float
 
 
-def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> Run:
+def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> ArrayRun:
     """Execute a program's text. The same seed gives the same noise.
 
     Raises `InputError` for text that is no program, `KeyError` for a register that is read before it is written.
@@ -88,7 +88,7 @@ def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> Run:
             values[name] = _written(result * factor, row, chip, generator)
             known[name] = there
             largest = max(largest, float(np.abs(values[name]).max(initial=0.0)))
-    return Run(tuple(values[n] for n in program.results), tuple(known[n] for n in program.results), largest)
+    return ArrayRun(tuple(values[n] for n in program.results), tuple(known[n] for n in program.results), largest)
 
 
 def shifted(image: npt.NDArray[Scalar], by: Cell) -> npt.NDArray[Scalar]:

@@ -20,7 +20,7 @@ MIDDLE = 127.5
 
 
 @dataclass(frozen=True)
-class Quality:
+class ImageQuality:
     """Of one program on one set of images. `amplitude`: what part of the full scale the image was given at."""
 
     rmse_grey_levels: float
@@ -37,7 +37,7 @@ def convolve(image: npt.ArrayLike, kernel: Kernel) -> FloatArray:
     return result
 
 
-def measure(text: str, kernels: tuple[Kernel, ...], images: npt.ArrayLike, chip: Chip = REAL_CHIP) -> Quality:
+def measure(text: str, kernels: tuple[Kernel, ...], images: npt.ArrayLike, chip: Chip = REAL_CHIP) -> ImageQuality:
     """Of a program that computes the kernels (or approximates them), over 8-bit images [images, rows, columns].
 
     Raises as `array.run`, and `ModuleNotFoundError` without scikit-image.
@@ -57,7 +57,7 @@ def measure(text: str, kernels: tuple[Kernel, ...], images: npt.ArrayLike, chip:
             difference = one_found[inner] - one_wanted[inner]
             errors.append(float(np.sqrt(np.mean(difference**2))))
             similarities.append(structural_similarity(one_wanted[inner], one_found[inner]))
-    return Quality(float(np.mean(errors)), float(np.mean(similarities)), amplitude)
+    return ImageQuality(float(np.mean(errors)), float(np.mean(similarities)), amplitude)
 
 
 def structural_similarity(wanted: FloatArray, found: FloatArray) -> float:

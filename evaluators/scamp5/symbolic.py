@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_operation, parse_program
 
@@ -41,7 +41,7 @@ def execute(text: str) -> tuple[tuple[Sum, ...], int]:
     return tuple(registers[name] for name in program.results), depth
 
 
-def prove(text: str, wanted: Sequence[Sum], depth: int) -> Program:
+def prove(text: str, wanted: Sequence[Sum], depth: int) -> ScampProgram:
     """The program of a text that computes exactly the wanted sums, in units of `2**-depth`, in that order.
 
     Raises `WrongProgramError` that names the first output and cell that differ, `InputError` for text that is none.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from kilotune.codegen.cm.access import Reading, Rectangle, allowed, counts
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.lcu import state_machine
 from kilotune.codegen.cm.polyhedral import dependences
 from kilotune.codegen.onnx.graph import Window
@@ -17,12 +17,12 @@ from kilotune.codegen.onnx.graph import Window
 REPEATS = 20
 
 
-def reading(size: int, stride: int, residual: bool) -> Reading:
+def reading(size: int, stride: int, residual: bool) -> AccessPattern:
     """A same-padded 3 x 3 convolution over size x size, with the pixel of the addition behind it."""
     window = Window((3, 3), (stride, stride), (1, 1, 1, 1))
     outputs = -(-size // stride)
     windows = (window, Window((1, 1), (stride, stride))) if residual else (window,)
-    return Reading(windows, Rectangle(0, outputs, 0, outputs), Rectangle(0, size, 0, size))
+    return AccessPattern(windows, Rectangle(0, outputs, 0, outputs), Rectangle(0, size, 0, size))
 
 
 def milliseconds(action: Callable[[], object]) -> float:
@@ -49,7 +49,7 @@ def main() -> None:
             print(f"{name:<27} {found[0]:13.2f} {found[1]:14.2f} {found[2]:6.3f}   {_agree(edge)}")
 
 
-def _agree(edge: Reading) -> bool:
+def _agree(edge: AccessPattern) -> bool:
     """Whether the state machine walks NumPy's staircase."""
     machine, limits = state_machine(edge), allowed(counts(edge)[0], edge.writer.size).tolist()
     first = machine.initial()

@@ -21,7 +21,7 @@ import numpy as np
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
-from kilotune.codegen.onnx.graph import Conv
+from kilotune.codegen.onnx.graph import ConvNode
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images, with_random_weights
 from kilotune.codegen.onnx.rewriting import integer_model
@@ -116,7 +116,7 @@ def compare(name: str, images: int = 3) -> dict[str, Any]:
         "stages": len(lowered.pipeline.stages),
         "edges": len(lowered.pipeline.edges),
         "weight bits": min(quantised.weight_bits.values(), default=0),
-        "weights": sum(n.weight.size for n in graph.nodes if isinstance(n, Conv)),
+        "weights": sum(n.weight.size for n in graph.nodes if isinstance(n, ConvNode)),
         "outputs": expected[0].size,
         "distinct": len(np.unique(np.stack(expected))),
         "different": sum(int((a != b).sum()) for a, b in pairs) if pairs[0][0].shape == pairs[0][1].shape else -1,

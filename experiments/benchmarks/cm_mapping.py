@@ -34,11 +34,11 @@ from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Measurement
 from kilotune.search.study import Study
-from kilotune.spaces.cm.annealing import Annealer, Placement
+from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.embedding import (
-    Answer,
     Embedding,
+    EmbeddingResult,
     solve_as_in_the_paper,
     solve_with_cp_sat,
     solve_without_quantifiers,
@@ -193,7 +193,7 @@ def anneal_strictly(problem: Embedding) -> str:
     nothing = np.zeros(0, dtype=np.int32)
     streams = [Stream(a, b, np.ones(1, dtype=bool), nothing, nothing, 1, k) for k, (a, b) in enumerate(problem.edges)]
     annealer = Annealer(streams, problem.partitions, hardware, strict=True)
-    here = Placement(tuple(range(problem.partitions)), (0,) * len(streams), UNKNOWN)
+    here = AnnealedPlacement(tuple(range(problem.partitions)), (0,) * len(streams), UNKNOWN)
     begun = time.process_time()
     for seed in range(20):
         found = annealer.run(here, UNKNOWN, 2_000_000, 1 << 30, 1, seed, hot=0.5, cold=0.02)
@@ -202,7 +202,7 @@ def anneal_strictly(problem: Embedding) -> str:
     return f"not in {time.process_time() - begun:.1f}"
 
 
-def verdict(problem: Embedding, answer: Answer, cpu_s: float) -> str:
+def verdict(problem: Embedding, answer: EmbeddingResult, cpu_s: float) -> str:
     """CPU seconds, checked."""
     if answer.cores is None:
         return f"impossible {cpu_s:.2f}" if answer.impossible else f"not in {cpu_s:.1f}"
@@ -219,13 +219,13 @@ def cheapest(network: ConvNetwork, ticks: int) -> dict[str, Replication]:
     return found
 
 
-def placed(streams: Sequence[Stream], cores: Sequence[int], hardware: Hardware) -> Placement:
+def placed(streams: Sequence[Stream], cores: Sequence[int], hardware: Hardware) -> AnnealedPlacement:
     """On first routes."""
     tables, gmem = route_tables(hardware), hardware.gmem
     nodes = [*cores, gmem]  # GMEM, -1, is the last one
     routes = [tables.route(nodes[s.writer], nodes[s.reader], 0) for s in streams]
     ticks = link_ticks(link_loads(streams, routes, hardware.links), hardware.links)
-    return Placement(tuple(cores), (0,) * len(streams), ticks)
+    return AnnealedPlacement(tuple(cores), (0,) * len(streams), ticks)
 
 
 def shown(measurement: Measurement) -> str:

@@ -24,7 +24,7 @@ from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement, check_residences
 from kilotune.spaces.memory.csv_files import read_instance
-from kilotune.spaces.memory.exact import Standing, minimise_peak
+from kilotune.spaces.memory.exact import PlacementSearchStep, minimise_peak
 from kilotune.spaces.memory.instance import Buffer, Instance, Placement
 from kilotune.spaces.memory.orders import GREEDY, place_in_order, sorted_by
 from kilotune.spaces.memory.priced_space import PricedSpace
@@ -192,7 +192,7 @@ def generated(seconds: float) -> None:
             row(kind, len(instance.buffers), bound, *gaps, standing.done, f"{cpu_s:.2f}")
 
 
-def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 0) -> tuple[Standing, float]:
+def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 0) -> tuple[PlacementSearchStep, float]:
     """The last standing within the CPU limit, checked, and the CPU seconds from the buffers to it."""
     begun = time.process_time()
     bound = largest_live_sum(instance).peak_bytes

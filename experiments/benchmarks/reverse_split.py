@@ -18,7 +18,7 @@ import click
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.search.space import Assignment
-from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 Rows = tuple[tuple[int, ...], ...]
@@ -99,10 +99,10 @@ def main(
         )
         for case in cases():
             if not only or case.name in only:
-                click.echo(_row(case, name, Goal(objective), registers, seconds, seed))
+                click.echo(_row(case, name, KernelGoal(objective), registers, seconds, seed))
 
 
-def _row(case: Case, target: str, goal: Goal, registers: int, seconds: float, seed: int) -> str:
+def _row(case: Case, target: str, goal: KernelGoal, registers: int, seconds: float, seed: int) -> str:
     start = time.process_time()
     try:
         space = ReverseSplitSpace(SplitProblem(case.approximated, target, registers, goal))

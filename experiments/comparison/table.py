@@ -12,7 +12,7 @@ from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutco
 from kilotune.experiments.comparison.verdict import amount, cpu_time, regret_area
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.budget import Budget
-from kilotune.search.comparison import Reached, ReferenceKind, Standing, duel_of
+from kilotune.search.comparison import Reached, ReferenceKind, Standing, pairwise_test_of
 
 WIDE = 150
 """Columns where nobody says how many there are: a file, a pipe."""
@@ -137,7 +137,7 @@ def _budget(limits: Budget) -> str:
 def _duel(case: CaseOutcome, leader: str, other: str) -> str:
     if leader == other:
         return ""
-    duel = duel_of(case.comparison, leader, other)
+    duel = pairwise_test_of(case.comparison, leader, other)
     if duel is None:
         return "no common seed yet"
     if not (duel.final.wins or duel.final.losses or duel.area.wins or duel.area.losses):

@@ -10,8 +10,8 @@ from kilotune.search.comparison import (
     Comparison,
     ReferenceKind,
     Standing,
-    duel_of,
     indistinguishable,
+    pairwise_test_of,
     seeds_needed,
     undecided,
 )
@@ -170,7 +170,7 @@ def _way(standing: Standing) -> str:
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:
-    duel = duel_of(comparison, leader, name)
+    duel = pairwise_test_of(comparison, leader, name)
     if duel is None or duel.adjusted_final is None:
         return name
     p = "p < 0.001" if duel.adjusted_final < 0.001 else f"p = {duel.adjusted_final:.2g}"

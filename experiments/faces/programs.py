@@ -10,7 +10,7 @@ from pathlib import Path
 from kilotune.codegen.scamp.composition import turned
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, execute, prove
@@ -28,7 +28,7 @@ class FeatureProgram:
     holds the result the shape's north-western cell lies (x to the east, y to the north)."""
 
     text: str
-    program: Program
+    program: ScampProgram
     west: int
     north: int
     bound: int

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from kilotune.evaluators.executors.dispatch import Death, News, Worker
-from kilotune.evaluators.executors.pool import ProcessCrew
+from kilotune.evaluators.executors.pool import ProcessSource
 from kilotune.experiments.studies.tuning import Workplace, require_picklable
 from kilotune.search.space import Space
 
@@ -39,7 +39,7 @@ def require_workers(space: Space, workplace: Workplace) -> None:
             f"module (a .py file beside the notebook) and import it from there, or use jobs=1 and no time_limit."
         )
     require_picklable(space)
-    crew = ProcessCrew(space, 1)
+    crew = ProcessSource(space, 1)
     worker = crew.hire()
     try:
         news: list[tuple[Worker, News]] = []

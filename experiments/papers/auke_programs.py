@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.codegen.scamp.kernel import Kernel
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.problems.registry import find_offer
@@ -38,7 +38,7 @@ class FoundProgram:
     """A proved program, the kernel that it computes, whether nothing shorter exists, and what finding it took."""
 
     text: str
-    program: Program
+    program: ScampProgram
     kernel: Kernel
     proved: bool
     cpu_seconds: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kilotune.search.candidates import first_candidate
 from kilotune.search.front import Ranking
 from kilotune.search.space import HasProcedure, Space
-from kilotune.search.strategies.local import LocalSearch, Standpoint
+from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 
@@ -23,5 +23,5 @@ class GreedySearch:
         else:
             (first,) = yield [first_candidate(self._space)]
             rank = Ranking.of(self._space).rank(first.measurement)
-            yield from LocalSearch(self._space, self._seed).descend(Standpoint(first.assignment, rank))
+            yield from LocalSearch(self._space, self._seed).descend(MeasuredCandidate(first.assignment, rank))
         return Outcome.FINISHED

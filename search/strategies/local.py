@@ -27,14 +27,14 @@ KICKS_UNTIL_RESTART = 40
 
 
 @dataclass(frozen=True)
-class Standpoint:
+class MeasuredCandidate:
     """A measured candidate and its rank."""
 
     candidate: Assignment
     rank: Rank
 
 
-Walk = Generator[list[Assignment], list[Trial], Standpoint]
+Walk = Generator[list[Assignment], list[Trial], MeasuredCandidate]
 """Yields batches, is sent their trials, returns where it ended."""
 
 
@@ -70,7 +70,7 @@ class LocalSearch:
         """Where the first descent begins: the space's best guess."""
         return (yield from self._measured(first_candidate(self._space)))
 
-    def descend(self, here: Standpoint) -> Walk:
+    def descend(self, here: MeasuredCandidate) -> Walk:
         """Improve by changes of single decisions until none improves."""
         todo = self._shuffled(self._moves.of(here.candidate))
         tried: list[Move] = []
@@ -97,7 +97,7 @@ class LocalSearch:
             tried, batch_size = [], SMALLEST_BATCH
         return here
 
-    def _combined(self, here: Standpoint, better: list[tuple[Standpoint, Move]]) -> Walk:
+    def _combined(self, here: MeasuredCandidate, better: list[tuple[MeasuredCandidate, Move]]) -> Walk:
         """The best of the improving changes, or of the 2, 3, ... best of different decisions taken together."""
         best = better[0][0]
         changes: dict[str, Option] = {}
@@ -115,8 +115,8 @@ class LocalSearch:
     def _measured(self, candidate: Assignment) -> Walk:
         return self._standpoints((yield [candidate]))[0]
 
-    def _standpoints(self, trials: Iterable[Trial]) -> list[Standpoint]:
-        return [Standpoint(trial.assignment, self._ranking.rank(trial.measurement)) for trial in trials]
+    def _standpoints(self, trials: Iterable[Trial]) -> list[MeasuredCandidate]:
+        return [MeasuredCandidate(trial.assignment, self._ranking.rank(trial.measurement)) for trial in trials]
 
     def _shuffled(self, moves: Iterable[Move]) -> list[Move]:
         ordered = list(moves)

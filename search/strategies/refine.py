@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kilotune.search.space import HasProcedure
-from kilotune.search.strategies.local import LocalSearch, Standpoint, Walk
+from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate, Walk
 
 
 class RefineSearch(LocalSearch):
@@ -14,7 +14,7 @@ class RefineSearch(LocalSearch):
         if not isinstance(self._space, HasProcedure):
             return (yield from super().start())
         procedure = self._space.procedure()
-        met: list[Standpoint] = []
+        met: list[MeasuredCandidate] = []
         batch = next(procedure, [])
         while batch:
             trials = yield batch

@@ -16,7 +16,7 @@ from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
-from kilotune.spaces.cm.plain_annealing import Course, Surroundings, walked
+from kilotune.spaces.cm.plain_annealing import AnnealingContext, AnnealingSchedule, annealed
 
 HOT, COLD = 0.05, 0.0005
 """First and last temperature, in the unit of the energy: squares of shares of the target."""
@@ -25,7 +25,7 @@ TRAFFIC_WEIGHT = 0.003
 
 
 @dataclass(frozen=True)
-class Placement:
+class AnnealedPlacement:
     """cores: by stage. shapes: of the routes, by stream. ticks: of the busiest link."""
 
     cores: tuple[int, ...]
@@ -46,7 +46,7 @@ class _Network(ctypes.Structure):
     ]
 
 
-class _State(ctypes.Structure):
+class _AnnealingState(ctypes.Structure):
     _fields_ = [
         ("core", ctypes.c_void_p),
         ("shape", ctypes.c_void_p),
@@ -63,7 +63,7 @@ def load_kernel() -> ctypes.CDLL | None:
         return None
     function = loaded.library.kilotune_anneal
     real, int64 = ctypes.c_double, ctypes.c_int64
-    states = [ctypes.POINTER(_State)] * 2
+    states = [ctypes.POINTER(_AnnealingState)] * 2
     function.argtypes = [ctypes.POINTER(_Network), *states, *[int64] * 3, *[real] * 4, ctypes.c_uint64, ctypes.c_void_p]
     function.restype = ctypes.c_int
     return loaded.library
@@ -85,7 +85,7 @@ class Annealer:
             )
             for node in range(hardware.cores + 1)
         ]
-        self._around = Surroundings(streams, hardware, tables, touching, near, strict, TRAFFIC_WEIGHT)
+        self._around = AnnealingContext(streams, hardware, tables, touching, near, strict, TRAFFIC_WEIGHT)
         reachable = tables.distance[tables.distance < 1 << 20]
         self._network = _Network(
             cores=hardware.cores,
@@ -110,7 +110,7 @@ class Annealer:
 
     def run(
         self,
-        start: Placement,
+        start: AnnealedPlacement,
         best_ticks: int,
         moves: int,
         target: int,
@@ -119,18 +119,18 @@ class Annealer:
         step: float = 0.01,
         hot: float = HOT,
         cold: float = COLD,
-    ) -> Placement | None:
+    ) -> AnnealedPlacement | None:
         """A placement of fewer than `best_ticks`, or None; at `least`, one with as little traffic as can be found, which
         may be of `best_ticks` as well. Without a C compiler it is a much shorter walk."""
         kernel = load_kernel()
         if kernel is None:
-            course = Course(moves, max(target, 1), max(least, 1), step, hot, cold, seed)
-            walk = walked(self._around, start.cores, start.shapes, best_ticks, course)
-            return None if walk is None else Placement(*walk)
+            course = AnnealingSchedule(moves, max(target, 1), max(least, 1), step, hot, cold, seed)
+            walk = annealed(self._around, start.cores, start.shapes, best_ticks, course)
+            return None if walk is None else AnnealedPlacement(*walk)
         arrays = [np.array(values, dtype=np.int32) for values in (start.cores, start.shapes)]
         found = [array.copy() for array in arrays]
-        begin = _State(arrays[0].ctypes.data, arrays[1].ctypes.data, start.ticks)
-        best = _State(found[0].ctypes.data, found[1].ctypes.data, best_ticks)
+        begin = _AnnealingState(arrays[0].ctypes.data, arrays[1].ctypes.data, start.ticks)
+        best = _AnnealingState(found[0].ctypes.data, found[1].ctypes.data, best_ticks)
         flag = StopFlag()
 
         def call() -> int:
@@ -147,7 +147,7 @@ class Annealer:
             raise MemoryError("The annealer ran out of memory.")
         if not best.kept:
             return None
-        return Placement(tuple(found[0].tolist()), tuple(found[1].tolist()), int(best.ticks))
+        return AnnealedPlacement(tuple(found[0].tolist()), tuple(found[1].tolist()), int(best.ticks))
 
     def _pointer(self, array: NDArray[np.generic]) -> int:
         self._kept.append(np.ascontiguousarray(array))

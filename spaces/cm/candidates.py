@@ -23,7 +23,7 @@ from kilotune.search.space import (
     Objective,
     Option,
 )
-from kilotune.spaces.cm.lowered import LayerCost, Lowered, cores_needed, layer_costs, least_ticks
+from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
 from kilotune.spaces.cm.replication import ONCE, Network, Replication
 
 LOWERED_KEPT = 32
@@ -40,7 +40,7 @@ class CmCandidates:
     def __init__(self, network: Network, hardware: Hardware, strict: bool = False) -> None:
         self.network, self.hardware, self.strict = network, hardware, strict
         self.shapes = network.shapes()
-        self._lowered: dict[tuple[Replication, ...], Lowered] = {}
+        self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
         once = self.lowered({})
         self.costs: tuple[LayerCost, ...] = layer_costs(once, self.shapes, hardware)
@@ -82,13 +82,13 @@ class CmCandidates:
             found = self._alternatives[start, goal] = self.tables.alternatives(start, goal)
         return found
 
-    def lowered(self, replicas: Mapping[str, Replication]) -> Lowered:
+    def lowered(self, replicas: Mapping[str, Replication]) -> LoweredPipeline:
         """The pipeline with that replication; the last few are kept."""
         key = tuple(replicas.get(shape.name, Replication()) for shape in self.shapes)
         found = self._lowered.pop(key, None)
         if found is None:
             chosen = {shape.name: r for shape, r in zip(self.shapes, key, strict=True)}
-            found = Lowered.of(self.network, chosen, self.hardware)
+            found = LoweredPipeline.of(self.network, chosen, self.hardware)
             while len(self._lowered) >= LOWERED_KEPT:
                 del self._lowered[next(iter(self._lowered))]
         self._lowered[key] = found
@@ -146,13 +146,18 @@ class CmCandidates:
             }
         )
 
-    def promised_ticks(self, lowered: Lowered, mapping: CoreMapping) -> int:
+    def promised_ticks(self, lowered: LoweredPipeline, mapping: CoreMapping) -> int:
         """Fidelity A: the busiest core or link."""
         loads = link_loads(lowered.streams, mapping.routes, self.hardware.links)
         return max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
 
     def simulate(
-        self, lowered: Lowered, mapping: CoreMapping, images: int, record_starts: bool = False, settle: bool = False
+        self,
+        lowered: LoweredPipeline,
+        mapping: CoreMapping,
+        images: int,
+        record_starts: bool = False,
+        settle: bool = False,
     ) -> StreamTiming:
         """Fidelity B, GMEM sending at the promised pace."""
         pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
@@ -161,7 +166,7 @@ class CmCandidates:
         )
         return simulate(setting, images, record_starts, settle)
 
-    def steady_timing(self, lowered: Lowered, mapping: CoreMapping) -> tuple[StreamTiming, float]:
+    def steady_timing(self, lowered: LoweredPipeline, mapping: CoreMapping) -> tuple[StreamTiming, float]:
         """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
         empty links, and the last ones have nobody behind them: neither counts."""
         first = self.simulate(lowered, mapping, 1)
@@ -206,7 +211,9 @@ class CmCandidates:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
 
-    def _capacities(self, lowered: Lowered, routes: Sequence[Sequence[int]], assignment: Assignment) -> tuple[int, ...]:
+    def _capacities(
+        self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]], assignment: Assignment
+    ) -> tuple[int, ...]:
         """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
         loads = link_loads(lowered.streams, routes, self.hardware.links)
         pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
@@ -232,7 +239,7 @@ class CmCandidates:
             capacities.append(packets - -int(assignment[f"buffer {layer}"]) * stream.packets // pace)
         return tuple(capacities)
 
-    def _check_sram(self, once: Lowered) -> None:
+    def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""
         used = least_sram_bytes(once, self.hardware)
         for stage, most in enumerate(used):
@@ -253,7 +260,7 @@ class CmCandidates:
                 )
 
 
-def least_sram_bytes(lowered: Lowered, hardware: Hardware) -> list[int]:
+def least_sram_bytes(lowered: LoweredPipeline, hardware: Hardware) -> list[int]:
     """By stage, with every buffer as small as its own reader allows."""
     least = [s.minimum_capacity or 1 for s in lowered.streams]
     return sram_bytes(lowered.streams, hardware, least, len(lowered.pipeline.stages))

@@ -39,14 +39,14 @@ class Embedding:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EmbeddingResult:
     """cores: of the partitions, when there is a placement. impossible: proved that there is none. Else time was up."""
 
     cores: tuple[int, ...] | None = None
     impossible: bool = False
 
 
-def solve_as_in_the_paper(problem: Embedding, seconds: float) -> Answer:
+def solve_as_in_the_paper(problem: Embedding, seconds: float) -> EmbeddingResult:
     """Z3 with finite sorts, an uninterpreted mapping, and quantifiers."""
     import z3
 
@@ -73,11 +73,11 @@ def solve_as_in_the_paper(problem: Embedding, seconds: float) -> Answer:
     if status == z3.sat:
         model = solver.model()
         numbers = {str(one): k for k, one in enumerate(cores)}
-        return Answer(tuple(numbers[str(model.eval(place(one), model_completion=True))] for one in parts))
-    return Answer(impossible=status == z3.unsat)
+        return EmbeddingResult(tuple(numbers[str(model.eval(place(one), model_completion=True))] for one in parts))
+    return EmbeddingResult(impossible=status == z3.unsat)
 
 
-def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: int | None = None) -> Answer:
+def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: int | None = None) -> EmbeddingResult:
     """Z3 with a Boolean for each partition on each core. `most_steps` of the solver make the answer repeatable."""
     import z3
 
@@ -101,11 +101,11 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
     if status == z3.sat:
         model = solver.model()
         true = [[z3.is_true(model.eval(one)) for one in row] for row in on]
-        return Answer(tuple(row.index(True) for row in true))
-    return Answer(impossible=status == z3.unsat)
+        return EmbeddingResult(tuple(row.index(True) for row in true))
+    return EmbeddingResult(impossible=status == z3.unsat)
 
 
-def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> Answer:
+def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> EmbeddingResult:
     """The same clauses; one worker."""
     from ortools.sat.python import cp_model  # imports pandas, and few mappings come to this
 
@@ -125,5 +125,5 @@ def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> Answ
     solver.parameters.max_time_in_seconds = max(seconds, 0.01)
     status = solved(solver, model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Answer(tuple(next(c for c, one in enumerate(row) if solver.value(one)) for row in on))
-    return Answer(impossible=status == cp_model.INFEASIBLE)
+        return EmbeddingResult(tuple(next(c for c, one in enumerate(row) if solver.value(one)) for row in on))
+    return EmbeddingResult(impossible=status == cp_model.INFEASIBLE)

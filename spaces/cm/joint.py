@@ -18,10 +18,10 @@ from kilotune.codegen.cm.mapping import node_of, sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
-from kilotune.spaces.cm.annealing import Annealer, Placement
+from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.candidates import CmCandidates
-from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
+from kilotune.spaces.cm.lowered import LoweredPipeline, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import ONCE, Replication
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
@@ -42,8 +42,8 @@ class Design:
     """A replication with the best placement known for it. ticks: of the busiest core or link."""
 
     replicas: Replicas
-    lowered: Lowered
-    placement: Placement
+    lowered: LoweredPipeline
+    placement: AnnealedPlacement
 
     @property
     def ticks(self) -> int:
@@ -134,7 +134,7 @@ class _Joint:
         """In snake order, with first routes; the placement's ticks are not known yet."""
         lowered = self.space.lowered(replicas)
         cores = snake_cores(self.space.hardware, len(lowered.pipeline.stages))
-        placement = Placement(cores, (0,) * len(lowered.streams), 1 << 60)
+        placement = AnnealedPlacement(cores, (0,) * len(lowered.streams), 1 << 60)
         return Design(dict(replicas), lowered, placement)
 
     def floor(self, design: Design) -> int:
@@ -211,7 +211,7 @@ class _Joint:
         cores = tuple(core if core is not None else next(free) for core in kept)
         routed = dict(zip(_ends(design.lowered), design.placement.shapes, strict=True))
         shapes = tuple(routed.get(ends, 0) for ends in _ends(lowered))
-        return Design(replicas, lowered, Placement(cores, shapes, 1 << 60))
+        return Design(replicas, lowered, AnnealedPlacement(cores, shapes, 1 << 60))
 
     def is_better(self, design: Design, best: Design) -> bool:
         """Fewer ticks, and its least buffers fit into the cores."""
@@ -231,12 +231,12 @@ class _Joint:
             yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
 
 
-def _parts(lowered: Lowered) -> list[Part]:
+def _parts(lowered: LoweredPipeline) -> list[Part]:
     """Which part of which layer every stage is."""
     return [(s.layer, s.replica, s.row_block, s.column_block) for s in lowered.pipeline.stages]
 
 
-def _ends(lowered: Lowered) -> list[tuple[Part | None, Part | None]]:
+def _ends(lowered: LoweredPipeline) -> list[tuple[Part | None, Part | None]]:
     """Between which parts every stream flows; None: GMEM."""
     parts = [*_parts(lowered), None]  # GMEM, -1, is the last one
     return [(parts[s.writer], parts[s.reader]) for s in lowered.streams]

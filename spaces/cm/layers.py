@@ -41,7 +41,7 @@ class ConvLayer:
 
 
 @dataclass(frozen=True)
-class Rectangle:
+class ReplicaBlock:
     """Output pixels of a replica: rows [top, bottom), columns [left, right)."""
 
     top: int
@@ -71,26 +71,26 @@ class ConvNetwork:
 
     def pipeline(self, replicas: Mapping[str, Replication]) -> Pipeline:
         """The pipeline in which each layer is replicated so (left out: once)."""
-        return _Assembly(self, replicas).pipeline()
+        return _LayerAssembly(self, replicas).pipeline()
 
 
 @dataclass(frozen=True)
-class _Part:
+class _ColumnBlockResult:
     """The stage that holds the result of a replica's column block, and which channels these are."""
 
     stage: int
-    rectangle: Rectangle
+    rectangle: ReplicaBlock
     first: int
     last: int
 
 
-class _Assembly:
+class _LayerAssembly:
     def __init__(self, network: ConvNetwork, replicas: Mapping[str, Replication]) -> None:
         self._network, self._replicas = network, replicas
         self._stages: list[Stage] = []
         self._edges: list[Edge] = []
         height, width, channels = network.image
-        self._parts = {IMAGE: [_Part(GMEM, Rectangle(0, height, 0, width), 0, channels)]}
+        self._parts = {IMAGE: [_ColumnBlockResult(GMEM, ReplicaBlock(0, height, 0, width), 0, channels)]}
 
     def pipeline(self) -> Pipeline:
         """Layer by layer."""
@@ -125,15 +125,21 @@ class _Assembly:
                     self._read(source, blocks[-1], rectangle, main, low, high)
                 # Partial sums go to the last block, which adds them up and goes on with the result.
                 for block in blocks[:-1]:
-                    part = _Part(block, rectangle, 0, last - first)
+                    part = _ColumnBlockResult(block, rectangle, 0, last - first)
                     self._read([part], blocks[-1], rectangle, Read(layer.name), 0, last - first)
                 for extra in layer.reads[1:]:
                     self._read(self._parts[extra.source], blocks[-1], rectangle, extra, first, last)
-                parts.append(_Part(blocks[-1], rectangle, first, last))
+                parts.append(_ColumnBlockResult(blocks[-1], rectangle, first, last))
         self._parts[layer.name] = parts
 
     def _read(
-        self, parts: Sequence[_Part], reader: int, rectangle: Rectangle, window: Read, low: int, high: int
+        self,
+        parts: Sequence[_ColumnBlockResult],
+        reader: int,
+        rectangle: ReplicaBlock,
+        window: Read,
+        low: int,
+        high: int,
     ) -> None:
         """Edges from all parts that hold some of channels [low, high) of pixels that the window sees."""
         for part in parts:
@@ -148,7 +154,7 @@ class _Assembly:
 
 @lru_cache(maxsize=4096)
 def window_counts(
-    writer: Rectangle, reader: Rectangle, kernel: int, stride: int = 1, padding: int = 0
+    writer: ReplicaBlock, reader: ReplicaBlock, kernel: int, stride: int = 1, padding: int = 0
 ) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
     """`needed`, `released` and `sent` of an edge between two rectangles of pixels; read-only arrays."""
     wide = writer.right - writer.left
@@ -174,11 +180,11 @@ def window_counts(
     return arrays
 
 
-def replica_rectangles(height: int, width: int, replication: Replication) -> list[Rectangle]:
+def replica_rectangles(height: int, width: int, replication: Replication) -> list[ReplicaBlock]:
     """Blocks of rows or columns, as equal as they can be."""
     if replication.axis == "rows":
-        return [Rectangle(first, last, 0, width) for first, last in split(height, replication.count)]
-    return [Rectangle(0, height, first, last) for first, last in split(width, replication.count)]
+        return [ReplicaBlock(first, last, 0, width) for first, last in split(height, replication.count)]
+    return [ReplicaBlock(0, height, first, last) for first, last in split(width, replication.count)]
 
 
 def split(total: int, blocks: int) -> list[tuple[int, int]]:

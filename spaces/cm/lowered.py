@@ -13,7 +13,7 @@ from kilotune.spaces.cm.replication import ONCE, LayerShape, Network, Replicatio
 
 
 @dataclass(frozen=True, eq=False)
-class Lowered:
+class LoweredPipeline:
     """touching: numbers of the streams that a stage writes or reads, by stage. ticks: of an iteration, by stage."""
 
     pipeline: Pipeline
@@ -28,7 +28,7 @@ class Lowered:
         return tuple(f"route {k} {stream_name(self.pipeline, stream)}" for k, stream in enumerate(self.streams))
 
     @classmethod
-    def of(cls, network: Network, replicas: Mapping[str, Replication], hardware: Hardware) -> Lowered:
+    def of(cls, network: Network, replicas: Mapping[str, Replication], hardware: Hardware) -> LoweredPipeline:
         """ValueError, a sentence, when a stage's matrix is larger than a core's crossbars."""
         pipeline = network.pipeline(replicas)
         for stage in pipeline.stages:
@@ -62,7 +62,7 @@ class LayerCost:
         return max(self.shape.iterations(replication) * self.iteration_ticks, self.flow_ticks / replication.count)
 
 
-def layer_costs(once: Lowered, shapes: tuple[LayerShape, ...], hardware: Hardware) -> tuple[LayerCost, ...]:
+def layer_costs(once: LoweredPipeline, shapes: tuple[LayerShape, ...], hardware: Hardware) -> tuple[LayerCost, ...]:
     """By layer, in the order of the shapes."""
     width_in, width_out = ([0] * (hardware.cores + 1) for _ in range(2))
     for link in hardware.links:

@@ -23,7 +23,7 @@ from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.candidates import CmCandidates
-from kilotune.spaces.cm.lowered import Lowered, cheapest_replication, cores_needed
+from kilotune.spaces.cm.lowered import LoweredPipeline, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import Replication
 
 FREED_STAGES = 4
@@ -34,7 +34,7 @@ Route = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Placed:
+class SolvedPlacement:
     """cores: by stage. routes: by stream. ticks: of the busiest link."""
 
     cores: tuple[int, ...]
@@ -65,7 +65,7 @@ class MappingModel:
             return ModelAnswer((), float(space.least_ticks))
         return ModelAnswer((self._candidate(replicas, lowered, placed),), float(space.least_ticks))
 
-    def _start(self, rng: np.random.Generator) -> tuple[dict[str, Replication], Placed]:
+    def _start(self, rng: np.random.Generator) -> tuple[dict[str, Replication], SolvedPlacement]:
         space = self._space
         if self._best is not None:
             assignment = self._best.assignment
@@ -90,7 +90,9 @@ class MappingModel:
                 fitting.append(chosen)
         return fitting[0 if self._best is None else int(rng.integers(min(3, len(fitting))))]
 
-    def _improved(self, lowered: Lowered, placed: Placed, rng: np.random.Generator, seconds: float) -> Placed:
+    def _improved(
+        self, lowered: LoweredPipeline, placed: SolvedPlacement, rng: np.random.Generator, seconds: float
+    ) -> SolvedPlacement:
         space, hardware = self._space, self._space.hardware
         stages = len(lowered.pipeline.stages)
         loads = link_loads(lowered.streams, placed.routes, hardware.links)
@@ -104,18 +106,20 @@ class MappingModel:
             others = rng.permutation(stages)[: FREED_STAGES - 1].tolist()
             freed = sorted({first, *others})  # type: ignore[assignment]
         free_cores = set(range(hardware.cores)) - set(placed.cores) | {placed.cores[s] for s in freed}
-        question = _Question(space, lowered, placed, sorted(freed), sorted(free_cores), hot)
+        question = _PlacementQuery(space, lowered, placed, sorted(freed), sorted(free_cores), hot)
         return question.answer(int(rng.integers(1 << 30)), seconds) or placed
 
-    def _placed(self, lowered: Lowered, cores: Sequence[int], routes: Iterable[Route]) -> Placed:
+    def _placed(self, lowered: LoweredPipeline, cores: Sequence[int], routes: Iterable[Route]) -> SolvedPlacement:
         routes = tuple(routes)
-        return Placed(tuple(cores), routes, busiest(self._space, lowered, routes))
+        return SolvedPlacement(tuple(cores), routes, busiest(self._space, lowered, routes))
 
-    def _ends(self, lowered: Lowered, cores: Sequence[int], number: int) -> tuple[int, int]:
+    def _ends(self, lowered: LoweredPipeline, cores: Sequence[int], number: int) -> tuple[int, int]:
         stream, hardware = lowered.streams[number], self._space.hardware
         return node_of(hardware, cores, stream.writer), node_of(hardware, cores, stream.reader)
 
-    def _candidate(self, replicas: dict[str, Replication], lowered: Lowered, placed: Placed) -> Assignment:
+    def _candidate(
+        self, replicas: dict[str, Replication], lowered: LoweredPipeline, placed: SolvedPlacement
+    ) -> Assignment:
         answers = dict(self._space.candidate(replicas, placed.cores))
         names = [name for name in answers if name.startswith("route ")]
         for number, name in enumerate(names):
@@ -124,14 +128,14 @@ class MappingModel:
         return answers
 
 
-class _Question:
+class _PlacementQuery:
     """Where do the freed stages go, on free cores, and how are the streams routed that touch them or are `hot`?"""
 
     def __init__(
         self,
         space: CmCandidates,
-        lowered: Lowered,
-        placed: Placed,
+        lowered: LoweredPipeline,
+        placed: SolvedPlacement,
         freed: Sequence[int],
         free_cores: Sequence[int],
         hot: Sequence[int],
@@ -144,7 +148,7 @@ class _Question:
         self._moving = sorted(touched | set(hot))
         self._taken: dict[int, list[tuple[tuple[int, int], Route, cp_model.IntVar]]] = {}
 
-    def answer(self, seed: int, seconds: float) -> Placed | None:
+    def answer(self, seed: int, seconds: float) -> SolvedPlacement | None:
         """A placement with a lower maximum, or None."""
         model, links = self._model, self._space.hardware.links
         for s in self._freed:
@@ -180,7 +184,7 @@ class _Question:
             routes[number] = next(route for _, route, used in choices if solver.value(used))
         found = busiest(self._space, self._lowered, routes)
         # Equal ones are taken as well: that is how the search crosses plateaus.
-        return Placed(tuple(cores), tuple(routes), found) if found <= self._placed.ticks else None
+        return SolvedPlacement(tuple(cores), tuple(routes), found) if found <= self._placed.ticks else None
 
     def _add_stream(self, number: int, terms: list[list[tuple[int, cp_model.IntVar]]]) -> None:
         stream, model = self._lowered.streams[number], self._model
@@ -215,7 +219,7 @@ class _Question:
         return [node_of(self._space.hardware, self._placed.cores, stage)]
 
 
-def busiest(space: CmCandidates, lowered: Lowered, routes: Sequence[Route]) -> int:
+def busiest(space: CmCandidates, lowered: LoweredPipeline, routes: Sequence[Route]) -> int:
     """Ticks per image of the busiest link."""
     loads = link_loads(lowered.streams, routes, space.hardware.links).tolist()
     return max(int(-(-load // link.elements_per_tick)) for load, link in zip(loads, space.hardware.links, strict=True))

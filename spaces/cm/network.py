@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.lowering import Lowered, lower
+from kilotune.codegen.cm.lowering import LoweredNetwork, lower
 from kilotune.codegen.cm.partition import PartitionGraph
 from kilotune.codegen.cm.pipeline import Pipeline
 from kilotune.spaces.cm.replication import LayerShape, Replication
@@ -35,6 +35,6 @@ class PartitionedNetwork:
         """See `lowering.lower`."""
         return self.lower(replicas).pipeline
 
-    def lower(self, replicas: Mapping[str, Replication]) -> Lowered:
+    def lower(self, replicas: Mapping[str, Replication]) -> LoweredNetwork:
         """With the programs of the stages."""
         return lower(self.graph, self.crossbar, replicas, self.by_columns)

@@ -23,7 +23,7 @@ HOP_WEIGHT = 0.3
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class AnnealingContext:
     """What a walk is about. touching: streams by stage. near: cores with a link to or from a node. traffic_weight: of all
     traffic against what exceeds the target."""
 
@@ -37,7 +37,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Course:
+class AnnealingSchedule:
     """How a walk goes: its moves, the ticks that it aims at and the least that make sense, how much lower it aims after it got
     there, its first and last temperature, its seed."""
 
@@ -54,15 +54,17 @@ Found = tuple[tuple[int, ...], tuple[int, ...], int]
 """Cores by stage, route shapes by stream, ticks of the busiest link."""
 
 
-def walked(
-    around: Surroundings, cores: Sequence[int], shapes: Sequence[int], best_ticks: int, course: Course
+def annealed(
+    around: AnnealingContext, cores: Sequence[int], shapes: Sequence[int], best_ticks: int, course: AnnealingSchedule
 ) -> Found | None:
     """The best placement of fewer than `best_ticks` that a walk from `cores` and `shapes` meets; None when there is none."""
-    return _Walk(around, cores, shapes, course).run(best_ticks)
+    return _Annealing(around, cores, shapes, course).run(best_ticks)
 
 
-class _Walk:
-    def __init__(self, around: Surroundings, cores: Sequence[int], shapes: Sequence[int], course: Course) -> None:
+class _Annealing:
+    def __init__(
+        self, around: AnnealingContext, cores: Sequence[int], shapes: Sequence[int], course: AnnealingSchedule
+    ) -> None:
         self._around, self._course = around, course
         self._random = random.Random(course.seed)
         self._cores, self._shapes = list(cores), list(shapes)

@@ -14,8 +14,8 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.search.space import Assignment, Procedure
 from kilotune.spaces.cm.baselines import balanced_replicas, snake_cores
 from kilotune.spaces.cm.candidates import CmCandidates
-from kilotune.spaces.cm.embedding import Answer, Embedding, solve_with_cp_sat, solve_without_quantifiers
-from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.embedding import Embedding, EmbeddingResult, solve_with_cp_sat, solve_without_quantifiers
+from kilotune.spaces.cm.lowered import LoweredPipeline
 
 SECONDS = 15.0
 REFUTING_SECONDS = 0.25
@@ -66,7 +66,7 @@ def snake_candidate(space: CmCandidates, balanced: bool) -> Assignment:
     return space.candidate(replicas, snake_cores(space.hardware, stages))
 
 
-def embedding_of(lowered: Lowered, space: CmCandidates, links: int) -> Embedding:
+def embedding_of(lowered: LoweredPipeline, space: CmCandidates, links: int) -> Embedding:
     """Every edge between stages over at most so many links."""
     pairs = {(s.writer, s.reader) for s in lowered.streams if GMEM not in (s.writer, s.reader)}
     cores = space.hardware.cores
@@ -75,14 +75,14 @@ def embedding_of(lowered: Lowered, space: CmCandidates, links: int) -> Embedding
     return Embedding(len(lowered.pipeline.stages), tuple(sorted(pairs)), near)
 
 
-def _solve(problem: Embedding, seconds: float, most_literals: int) -> Answer:
+def _solve(problem: Embedding, seconds: float, most_literals: int) -> EmbeddingResult:
     """By Z3. Partitions in the order of the cores are tried first: where everything is linked with everything, that is all
     there is to it."""
     in_order = tuple(range(problem.partitions))
     if problem.holds(in_order):
-        return Answer(in_order)
+        return EmbeddingResult(in_order)
     if _literals(problem) > most_literals or seconds <= 0:
-        return Answer()
+        return EmbeddingResult()
     return solve_without_quantifiers(problem, seconds, STEPS_A_QUESTION)
 
 

@@ -12,7 +12,7 @@ from kilotune.codegen.cm.routing import UNREACHABLE
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.search.space import Assignment, Decision, Option, answered
 from kilotune.spaces.cm.candidates import BUFFER_OPTIONS, CmCandidates
-from kilotune.spaces.cm.lowered import Lowered, least_ticks
+from kilotune.spaces.cm.lowered import LoweredPipeline, least_ticks
 from kilotune.spaces.cm.replication import Replication
 
 
@@ -79,7 +79,7 @@ class CmState:
         )
 
     @cached_property
-    def _lowered(self) -> Lowered:
+    def _lowered(self) -> LoweredPipeline:
         shapes = self.space.shapes
         chosen = self._answers[: len(shapes)]
         return self.space.lowered({s.name: Replication.of(o) for s, (_, o) in zip(shapes, chosen, strict=True)})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kilotune.spaces.memory.arrays import IntArray
 
 
-class Status(enum.IntEnum):
+class FitStatus(enum.IntEnum):
     """Answers to one question. The numbers are those of placing.c."""
 
     FITS = 0
@@ -18,13 +18,13 @@ class Status(enum.IntEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class FitResult:
     """`offsets` is meaningful for FITS, `least_peak` (bytes, which every placement reaches) for FAILS.
 
     `blame`, shape (sections,): how often something did not fit there.
     """
 
-    status: Status
+    status: FitStatus
     offsets: IntArray
     least_peak: int
     nodes: int

@@ -26,7 +26,7 @@ CANONICAL, SHIFTRY = "canonical", "shiftry"
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryLayout:
     """What a candidate means: a residence a buffer, more where buffers move."""
 
     residences: tuple[Residence, ...]
@@ -66,11 +66,11 @@ class MemoryCandidates:
         """Metrics peak_bytes, bytes_migrated, gap_percent (to the largest live sum); checked."""
         return [self._measure(assignment) for assignment in batch]
 
-    def layout(self, assignment: Assignment) -> Layout:
+    def layout(self, assignment: Assignment) -> MemoryLayout:
         """The residences of a candidate. DoesNotFitError: the paper's allocator fails within the capacity."""
         if assignment.get(ALLOCATOR) == SHIFTRY:
             blocks = block_allocation(self.instance, self.capacity_bytes)
-            return Layout(blocks.residences, blocks.migrations)
+            return MemoryLayout(blocks.residences, blocks.migrations)
         if ALLOCATOR not in assignment:
             order = weighted_order(self.arrays, [float(assignment[feature]) for feature in FEATURES])
             offsets = dict(zip(self.ids, place_in_order(self.arrays, order).tolist(), strict=True))
@@ -78,7 +78,7 @@ class MemoryCandidates:
             answers = (str(option).rpartition("@") for name, option in assignment.items() if name != ALLOCATOR)
             offsets = {identifier: int(offset) for identifier, _, offset in answers}
         buffers = (b for b in self.instance.buffers if b.id in offsets)
-        return Layout(tuple(Residence(b.id, b.lower, b.upper, offsets[b.id]) for b in buffers))
+        return MemoryLayout(tuple(Residence(b.id, b.lower, b.upper, offsets[b.id]) for b in buffers))
 
     def candidate(self, offsets: IntArray) -> Assignment:
         """The candidate of a placement, after every buffer has been pushed down as far as it goes."""

@@ -47,7 +47,7 @@ class Migration:
 
 
 @dataclass(frozen=True)
-class Bill:
+class CostBreakdown:
     """What a placement costs: peaks by bank, bytes moved, and the cost in bytes of peak."""
 
     peak_bytes: Mapping[str, int]
@@ -103,9 +103,9 @@ def check_residences(instance: Instance, residences: Sequence[Residence], capaci
     return peak_bytes
 
 
-def check_bill(
+def check_costs(
     instance: Instance, memory: MemoryMap, residences: Sequence[Residence], within_capacities: bool = True
-) -> Bill:
+) -> CostBreakdown:
     """The cost of a placement in banks. PlacementError: a bank that may not hold a buffer, a buffer that changes its bank
     or moves too often, and all that a placement in one bank may have wrong."""
     home = _homes(instance, memory, residences)
@@ -119,7 +119,7 @@ def check_bill(
     cost = (memory.migration_price or Fraction(0)) * moved
     cost += sum(peaks[bank.name] for bank in memory.banks if bank.peak_counts)
     cost += sum(memory.by_name[home[b.id]].price * b.size for b in instance.buffers)
-    return Bill(peaks, moved, cost)
+    return CostBreakdown(peaks, moved, cost)
 
 
 def _homes(instance: Instance, memory: MemoryMap, residences: Sequence[Residence]) -> dict[str, str]:

@@ -27,12 +27,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.spaces.memory.answer import Answer, Status
+from kilotune.spaces.memory.answer import FitResult, FitStatus
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.ejecting import Ejection
 from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection, load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
-from kilotune.spaces.memory.plain_search import fits_within_plain
+from kilotune.spaces.memory.plain_search import fits_within_reference
 
 FIRST_WORK_LIMIT = 1_000_000
 """Buffers looked at; some nanoseconds each."""
@@ -70,7 +70,7 @@ MOST_BUFFERS = (1 << 20) - 1
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlacementSearchStep:
     """Where a search stands: the best offsets so far (bytes, in the order of the instance) and a bound on every peak."""
 
     offsets: IntArray
@@ -82,12 +82,12 @@ class Standing:
 
 def fits_within(
     buffers: BufferArrays, rank: Order, capacity: int, work_limit: int, seconds: float = math.inf
-) -> Answer:
+) -> FitResult:
     """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive. After `seconds` the
     compiled one stops; the plain one only knows its work limit."""
     kernel = load_kernel()
     if kernel is None:
-        return fits_within_plain(buffers, rank, capacity, work_limit)
+        return fits_within_reference(buffers, rank, capacity, work_limit)
     begins, ends, count = buffers.sections
     rank = np.ascontiguousarray(rank, dtype=np.int32)
     offsets, report = np.zeros(len(buffers), dtype=np.int64), np.zeros(2, dtype=np.int64)
@@ -104,9 +104,9 @@ def fits_within(
         blame.ctypes.data,
         report.ctypes.data,
     )
-    if status == Status.NO_MEMORY:
+    if status == FitStatus.NO_MEMORY:
         raise MemoryError("The exact search ran out of memory.")
-    return Answer(Status(status), offsets, int(report[1]), int(report[0]), blame)
+    return FitResult(FitStatus(status), offsets, int(report[1]), int(report[0]), blame)
 
 
 def minimise_peak(
@@ -116,7 +116,7 @@ def minimise_peak(
     seed: int = 0,
     seconds_left: Callable[[], float] = lambda: math.inf,
     first_work_limit: int | None = None,
-) -> Iterator[Standing]:
+) -> Iterator[PlacementSearchStep]:
     """Standings, each better than or as good as the one before; the last is `done` unless a component is too large.
 
     `bound_bytes`: a peak that no placement beats. With a goal the search is done when the peak is at most the goal,
@@ -126,13 +126,13 @@ def minimise_peak(
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
     offsets = np.where(buffers.size > 0, offsets, 0)  # what takes no byte is in no component, and would keep its place
-    parts = [_Part.of(buffers, m, offsets, seed, first_work_limit) for m in buffers.occupied_components()]
+    parts = [_Component.of(buffers, m, offsets, seed, first_work_limit) for m in buffers.occupied_components()]
     nodes = 0
     while True:
         peak = max((part.peak for part in parts), default=0)
         bound = max([min(bound_bytes, peak), *(part.bound for part in parts)])
         finished = peak <= max(goal, bound) or (goal_bytes is not None and bound > goal_bytes)
-        yield Standing(offsets, peak, bound, finished, nodes)
+        yield PlacementSearchStep(offsets, peak, bound, finished, nodes)
         if finished:
             return
         worst = max(parts, key=lambda part: part.peak)
@@ -144,7 +144,7 @@ def minimise_peak(
 
 
 @dataclass
-class _Part:
+class _Component:
     """A connected component and its own search."""
 
     members: npt.NDArray[np.intp]
@@ -167,7 +167,7 @@ class _Part:
         offsets: IntArray,
         seed: int,
         first_work_limit: int | None,
-    ) -> _Part:
+    ) -> _Component:
         part = buffers.subset(members)
         limit = first_work_limit or max(FIRST_WORK_LIMIT, DESCENTS * len(members) ** 2 // 2)
         return cls(
@@ -215,12 +215,12 @@ class _Part:
             self.turn = rounds * TURNS + len(STATIC_ORDERS)
         if turn == TURNS - 1:
             self.work_limit = min(self.work_limit * LIMIT_GROWTH, LARGEST_WORK_LIMIT)
-        if answer.status is Status.FITS:
+        if answer.status is FitStatus.FITS:
             self.offsets = answer.offsets
             self.caution = max(self.caution - 1, 1)
         elif nearer:
             self.caution = min(self.caution + 1, MOST_CAUTIOUS)
-        if answer.status is Status.FAILS:
+        if answer.status is FitStatus.FAILS:
             self.bound = max(self.bound, target + 1, min(answer.least_peak, self.peak))
         return answer.nodes
 

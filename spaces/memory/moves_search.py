@@ -19,7 +19,7 @@ from fractions import Fraction
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.checker import PlacementError, Residence, migrations_in_order
 from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.questions import Found, best_within
+from kilotune.spaces.memory.questions import IncumbentPlacement, best_within
 from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up
 
 QUESTIONS = 60
@@ -30,7 +30,7 @@ MOST_ORDERS = 5040
 
 
 @dataclass(frozen=True)
-class BankStanding:
+class BankSearchStep:
     """`cost` and `residences` of the best placement so far (None: none yet); no placement costs less than `bound`."""
 
     cost: Fraction | None
@@ -75,7 +75,7 @@ class MovesSearch:
         if known:
             self._take(known)
 
-    def steps(self) -> Iterator[BankStanding]:
+    def steps(self) -> Iterator[BankSearchStep]:
         """Standings, one a relaxation or so; the last is done unless some question stayed unanswered."""
         problem = self.problem
         # Moves can lower the peak below the least one without them, but not below what is live together.
@@ -91,7 +91,7 @@ class MovesSearch:
             reached = min(bound, lost)
             if self.cost is not None and bound >= self.cost:
                 break
-            yield BankStanding(self.cost, self.residences, reached, False)
+            yield BankSearchStep(self.cost, self.residences, reached, False)
             free = self._affordable(paid, forbidden, floor)
             allowed = paid | free
             rectangles = cut_up(problem.instance, problem.members, problem.bank, allowed)
@@ -121,16 +121,16 @@ class MovesSearch:
             dearer = max(bound, problem.price(paid | {cut}) + floor)
             heapq.heappush(queue, (dearer, depth, next(number), paid | {cut}, forbidden))
         final = min([lost, *([] if self.cost is None else [self.cost])])
-        yield BankStanding(self.cost, self.residences, final, self._complete)
+        yield BankSearchStep(self.cost, self.residences, final, self._complete)
 
-    def _floor(self, found: Found) -> Fraction:
+    def _floor(self, found: IncumbentPlacement) -> Fraction:
         return Fraction(found.bound_bytes if self.problem.bank.peak_counts else 0)
 
-    def _ask(self, cuts: Cuts) -> Found:
+    def _ask(self, cuts: Cuts) -> IncumbentPlacement:
         rectangles = cut_up(self.problem.instance, self.problem.members, self.problem.bank, cuts)
         return self._best(rectangles)
 
-    def _best(self, rectangles: Rectangles) -> Found:
+    def _best(self, rectangles: Rectangles) -> IncumbentPlacement:
         return best_within(rectangles.arrays, self.capacity, QUESTIONS, seconds_left=self._seconds_left)
 
     def _affordable(self, paid: Cuts, forbidden: Cuts, floor: Fraction) -> Cuts:
@@ -154,7 +154,7 @@ class MovesSearch:
         most = self.problem.memory.most_moves
         return most is None or all(sum(i == j for j, _ in used) <= most for i in {i for i, _ in used})
 
-    def _try(self, cuts: Cuts, found: Found, rectangles: Rectangles | None = None) -> bool:
+    def _try(self, cuts: Cuts, found: IncumbentPlacement, rectangles: Rectangles | None = None) -> bool:
         """Keep a placement if it is the best one that can be executed; whether it can."""
         problem = self.problem
         whole = rectangles or cut_up(problem.instance, problem.members, problem.bank, cuts)
@@ -195,7 +195,7 @@ class MovesSearch:
             met.add(r.id)
         return frozenset(used)
 
-    def _in_some_order(self, cuts: Cuts, relaxed: Found) -> bool:
+    def _in_some_order(self, cuts: Cuts, relaxed: IncumbentPlacement) -> bool:
         """All cuts are paid for: look at every order of the moves. Whether all questions were answered."""
         if not relaxed.fits(self.capacity):
             return False

@@ -34,7 +34,7 @@ def place_in_order(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) ->
     """Offsets in bytes, shape (buffers,)."""
     kernel = load_kernel()
     if kernel is None:
-        return place_in_order_plain(buffers, order, fit)
+        return place_in_order_reference(buffers, order, fit)
     order = np.ascontiguousarray(order, dtype=np.int32)
     offsets = np.zeros(len(buffers), dtype=np.int64)
     columns = (buffers.lower, buffers.upper, buffers.size, buffers.alignment, order)
@@ -46,7 +46,7 @@ def place_in_order(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) ->
     return offsets
 
 
-def place_in_order_plain(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
+def place_in_order_reference(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
     """The same without compiled code."""
     offsets = np.zeros(len(buffers), dtype=np.int64)
     ends = np.zeros(len(buffers), dtype=np.int64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kilotune.spaces.memory.answer import Answer, Status
+from kilotune.spaces.memory.answer import FitResult, FitStatus
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.orders import Order
 
@@ -15,18 +15,18 @@ Key = tuple[int, int]
 """(offset in bytes, rank)."""
 
 
-def fits_within_plain(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> Answer:
+def fits_within_reference(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> FitResult:
     """See `exact.fits_within`. Recursion is as deep as there are buffers: RecursionError beyond some hundreds."""
-    search = _Search(buffers, [int(r) for r in rank], capacity, work_limit)
+    search = _ReferenceSearch(buffers, [int(r) for r in rank], capacity, work_limit)
     everything = [int(b) for b in np.argsort(rank)]
     status = search.solve(everything, (-1, 0))
     offsets = np.array([search.floor[b] for b in range(len(buffers))], dtype=np.int64)
     least = search.least_peak if math.isfinite(search.least_peak) else np.iinfo(np.int64).max
-    return Answer(status, offsets, int(least), search.nodes, np.array(search.blame, dtype=np.int64))
+    return FitResult(status, offsets, int(least), search.nodes, np.array(search.blame, dtype=np.int64))
 
 
 @dataclass
-class _Search:
+class _ReferenceSearch:
     buffers: BufferArrays
     rank: list[int]
     capacity: int
@@ -62,16 +62,16 @@ class _Search:
             self.least_peak = min(self.least_peak, peak)
         return peak > self.capacity
 
-    def solve(self, members: list[int], last: Key) -> Status:
+    def solve(self, members: list[int], last: Key) -> FitStatus:
         if not members:
-            return Status.FITS
+            return FitStatus.FITS
         self.nodes += 1
         self.work += len(members)
         if self.work > self.work_limit:
-            return Status.STOPPED
+            return FitStatus.STOPPED
         keys = self.lowest_places(members, last)
         if keys is None or not self.sections_fit(keys):
-            return Status.FAILS
+            return FitStatus.FAILS
         sole = self.sole(keys, last)
         least_top = min(self.floor[b] + self.size[b] for b in members)
         for lowest, rank, b in keys if sole is None else [sole]:
@@ -81,14 +81,14 @@ class _Search:
                 break
             before = {c: self.floor[c] for c in members if self.meets(b, c)}
             status = self.solve_above(b, keys, before, (lowest, rank) if sole is None else last)
-            if status is not Status.FAILS:
+            if status is not FitStatus.FAILS:
                 return status
             self.waiting.update(members)
             for c, floor in before.items():
                 self.floor[c] = floor
             if not before or sole is not None:
                 break
-        return Status.FAILS
+        return FitStatus.FAILS
 
     def lowest_places(self, members: list[int], last: Key) -> list[tuple[int, int, int]] | None:
         """(lowest offset, rank, buffer) of all, in order; None where one of them has no place any more."""
@@ -104,11 +104,11 @@ class _Search:
             keys.append((lowest, self.rank[b], b))
         return sorted(keys)
 
-    def solve_above(self, b: int, keys: list[tuple[int, int, int]], before: dict[int, int], last: Key) -> Status:
+    def solve_above(self, b: int, keys: list[tuple[int, int, int]], before: dict[int, int], last: Key) -> FitStatus:
         """With `b` on its floor. `before`: the floors of its neighbours."""
         self.waiting.remove(b)
         if not self.raise_neighbours(b, before):
-            return Status.FAILS
+            return FitStatus.FAILS
         return self.solve_parts([c for _, _, c in keys if c != b], last)
 
     def waiting_floor(self, b: int, last: Key, least_open_top: int) -> int:
@@ -145,7 +145,7 @@ class _Search:
             fits = not self.cut(self.floor[c] + self.size[c], self.life(c)) and fits
         return fits
 
-    def solve_parts(self, rest: list[int], last: Key) -> Status:
+    def solve_parts(self, rest: list[int], last: Key) -> FitStatus:
         """`rest`, cut where none of it crosses any more."""
         saved = {c: self.floor[c] for c in rest}
         rest_by_begin = sorted(rest, key=lambda c: self.begins[c])
@@ -159,7 +159,7 @@ class _Search:
         for part in sorted(parts, key=len):
             wanted = set(part)
             status = self.solve([c for c in rest if c in wanted], last)
-            if status is not Status.FITS:
+            if status is not FitStatus.FITS:
                 self.floor = [saved.get(c, floor) for c, floor in enumerate(self.floor)]
                 return status
-        return Status.FITS
+        return FitStatus.FITS

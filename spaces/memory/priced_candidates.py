@@ -18,8 +18,8 @@ from kilotune.search.space import (
 from kilotune.spaces.memory.arrays import IntArray
 from kilotune.spaces.memory.banks import MemoryMap, require_banks, require_total
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
-from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, Layout
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill, migrations_in_order
+from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryLayout
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs, migrations_in_order
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.load_bound import least_cost_without_addresses
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
@@ -33,7 +33,7 @@ DECODING_QUESTIONS, DECODING_WORK = 4, 100_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class BankPlan:
     """A bank (index) for every buffer, and where buffers may move."""
 
     homes: tuple[int, ...]
@@ -80,7 +80,7 @@ class PricedCandidates:
         """Metrics cost, bytes_migrated, and `BANK_peak_bytes` of every bank; checked."""
         return [self._measure(assignment) for assignment in batch]
 
-    def plan(self, assignment: Assignment) -> Plan:
+    def plan(self, assignment: Assignment) -> BankPlan:
         """What a candidate says about banks and cuts."""
         homes = []
         for b in self.instance.buffers:
@@ -88,9 +88,9 @@ class PricedCandidates:
             name = assignment.get(f"bank:{b.id}")
             homes.append(next((k for k in allowed if self.memory.banks[k].name == name), allowed[0]))
         moves = frozenset(cut for cut in self.cuts if assignment.get(_cut_name(self.instance, cut)) == "move")
-        return Plan(tuple(homes), moves)
+        return BankPlan(tuple(homes), moves)
 
-    def layout(self, assignment: Assignment) -> Layout:
+    def layout(self, assignment: Assignment) -> MemoryLayout:
         """The residences of a candidate, and the moves in an order that can be executed. DoesNotFitError: the paper's
         allocator fails. PlacementError: the offsets are no placement."""
         if assignment.get(ALLOCATOR) == SHIFTRY:
@@ -99,7 +99,7 @@ class PricedCandidates:
             plan = self.plan(assignment)
             offsets = str(assignment.get(OFFSETS, SEARCHED))
             residences = self._searched(plan) if offsets == SEARCHED else self._given(plan, offsets)
-        return Layout(tuple(residences), tuple(migrations_in_order(self.instance, residences)))
+        return MemoryLayout(tuple(residences), tuple(migrations_in_order(self.instance, residences)))
 
     def candidate(self, residences: Sequence[Residence]) -> Assignment:
         """The candidate of a placement. All moves must be at possible cuts."""
@@ -119,13 +119,13 @@ class PricedCandidates:
     def _measure(self, assignment: Assignment) -> Measurement:
         try:
             layout = self.layout(assignment)
-            bill = check_bill(self.instance, self.memory, layout.residences, within_capacities=False)
+            bill = check_costs(self.instance, self.memory, layout.residences, within_capacities=False)
         except (PlacementError, DoesNotFitError) as error:
             return Measurement(failure=str(error))
         peaks = {f"{name}_peak_bytes": float(peak) for name, peak in bill.peak_bytes.items()}
         return Measurement({"cost": float(bill.cost), "bytes_migrated": float(bill.bytes_migrated), **peaks})
 
-    def _searched(self, plan: Plan) -> list[Residence]:
+    def _searched(self, plan: BankPlan) -> list[Residence]:
         found: list[Residence] = []
         for k, bank in enumerate(self.memory.banks):
             members = plan.members(k)
@@ -140,7 +140,7 @@ class PricedCandidates:
             found += residences
         return found
 
-    def _given(self, plan: Plan, text: str) -> list[Residence]:
+    def _given(self, plan: BankPlan, text: str) -> list[Residence]:
         offsets = iter(text.split())
         points: dict[int, list[int]] = {}
         for i, point in sorted(plan.cuts):

@@ -14,8 +14,8 @@ import numpy as np
 
 from kilotune.search.space import Assignment, ExactStep
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
-from kilotune.spaces.memory.moves_search import BankProblem, BankStanding, MovesSearch
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
+from kilotune.spaces.memory.moves_search import BankProblem, BankSearchStep, MovesSearch
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 
@@ -25,7 +25,7 @@ CHOICES_PER_LOOK = 256
 UNREACHED = Fraction(1 << 60)
 
 
-class _Search:
+class _BankSearch:
     def __init__(self, space: PricedCandidates, seconds_left: Callable[[], float]) -> None:
         self.seconds_left = seconds_left
         self.space = space
@@ -39,7 +39,7 @@ class _Search:
         self.cost: Fraction | None = None
         self.residences: tuple[Residence, ...] = ()
         self.known: tuple[Residence, ...] = ()
-        self.banks: dict[tuple[int, tuple[int, ...]], BankStanding] = {}
+        self.banks: dict[tuple[int, tuple[int, ...]], BankSearchStep] = {}
         self.visited = 0
         self.complete = True
         # What the buffers behind each place of the order cost at least, by their banks' prices.
@@ -117,7 +117,7 @@ class _Search:
         """Take the placement of the paper's allocator, where that finds one."""
         try:
             self.known = allocation_in_banks(self.instance, self.memory).residences
-            self.take(check_bill(self.instance, self.memory, self.known).cost, self.known)
+            self.take(check_costs(self.instance, self.memory, self.known).cost, self.known)
         except (DoesNotFitError, PlacementError):
             return
 
@@ -132,7 +132,7 @@ class _Search:
 
 def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> Iterator[ExactStep]:
     """Steps to the least cost; the last one is complete unless some question of a bank stayed unanswered."""
-    search = _Search(space, seconds_left)
+    search = _BankSearch(space, seconds_left)
     search.begin_with_the_papers()
     given: Fraction | None = None
 
@@ -153,7 +153,7 @@ def least_cost(space: PricedCandidates, seconds_left: Callable[[], float]) -> It
     yield step(search.cost if complete and search.cost is not None else floor, complete)
 
 
-def _floors(search: _Search, floor: Fraction) -> Iterator[Fraction]:
+def _floors(search: _BankSearch, floor: Fraction) -> Iterator[Fraction]:
     """Bounds on every cost, which rise as choices of banks are searched; until one is reached, or no choice is left."""
     single = len(search.memory.banks) == 1
     for homes in search.choices():

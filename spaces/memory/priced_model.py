@@ -17,7 +17,7 @@ from ortools.sat.python import cp_model
 
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
 
@@ -61,7 +61,7 @@ class PricedModel:
             if not found:
                 break
             try:
-                bill = check_bill(space.instance, space.memory, found)
+                bill = check_costs(space.instance, space.memory, found)
             except PlacementError:
                 if model.out_of_order(found) <= ordered:
                     raise
@@ -83,7 +83,7 @@ class PricedModel:
                 residences = space.layout(self._best.assignment).residences
             else:
                 residences = allocation_in_banks(space.instance, space.memory).residences
-            return check_bill(space.instance, space.memory, residences).cost, residences
+            return check_costs(space.instance, space.memory, residences).cost, residences
         except (DoesNotFitError, PlacementError):
             return None, ()
 

@@ -11,7 +11,7 @@ from kilotune.spaces.memory.exact import minimise_peak
 
 
 @dataclass(frozen=True)
-class Found:
+class IncumbentPlacement:
     """Offsets in bytes, their peak, and a peak that no placement of these rectangles beats."""
 
     offsets: IntArray
@@ -33,7 +33,7 @@ def best_within(
     questions: int,
     work_limit: int | None = None,
     seconds_left: Callable[[], float] = lambda: math.inf,
-) -> Found:
+) -> IncumbentPlacement:
     """The best placement after at most so many questions, or when no seconds are left; it may stop before the least peak is
     proved."""
     live = int(arrays.section_bytes.max(initial=0))
@@ -46,4 +46,4 @@ def best_within(
         if following is None:
             break
         standing = following
-    return Found(standing.offsets, standing.peak_bytes, standing.bound_bytes)
+    return IncumbentPlacement(standing.offsets, standing.peak_bytes, standing.bound_bytes)

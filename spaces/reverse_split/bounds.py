@@ -19,9 +19,9 @@ from kilotune.spaces.reverse_split.programs import (
     NEED_GROWTH,
     NEED_SHIFTS,
     Costs,
-    Question,
+    ProgramQuery,
+    ProgramStatus,
     Searcher,
-    Status,
     needs,
     shape_of,
 )
@@ -72,12 +72,12 @@ def chain_length(number: int, depth: int) -> int:
     if not number or (number, depth) == (1, 0):
         return 0
     total = Sum((((0, 0), number),))
-    searcher = Searcher(Question("auke", depth, (total,), shiftless=True))
+    searcher = Searcher(ProgramQuery("auke", depth, (total,), shiftless=True))
     for length in range(1, LONGEST_CHAIN):
         try:
             answer = searcher.ask(length, CHAIN_WORK)
         except RuntimeError:
             return 0
-        if answer.status is not Status.EXHAUSTED:
+        if answer.status is not ProgramStatus.EXHAUSTED:
             return length
     return LONGEST_CHAIN

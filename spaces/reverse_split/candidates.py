@@ -26,7 +26,7 @@ from kilotune.spaces.reverse_split.instructions import (
 )
 from kilotune.spaces.reverse_split.measuring import (
     SPARE_DEPTH,
-    Goal,
+    KernelGoal,
     ProvedProgram,
     Relaxation,
     SplitProblem,
@@ -54,9 +54,9 @@ class ReverseSplitCandidates:
     def objectives(self) -> tuple[Objective, ...]:
         """By the problem's goal; the others break ties."""
         names = {
-            Goal.INSTRUCTIONS: ("instructions", "bus_transfers", "registers"),
-            Goal.TRANSFERS: ("bus_transfers", "instructions", "registers"),
-            Goal.FRONT: ("bus_transfers", "noise_percent"),
+            KernelGoal.INSTRUCTIONS: ("instructions", "bus_transfers", "registers"),
+            KernelGoal.TRANSFERS: ("bus_transfers", "instructions", "registers"),
+            KernelGoal.FRONT: ("bus_transfers", "noise_percent"),
         }
         return tuple(Objective(name) for name in names[self.problem.goal])
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from heapq import heapify, heappop, heappush
 
 from kilotune.codegen.scamp.kernel import signed_digits
-from kilotune.codegen.scamp.plan import Plan, Step, without_dead_steps
+from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 from kilotune.codegen.scamp.selection import fused
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 
@@ -27,12 +27,12 @@ MOST_CORRECTION = 16
 MOST_CORRECTED_CELLS = 64
 
 
-class _Writer:
+class _ConstructionWriter:
     """Steps in an order of computation; a sum that is there already is not computed again."""
 
     def __init__(self, depth: int, target: str) -> None:
         self.depth, self._target = depth, target
-        self._steps: list[Step] = []
+        self._steps: list[PlanStep] = []
         self._numbers = {Sum.image(depth): 0}
 
     def __contains__(self, value: object) -> bool:
@@ -40,7 +40,7 @@ class _Writer:
 
     def _write(self, value: Sum, op: str, *operands: Sum, directions: tuple[str, ...] = ()) -> Sum:
         if value and value not in self._numbers:
-            self._steps.append(Step(op, tuple(self._numbers[operand] for operand in operands), directions))
+            self._steps.append(PlanStep(op, tuple(self._numbers[operand] for operand in operands), directions))
             self._numbers[value] = len(self._steps)
         return value
 
@@ -167,14 +167,14 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Pla
         (_Way(factored=False, halved_first=True, upright=True), without),
         (_Way(factored=False, halved_first=False), without),
     ):
-        writer = _Writer(depth, target)
+        writer = _ConstructionWriter(depth, target)
         if all(_build(writer, total, way, centre) for total, centre in zip(sums, correction, strict=True)):
             plan = writer.plan(sums)
             if plan not in seen:
                 seen.add(plan)
                 yield plan
     for units in UNITS:
-        writer = _Writer(depth, target)
+        writer = _ConstructionWriter(depth, target)
         for total in sums:
             writer.digit_by_digit(total, units)
             writer.forget_all_but(sums)
@@ -214,7 +214,7 @@ class _Way:
     upright: bool = False
 
 
-def _build(writer: _Writer, total: Sum, way: _Way, centre: int) -> bool:
+def _build(writer: _ConstructionWriter, total: Sum, way: _Way, centre: int) -> bool:
     """Write instructions that compute the sum; whether there are such. `centre`: the weight that is left out and added last."""
     if centre:
         return _build_around(writer, total, way, centre)
@@ -238,7 +238,7 @@ def _build(writer: _Writer, total: Sum, way: _Way, centre: int) -> bool:
     return value == total
 
 
-def _build_around(writer: _Writer, total: Sum, way: _Way, centre: int) -> bool:
+def _build_around(writer: _ConstructionWriter, total: Sum, way: _Way, centre: int) -> bool:
     """The sum without its centre, and the centre out of the same halved image."""
     rest = Sum.of((*total.terms, ((0, 0), -centre)))
     if not way.halved_first or not _build(writer, rest, way, 0):
@@ -261,7 +261,7 @@ def _halvings(total: Sum, depth: int) -> int:
     return halvings
 
 
-def _times(writer: _Writer, value: Sum, factors: list[tuple[Cell, int]], halvings: int) -> tuple[Sum, int]:
+def _times(writer: _ConstructionWriter, value: Sum, factors: list[tuple[Cell, int]], halvings: int) -> tuple[Sum, int]:
     """The product by all factors, halved as soon as that is exact; and the halvings that are left."""
     at = (0, 0)
     for cell, sign in factors:

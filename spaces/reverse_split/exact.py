@@ -17,13 +17,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.registers import fits, legalised, needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
-from kilotune.spaces.reverse_split.improvement import WORK_OF_A_STEP, Walk, plan_cost
-from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, INSTRUCTIONS, Costs, Question, Searcher, Status
+from kilotune.spaces.reverse_split.improvement import WORK_OF_A_STEP, ProgramWalk, plan_cost
+from kilotune.spaces.reverse_split.programs import (
+    BUS_TRANSFERS,
+    INSTRUCTIONS,
+    Costs,
+    ProgramQuery,
+    ProgramStatus,
+    Searcher,
+)
 
 PROOF_WORK_OF_A_STEP = 250_000
 MOST_PROVABLE_TARGETS = 8
@@ -56,7 +63,7 @@ COUNTED_STEPS = 16
 
 
 @dataclass(frozen=True)
-class Found:
+class IncumbentProgram:
     """Where the search stands. `plan` is None until one was found that fits the registers; `cost` is its own.
 
     `bound`: a cost that no program undercuts, whatever its registers. `complete`: the plan's cost is the bound, or nothing
@@ -107,7 +114,7 @@ def shortest_program(
     seed: int = 0,
     starts: Sequence[Plan] = (),
     seconds_left: Callable[[], float] = lambda: math.inf,
-) -> Iterator[Found]:
+) -> Iterator[IncumbentProgram]:
     """Standings of the search for the cheapest program that computes `targets` (in units of `2**-depth`) in order.
 
     The last standing is complete, but the search for a long program will not end by itself: stop asking. Each step takes
@@ -121,10 +128,10 @@ def shortest_program(
     other = BUS_TRANSFERS if costs is INSTRUCTIONS else INSTRUCTIONS
     wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
-    for found in _Search(target, depth, wanted, costs, other, registers, seed, seconds_left).run(starts):
+    for found in _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left).run(starts):
         plan = None if found.plan is None else with_trivial(found.plan, wanted, targets, depth)
         if plan is None or fits(plan, registers):
-            yield Found(plan, found.cost + zero, found.bound + zero, found.complete)
+            yield IncumbentProgram(plan, found.cost + zero, found.bound + zero, found.complete)
 
 
 def distinct(targets: Sequence[Sum], depth: int) -> tuple[Sum, ...]:
@@ -137,7 +144,7 @@ def with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], dept
     steps, number = plan.steps, dict(zip(wanted, plan.results, strict=True))
     number[Sum.image(depth)] = 0
     if any(not total for total in targets):
-        steps = (*steps, Step("zero" if plan.target == "auke" else "res", ()))
+        steps = (*steps, PlanStep("zero" if plan.target == "auke" else "res", ()))
         number[Sum()] = len(steps)
     return Plan(plan.target, plan.depth, steps, tuple(number[total] for total in targets))
 
@@ -163,18 +170,18 @@ class _Proof:
         answer = self.searcher.ask(self.bound, work, self.path)
         self.path = answer.path
         self.found = self.found or answer.plan is not None
-        if answer.status is Status.EXHAUSTED:
+        if answer.status is ProgramStatus.EXHAUSTED:
             if self.found:
                 self.open = False
             else:
                 self.bound, self.path = self.bound + 1, ()
-        elif answer.status is Status.STOPPED and not answer.path:
+        elif answer.status is ProgramStatus.STOPPED and not answer.path:
             self.open = False  # longer than the search can hold
         return answer.plan
 
 
 @dataclass
-class _Search:
+class _ProgramSearch:
     target: str
     depth: int
     wanted: tuple[Sum, ...]
@@ -189,15 +196,15 @@ class _Search:
     best_cost: int = 1 << 30
     best_tie: tuple[int, int] = (1 << 30, 0)
     refused: tuple[int, Plan] | None = None
-    walks: list[Walk] = field(default_factory=list)
+    walks: list[ProgramWalk] = field(default_factory=list)
 
-    def run(self, starts: Sequence[Plan]) -> Iterator[Found]:
+    def run(self, starts: Sequence[Plan]) -> Iterator[IncumbentProgram]:
         if not self.wanted:
-            yield Found(Plan(self.target, self.depth, (), ()), 0, 0, True)
+            yield IncumbentProgram(Plan(self.target, self.depth, (), ()), 0, 0, True)
             return
         bound = lower_bound(self.wanted, self.depth, self.target, self.costs)
         provable = len(self.wanted) <= MOST_PROVABLE_TARGETS
-        proof = _Proof(Searcher(Question(self.target, self.depth, self.wanted, self.costs)), bound, open=provable)
+        proof = _Proof(Searcher(ProgramQuery(self.target, self.depth, self.wanted, self.costs)), bound, open=provable)
         improvement = self._improvement(starts)
         idle = 0
         for turn in itertools.count():
@@ -210,7 +217,7 @@ class _Search:
             idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
             complete = self.best is not None and self.best_cost <= proof.bound
             ties = complete and provable and self.target == "scamp5"
-            yield Found(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
+            yield IncumbentProgram(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
             if ties:
                 yield from self._ties()
             if complete:
@@ -220,10 +227,10 @@ class _Search:
         """Of the work of a step, what the clock allows."""
         return int(max(1_000, min(work, work * self.seconds_left())))
 
-    def _ties(self) -> Iterator[Found]:
+    def _ties(self) -> Iterator[IncumbentProgram]:
         """Once the cost is proved: the least of what breaks ties, looked for with a limit on the work."""
         costs = lexicographic(self.costs, self.other)
-        searcher = Searcher(Question(self.target, self.depth, self.wanted, costs))
+        searcher = Searcher(ProgramQuery(self.target, self.depth, self.wanted, costs))
         left, excess, path = WORK_ON_TIES, 0, tuple[int, ...]()
         while left > 0 and excess < self.best_tie[0] and self.best_tie[0] < TIES:
             budget = self.best_cost * TIES + excess
@@ -231,12 +238,12 @@ class _Search:
             left -= answer.work + 1
             path = answer.path
             self._offer(answer.plan)
-            if answer.status is Status.EXHAUSTED:
+            if answer.status is ProgramStatus.EXHAUSTED:
                 excess, path = excess + 1, ()
-            elif answer.status is Status.STOPPED and not path:
+            elif answer.status is ProgramStatus.STOPPED and not path:
                 break
-            yield Found(self.best, self.best_cost, self.best_cost, False)
-        yield Found(self.best, self.best_cost, self.best_cost, True)
+            yield IncumbentProgram(self.best, self.best_cost, self.best_cost, False)
+        yield IncumbentProgram(self.best, self.best_cost, self.best_cost, True)
 
     def _proof_turn(self, turn: int, proof: _Proof, idle: int) -> bool:
         if not turn or not proof.open or proof.bound >= self.best_cost:
@@ -265,7 +272,7 @@ class _Search:
         least = next((n for n in range(1, self.registers) if fits(plan, n)), self.registers) if few else self.registers
         return plan_cost(plan, self.other), least
 
-    def _advance(self, walk: Walk) -> None:
+    def _advance(self, walk: ProgramWalk) -> None:
         before = walk.cost
         plan = walk.advance(self._slice(WORK_OF_A_STEP))
         self._offer(plan, settled=walk.cost == before)
@@ -302,6 +309,6 @@ class _Search:
             chosen.append(min(fitting, key=lambda plan: len(plan.steps)))
         return chosen
 
-    def _walk(self, start: Plan, seed: int, turn: int) -> Walk:
+    def _walk(self, start: Plan, seed: int, turn: int) -> ProgramWalk:
         """Every second one stays within the registers."""
-        return Walk(start, self.wanted, self.costs, seed, self.registers if turn % 2 else len(REGISTERS))
+        return ProgramWalk(start, self.wanted, self.costs, seed, self.registers if turn % 2 else len(REGISTERS))

@@ -6,7 +6,7 @@ from kilotune.codegen.scamp.plan import Plan
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.exact import costs_of, first_plans
 from kilotune.spaces.reverse_split.improvement import plan_cost
-from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Goal, SplitProblem
+from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import Costs
 
 
@@ -29,7 +29,7 @@ def first_plan(problem: SplitProblem) -> Plan:
 
 def objective_of(problem: SplitProblem) -> str:
     """What a program costs in the compiled search: instructions, or transfers over the bus."""
-    return "instructions" if problem.goal is Goal.INSTRUCTIONS else "transfers"
+    return "instructions" if problem.goal is KernelGoal.INSTRUCTIONS else "transfers"
 
 
 def _costs(problem: SplitProblem) -> Costs:

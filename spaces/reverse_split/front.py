@@ -20,7 +20,7 @@ from kilotune.codegen.scamp.sums import InexactHalfError
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.exact import distinct, first_plans, with_trivial
-from kilotune.spaces.reverse_split.improvement import Walk
+from kilotune.spaces.reverse_split.improvement import ProgramWalk
 from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Relaxation
 from kilotune.spaces.reverse_split.programs import BUS_TRANSFERS, load_kernel
 from kilotune.spaces.reverse_split.rounds import split_rounds
@@ -41,7 +41,7 @@ class _Point:
     plan: Plan
 
 
-class Front:
+class ProgramFront:
     """The points so far that no other one undercuts in both, and candidates for new ones."""
 
     def __init__(self, space: ReverseSplitCandidates, seed: int) -> None:
@@ -87,7 +87,7 @@ class Front:
                 yield split
                 continue
             limit = int(min(point.transfers for point in self._points)) + allowance
-            walk = Walk(
+            walk = ProgramWalk(
                 replace(start, results=tuple(dict.fromkeys(start.results))),
                 wanted,
                 BUS_TRANSFERS,

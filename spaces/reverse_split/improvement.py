@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.scamp.instructions import REGISTERS
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.programs import Costs, Question, Searcher, Status, verified
+from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, verified
 
 WORK_OF_A_QUESTION = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
 """Values looked at for one question; one of these limits, at random."""
@@ -54,14 +54,14 @@ def plan_cost(plan: Plan, costs: Costs) -> int:
     return sum(step_cost(step, costs) for step in plan.steps)
 
 
-def step_cost(step: Step, costs: Costs) -> int:
+def step_cost(step: PlanStep, costs: Costs) -> int:
     """What one instruction costs."""
     if step.op in ("div2", "divq", "div"):
         return costs.halve
     return costs.far if len(step.directions) == 2 else costs.plain
 
 
-class Walk:
+class ProgramWalk:
     """An endless walk from a program that computes `results` (units of `2**-start.depth`).
 
     Once the program fits `registers`, it keeps to them. It may become dearer up to `limit`.
@@ -108,7 +108,7 @@ class Walk:
         number: dict[Key, int] = {(Sum.image(self._depth), False): 0}
         steps = []
         for made in self._program:
-            steps.append(Step(made.op, tuple(number[key] for key in made.operands), made.directions))
+            steps.append(PlanStep(made.op, tuple(number[key] for key in made.operands), made.directions))
             number[made.key] = len(steps)
         results = tuple(number[total, False] for total in self._results)
         return verified(Plan(self._target, self._depth, tuple(steps), results), self._results)
@@ -132,7 +132,7 @@ class Walk:
         forbidden = (self._random.choice(removed).key[0],) if plateau else ()
         boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
         reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
-        question = Question(
+        question = ProgramQuery(
             self._target,
             self._depth,
             tuple(made.key[0] for made in targets),
@@ -142,7 +142,7 @@ class Walk:
             forbidden=forbidden,
         )
         answer = Searcher(question).ask(gone + spare if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
-        if answer.status is Status.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
+        if answer.status is ProgramStatus.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
         return answer.work + setting_up
 

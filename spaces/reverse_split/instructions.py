@@ -7,26 +7,26 @@ from collections.abc import Iterator
 from itertools import combinations, permutations, product
 
 from kilotune.codegen.scamp.instructions import Instruction, instruction_set
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import DIRECTIONS, InexactHalfError, Sum
 
 _STEP = re.compile(r"(\w+)((?: \d+)*)((?: (?:north|east|south|west))*)", re.ASCII)
 
 
-def step_name(step: Step) -> str:
+def step_name(step: PlanStep) -> str:
     """`name operands directions`; operands are value numbers, 0 the image."""
     return " ".join([step.op, *map(str, step.operands), *step.directions])
 
 
-def named_step(name: str) -> Step:
+def named_step(name: str) -> PlanStep:
     """ValueError for a text that is no step."""
     match = _STEP.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is no instruction")
-    return Step(match[1], tuple(map(int, match[2].split())), tuple(match[3].split()))
+    return PlanStep(match[1], tuple(map(int, match[2].split())), tuple(match[3].split()))
 
 
-def next_steps(target: str, values: list[Sum], window: int) -> Iterator[tuple[Step, Sum]]:
+def next_steps(target: str, values: list[Sum], window: int) -> Iterator[tuple[PlanStep, Sum]]:
     """Every instruction on the image and the last values whose result is new; of equal results the first instruction."""
     known = set(values)
     recent = [*range(len(values))][-window:]
@@ -44,10 +44,10 @@ def next_steps(target: str, values: list[Sum], window: int) -> Iterator[tuple[St
                     continue
                 if result not in known:
                     known.add(result)
-                    yield Step(row.name, operands, directions), result
+                    yield PlanStep(row.name, operands, directions), result
 
 
-def apply_step(target: str, step: Step, values: list[Sum]) -> Sum:
+def apply_step(target: str, step: PlanStep, values: list[Sum]) -> Sum:
     """Its result. ValueError when the target has no such instruction, or a value is not there or has no half."""
     if any(operand >= len(values) for operand in step.operands):
         raise ValueError(f"{step_name(step)!r} reads a value that is not there")
@@ -59,7 +59,7 @@ def apply_step(target: str, step: Step, values: list[Sum]) -> Sum:
 
 
 def plan_of_steps(
-    target: str, depth: int, steps: list[Step], values: list[Sum], wanted: tuple[Sum, ...]
+    target: str, depth: int, steps: list[PlanStep], values: list[Sum], wanted: tuple[Sum, ...]
 ) -> Plan | None:
     """The plan when all wanted sums are among the values, else None."""
     places = {total: number for number, total in reversed(list(enumerate(values)))}

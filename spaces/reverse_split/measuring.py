@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import ApproximatedSet
 from kilotune.codegen.scamp.plan import Plan
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError, allocate
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
@@ -27,7 +27,7 @@ NOISE_SEED = 1
 NOISE_SIDE = 96
 
 
-class Goal(enum.Enum):
+class KernelGoal(enum.Enum):
     """What is to be small: instructions, bus transfers, or transfers and noise as a front."""
 
     INSTRUCTIONS = "instructions"
@@ -50,7 +50,7 @@ class SplitProblem:
     kernels: ApproximatedSet
     target: str = "auke"
     registers: int = len(REGISTERS)
-    goal: Goal = Goal.INSTRUCTIONS
+    goal: KernelGoal = KernelGoal.INSTRUCTIONS
 
     def __post_init__(self) -> None:
         if self.target not in INSTRUCTION_SETS:
@@ -78,7 +78,7 @@ class SplitProblem:
 class ProvedProgram:
     """A program whose text has been executed on sums and computes the kernels, and the plan that it was made from."""
 
-    program: Program
+    program: ScampProgram
     text: str
     plan: Plan
 
@@ -88,7 +88,7 @@ def proved_program(problem: SplitProblem, plan: Plan, relaxation: Relaxation = R
     spare = problem.depth + SPARE_DEPTH
     plan = replace(plan, depth=max(plan.depth, spare))
     if relaxation is not Relaxation.NONE or plan.target != problem.target:
-        objective = "instructions" if problem.goal is Goal.INSTRUCTIONS else "transfers"
+        objective = "instructions" if problem.goal is KernelGoal.INSTRUCTIONS else "transfers"
         medians_only = relaxation is not Relaxation.FULL
         relaxed = relax(plan, problem.registers, target=problem.target, objective=objective, medians_only=medians_only)
         try:
@@ -111,7 +111,7 @@ def metrics_of(problem: SplitProblem, found: ProvedProgram) -> dict[str, float]:
         "energy_uj": program.energy_joules * 1e6,
         "largest_error": float(problem.kernels.largest_error),
     }
-    if problem.goal is Goal.FRONT:
+    if problem.goal is KernelGoal.FRONT:
         metrics["noise_percent"] = noise_percent(found.text)
     return metrics
 

@@ -15,12 +15,12 @@ from itertools import combinations, permutations, product
 from ortools.sat.python import cp_model
 
 from kilotune.codegen.scamp.instructions import Instruction, instruction_set
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
 from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
-from kilotune.spaces.reverse_split.measuring import Goal
+from kilotune.spaces.reverse_split.measuring import KernelGoal
 
 SPARE_CELLS = 1
 """How far values may reach beyond the box of the kernels and the image."""
@@ -53,7 +53,7 @@ class ProgramModel:
             if answer is not None and metrics:
                 found, best = [answer], int(metrics["instructions"])
         length = MOST_LENGTH if best is None else min(best - 1, MOST_LENGTH)
-        shortest = max(int(least), 1) if problem.goal is Goal.INSTRUCTIONS else 1
+        shortest = max(int(least), 1) if problem.goal is KernelGoal.INSTRUCTIONS else 1
         while length >= shortest and (left := deadline - time.monotonic()) > 0.0:
             programs = _Programs(problem.target, problem.depth, problem.wanted, length)
             plan = programs.solve(seed, left) if programs.cells <= MOST_CELLS else None
@@ -66,7 +66,7 @@ class ProgramModel:
 def _trivial(target: str, depth: int, wanted: Sequence[Sum]) -> Plan:
     if all(wanted):
         return Plan(target, depth, (), (0,) * len(wanted))
-    zero = Step("zero" if target == "auke" else "res", ())
+    zero = PlanStep("zero" if target == "auke" else "res", ())
     return Plan(target, depth, (zero,), tuple(0 if total else 1 for total in wanted))
 
 
@@ -86,7 +86,7 @@ class _Programs:
         self._values: list[dict[Cell, cp_model.IntVar]] = [
             {cell: self._model.new_constant(image.get(cell, 0)) for cell in self._grid}
         ]
-        self._choices: list[list[tuple[Step, cp_model.IntVar]]] = []
+        self._choices: list[list[tuple[PlanStep, cp_model.IntVar]]] = []
         for number in range(1, length + 1):
             self._add_step(number)
         self._places = [self._place(total) for total in self._wanted]
@@ -154,7 +154,7 @@ class _Programs:
             self._model.add_bool_or([*uses, *(places[number] for places in self._places)])
 
 
-def _steps(target: str, values: int) -> Iterator[tuple[Step, Instruction]]:
+def _steps(target: str, values: int) -> Iterator[tuple[PlanStep, Instruction]]:
     """Every instruction on the first values, but copies."""
     for row in instruction_set(target).rows:
         if row.destroyed or (row.operands == 1 and row.signs == (1,) and not any(row.shifted) and not row.halvings):
@@ -166,4 +166,4 @@ def _steps(target: str, values: int) -> Iterator[tuple[Step, Instruction]]:
         for numbers in operands:
             for directions in product(DIRECTIONS, repeat=row.directions):
                 if row.directions < 2 or (row.offset(directions) != (0, 0) and list(directions) == sorted(directions)):
-                    yield Step(row.name, numbers, directions), row
+                    yield PlanStep(row.name, numbers, directions), row

@@ -10,7 +10,7 @@ from kilotune.search.space import Assignment, Decision
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.plain_search import plain_search
+from kilotune.spaces.reverse_split.plain_search import reference_search
 from kilotune.spaces.reverse_split.splits import start_sums
 
 NODES, PLAIN_NODES = 3_000, 100
@@ -50,6 +50,6 @@ def plans_in_order(problem: SplitProblem, assignment: Assignment) -> tuple[tuple
         return ((),)
     report = search_splits(sums, problem.depth, limits, weights, seed=restart)
     if report is None:
-        plain = plain_search(sums, problem.depth, limits.registers, weights, PLAIN_NODES)
+        plain = reference_search(sums, problem.depth, limits.registers, weights, PLAIN_NODES)
         return (plain.names,) if plain else ()
     return tuple(plan.names for plan in report.plans[:RELAXED])

@@ -29,7 +29,7 @@ from kilotune.spaces.reverse_split.splits import (
 )
 
 
-def plain_search(
+def reference_search(
     sums: Sums,
     depth: int,
     registers: int,
@@ -37,14 +37,14 @@ def plain_search(
     nodes: int,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> SplitPlan | None:
-    """The last of `plain_plans`."""
+    """The last of `reference_plans`."""
     best = None
-    for plan in plain_plans(sums, depth, registers, weights, nodes, seconds_left):
+    for plan in reference_plans(sums, depth, registers, weights, nodes, seconds_left):
         best = plan
     return best
 
 
-def plain_plans(
+def reference_plans(
     sums: Sums,
     depth: int,
     registers: int,

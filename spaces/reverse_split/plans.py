@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import DIRECTIONS, Sum
 from kilotune.spaces.reverse_split.splits import Split, Sums, Transformation, after_split, from_image, start_sums
 
@@ -24,7 +24,7 @@ def plan_of_splits(wanted: Sequence[Sum], depth: int, splits: Sequence[Split], s
     states = [start_sums(wanted)]
     for split in splits:
         states.append(after_split(states[-1], split))
-    writer = _Writer(depth, shared)
+    writer = _SplitWriter(depth, shared)
     if states[-1]:
         first = from_image(states[-1], depth)
         if first is None:
@@ -36,17 +36,17 @@ def plan_of_splits(wanted: Sequence[Sum], depth: int, splits: Sequence[Split], s
     return Plan("auke", depth, tuple(writer.steps), results)
 
 
-class _Writer:
+class _SplitWriter:
     """Steps so far, and the value of every sum that is there. A step that is there already is not written again."""
 
     def __init__(self, depth: int, shared: bool) -> None:
         self._shared = shared
-        self.steps: list[Step] = []
+        self.steps: list[PlanStep] = []
         self.values: dict[Sum, int] = {Sum.image(depth): 0}
-        self._known: dict[Step, int] = {}
+        self._known: dict[PlanStep, int] = {}
 
     def write(self, op: str, *operands: int) -> int:
-        step = Step(op, operands)
+        step = PlanStep(op, operands)
         if step not in self._known or not self._shared:
             self.steps.append(step)
             self._known[step] = len(self.steps)

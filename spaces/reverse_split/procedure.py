@@ -9,7 +9,7 @@ from kilotune.spaces.reverse_split.compiled import MOST_DEPTH, SplitLimits, Spli
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import largest_splits
-from kilotune.spaces.reverse_split.plain_search import plain_plans
+from kilotune.spaces.reverse_split.plain_search import reference_plans
 from kilotune.spaces.reverse_split.splits import from_image, start_sums
 
 NODE_LIMIT = 20_000
@@ -33,7 +33,7 @@ def paper_plans(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_
     if report is not None:
         yield from report.plans[:1]
         return
-    yield from plain_plans(sums, problem.depth, problem.registers, weights, min(nodes, PLAIN_NODE_LIMIT))
+    yield from reference_plans(sums, problem.depth, problem.registers, weights, min(nodes, PLAIN_NODE_LIMIT))
 
 
 def paper_search(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_LIMIT) -> SplitPlan | None:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.compiled_library import load_library
 
@@ -57,7 +57,7 @@ OFFSETS: tuple[tuple[str, ...], ...] = (
 """The directions of the offsets of programs.c."""
 
 
-class Status(enum.IntEnum):
+class ProgramStatus(enum.IntEnum):
     """Answers to one question. The numbers are those of programs.c."""
 
     FOUND = 0
@@ -79,7 +79,7 @@ BUS_TRANSFERS = Costs(2, 3, 2)
 
 
 @dataclass(frozen=True)
-class Question:
+class ProgramQuery:
     """`targets` in units of `2**-depth`: distinct, none zero, none the image itself. `given`: sums that are there beside the
     image, without cost.
 
@@ -100,16 +100,16 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ProgramResult:
     """`plan` for FOUND; `path`: where a later call goes on; `work`: values that were looked at."""
 
-    status: Status
+    status: ProgramStatus
     plan: Plan | None
     path: tuple[int, ...]
     work: int
 
 
-class _Problem(ctypes.Structure):
+class _KernelProblem(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_int32)
@@ -132,7 +132,7 @@ def load_kernel() -> ctypes.CDLL | None:
     if loaded is None:
         return None
     function = loaded.library.kilotune_programs
-    function.argtypes = [ctypes.POINTER(_Problem), *[ctypes.c_void_p] * 6]
+    function.argtypes = [ctypes.POINTER(_KernelProblem), *[ctypes.c_void_p] * 6]
     function.restype = ctypes.c_int
     return loaded.library
 
@@ -141,9 +141,9 @@ def load_kernel() -> ctypes.CDLL | None:
 class Searcher:
     """A question made ready: it can be asked at several budgets, in slices. Raises `RuntimeError` without a compiler."""
 
-    question: Question
+    question: ProgramQuery
     _kept: tuple[npt.NDArray[np.generic], ...] = field(init=False, repr=False)
-    _problem: _Problem = field(init=False, repr=False)
+    _problem: _KernelProblem = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         q = self.question
@@ -161,14 +161,14 @@ class Searcher:
         offsets = 1 if q.shiftless else 5 if q.target == "auke" else 13
         number = 0 if q.target == "auke" else 1
         reach = (ctypes.c_int32 * 4)(*q.reach)
-        self._problem = _Problem(
+        self._problem = _KernelProblem(
             number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
         )
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
         self._problem.shape, self._problem.need = shape.ctypes.data, need.ctypes.data
 
-    def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> Answer:
+    def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
         """Look for a program of at most `budget`, from where `path` left off. Deepen one by one: a program that is
         much cheaper than the budget may be overlooked. Raises `MemoryError`."""
         kernel = load_kernel()
@@ -176,7 +176,7 @@ class Searcher:
             raise RuntimeError("The search for programs needs a C compiler (cc, gcc or clang), and none works here.")
         values = budget // self.question.costs.plain + 2 + len(self.question.given)
         if max(values, len(self.question.targets)) > MOST_VALUES:
-            return Answer(Status.STOPPED, None, (), 0)
+            return ProgramResult(ProgramStatus.STOPPED, None, (), 0)
         self._problem.budget, self._problem.work_limit = budget, work_limit
         way = np.zeros(128, dtype=np.int32)
         way[: len(path)] = path
@@ -184,13 +184,15 @@ class Searcher:
         steps, at = np.zeros((128, 5), dtype=np.int32), np.zeros(len(self.question.targets) + 1, dtype=np.int32)
         work = np.zeros(1, dtype=np.int64)
         arrays = (way, length, steps, count, at, work)
-        status = Status(kernel.kilotune_programs(ctypes.byref(self._problem), *(array.ctypes.data for array in arrays)))
-        if status is Status.NO_MEMORY:
+        status = ProgramStatus(
+            kernel.kilotune_programs(ctypes.byref(self._problem), *(array.ctypes.data for array in arrays))
+        )
+        if status is ProgramStatus.NO_MEMORY:
             raise MemoryError("The search for programs ran out of memory.")
         plan = None
-        if status is Status.FOUND:
+        if status is ProgramStatus.FOUND:
             plan = self._plan(steps[: int(count[0])].tolist(), at[:-1].tolist())
-        return Answer(status, plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
+        return ProgramResult(status, plan, tuple(way[: int(length[0])].tolist()), int(work[0]))
 
     def _plan(self, rows: list[list[int]], results: list[int]) -> Plan:
         q = self.question
@@ -219,18 +221,18 @@ def verified(plan: Plan, sums: Sequence[Sum], given: Sequence[Sum] = ()) -> Plan
     return replace(plan, depth=plan.depth + deeper - spare)
 
 
-def _step(target: str, op: int, offset: int, a: int, b: int, c: int) -> Step:
+def _step(target: str, op: int, offset: int, a: int, b: int, c: int) -> PlanStep:
     directions = OFFSETS[offset]
     if target == "auke":
         if op == 0:
-            return Step(directions[0], (a,))
+            return PlanStep(directions[0], (a,))
         name = ("", "add", "sub", "neg", "addneg", "div2")[op]
-        return Step(name, (a, b) if op in (1, 2, 4) else (a,))
+        return PlanStep(name, (a, b) if op in (1, 2, 4) else (a,))
     suffix = ("", "x", "2x")[len(directions)]
     if op == 7:
-        return Step("add", (a, b, c))
+        return PlanStep("add", (a, b, c))
     name = ("mov", "add", "sub", "neg", "", "divq", "mov")[op] + suffix
-    return Step(name, (a, b) if op in (1, 2) else (a,), directions)
+    return PlanStep(name, (a, b) if op in (1, 2) else (a,), directions)
 
 
 @cache

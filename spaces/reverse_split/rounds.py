@@ -12,7 +12,7 @@ from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.plain_search import plain_plans
+from kilotune.spaces.reverse_split.plain_search import reference_plans
 from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT
 from kilotune.spaces.reverse_split.splits import start_sums
 
@@ -81,7 +81,7 @@ def split_rounds(
         )
         if report is None:
             limit = PLAIN_NODE_LIMIT
-            for plan in plain_plans(sums, problem.depth, problem.registers, weights, limit, seconds_left):
+            for plan in reference_plans(sums, problem.depth, problem.registers, weights, limit, seconds_left):
                 yield number, (plan,), False
             return
         yield number, report.plans, report.complete and limits.registers == problem.registers

@@ -17,8 +17,8 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.exact import shortest_program
 from kilotune.spaces.reverse_split.first_program import objective_of
-from kilotune.spaces.reverse_split.front import Front
-from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, Goal
+from kilotune.spaces.reverse_split.front import ProgramFront
+from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
 
@@ -32,7 +32,7 @@ FRONT_A_TURN = 16
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProgramSearchStep:
     """A candidate that is new, if there is one, and a bound on the first objective of all programs."""
 
     candidate: Assignment | None
@@ -42,14 +42,16 @@ class Standing:
 
 def search_programs(
     space: ReverseSplitCandidates, seed: int = 0, seconds_left: Callable[[], float] = lambda: math.inf
-) -> Iterator[Standing]:
+) -> Iterator[ProgramSearchStep]:
     """Ends with a complete standing when the best candidate is proved; else, and for a front, it is for the caller to stop
     asking. Steps of about a second at most, and no longer than `seconds_left()` or so."""
     cheapest = _cheapest(space, seed, seconds_left)
-    yield from _with_front(space, cheapest, seed) if space.problem.goal is Goal.FRONT else cheapest
+    yield from _with_front(space, cheapest, seed) if space.problem.goal is KernelGoal.FRONT else cheapest
 
 
-def _cheapest(space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[], float]) -> Iterator[Standing]:
+def _cheapest(
+    space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[], float]
+) -> Iterator[ProgramSearchStep]:
     """By the first objective, then by the others."""
     pool, bound = _Pool(space), space.least
     problem = space.problem
@@ -57,14 +59,14 @@ def _cheapest(space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[
     depth = problem.depth + SPARE_DEPTH
     first = space.program_candidate(space.first_plan)
     pool.add(first)
-    yield Standing(first, bound, False)
+    yield ProgramSearchStep(first, bound, False)
     splits = split_candidates(space, seed, seconds_left)
     barren = 0  # rounds of splits in a row that gave nothing
     for candidate in islice(splits, CANDIDATES_FIRST):
         barren = barren + 1 if candidate is None else 0
         if candidate is not None:
             pool.add(candidate)
-        yield Standing(candidate, bound, False)
+        yield ProgramSearchStep(candidate, bound, False)
         if pool.best <= bound or barren == MOST_BARREN:
             break
     if load_kernel() is None:
@@ -92,12 +94,14 @@ def _cheapest(space: ReverseSplitCandidates, seed: int, seconds_left: Callable[[
         if candidate is not None:
             pool.add(candidate)
         complete = standing.complete and pool.best <= bound
-        yield Standing(candidate, min(bound, pool.best), complete)
+        yield ProgramSearchStep(candidate, min(bound, pool.best), complete)
 
 
-def _with_front(space: ReverseSplitCandidates, cheapest: Iterator[Standing], seed: int) -> Iterator[Standing]:
+def _with_front(
+    space: ReverseSplitCandidates, cheapest: Iterator[ProgramSearchStep], seed: int
+) -> Iterator[ProgramSearchStep]:
     """The search for the fewest transfers, and in turn with it, and after it, what else is on the front."""
-    front, bound, searching = Front(space, seed), space.least, True
+    front, bound, searching = ProgramFront(space, seed), space.least, True
     others = front.candidates()
     while True:
         standing = next(cheapest, None) if searching else None
@@ -106,10 +110,10 @@ def _with_front(space: ReverseSplitCandidates, cheapest: Iterator[Standing], see
             bound = max(bound, standing.bound)
             if standing.candidate is not None:
                 front.add(standing.candidate)
-            yield Standing(standing.candidate, bound, False)
+            yield ProgramSearchStep(standing.candidate, bound, False)
         tried = list(islice(others, FRONT_A_TURN))
         for candidate in tried:
-            yield Standing(candidate if front.add(candidate) else None, bound, False)
+            yield ProgramSearchStep(candidate if front.add(candidate) else None, bound, False)
         if not searching and not tried:
             return
 

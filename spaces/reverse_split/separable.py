@@ -14,7 +14,7 @@ from kilotune.codegen.scamp.composition import TRANSPOSE, composed, dilated, tur
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.naive import naive_plan
-from kilotune.codegen.scamp.plan import Plan, Step, computed
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
 from kilotune.codegen.scamp.relaxation import cost, relax
 from kilotune.codegen.scamp.selection import fused
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
@@ -103,7 +103,7 @@ def moved(plan: Plan, total: Sum) -> Plan:
         raise ValueError("The plan computes another sum.")
     steps, value = list(plan.steps), plan.results[0]
     for name in _way(by):
-        steps.append(Step(name, (value,)) if plan.target == "auke" else Step("movx", (value,), (name,)))
+        steps.append(PlanStep(name, (value,)) if plan.target == "auke" else PlanStep("movx", (value,), (name,)))
         value = len(steps)
     return Plan(plan.target, plan.depth, tuple(steps), (value,))
 

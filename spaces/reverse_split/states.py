@@ -23,7 +23,7 @@ from kilotune.spaces.reverse_split.instructions import (
 )
 from kilotune.spaces.reverse_split.measuring import (
     SPARE_DEPTH,
-    Goal,
+    KernelGoal,
     Relaxation,
 )
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
@@ -160,4 +160,4 @@ class ProgramState:
     def bound(self) -> float:
         """At least the instructions so far."""
         problem = self.space.problem
-        return max(self.space.least, float(len(self.answers)) * (1 if problem.goal is Goal.INSTRUCTIONS else 2))
+        return max(self.space.least, float(len(self.answers)) * (1 if problem.goal is KernelGoal.INSTRUCTIONS else 2))

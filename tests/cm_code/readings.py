@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from kilotune.codegen.cm.access import Reading, Rectangle
+from kilotune.codegen.cm.access import AccessPattern, Rectangle
 from kilotune.codegen.onnx.graph import Window
 
 
-def random_reading(rng: random.Random) -> Reading:
+def random_reading(rng: random.Random) -> AccessPattern:
     """Sizes, kernels, strides, padding and dilation at random; sometimes a second window (a residual), sometimes replicas."""
     high, wide = rng.randint(1, 9), rng.randint(1, 9)
 
@@ -32,10 +32,10 @@ def random_reading(rng: random.Random) -> Reading:
     left = rng.randint(0, size[1] - 1) if rng.random() < 0.3 else 0
     first_row = rng.randint(0, high - 1) if rng.random() < 0.3 else 0
     writer = Rectangle(first_row, high, 0, wide, by_columns=rng.random() < 0.3)
-    return Reading(tuple(windows), Rectangle(top, size[0], left, size[1]), writer)
+    return AccessPattern(tuple(windows), Rectangle(top, size[0], left, size[1]), writer)
 
 
-def pixels_read(reading: Reading) -> list[set[int]]:
+def pixels_read(reading: AccessPattern) -> list[set[int]]:
     """By reader iteration: the writer iterations whose pixels it reads."""
     found = []
     for j in range(reading.reader.size):
@@ -53,7 +53,7 @@ def pixels_read(reading: Reading) -> list[set[int]]:
     return found
 
 
-def allowed_by_definition(reading: Reading) -> list[int]:
+def allowed_by_definition(reading: AccessPattern) -> list[int]:
     """After n writer iterations, n = 0, 1, ...: the reader iterations of which all reads, and all before them, are written."""
     reads = pixels_read(reading)
     found = []
@@ -65,7 +65,7 @@ def allowed_by_definition(reading: Reading) -> list[int]:
     return found
 
 
-def released_by_definition(reading: Reading) -> list[int]:
+def released_by_definition(reading: AccessPattern) -> list[int]:
     """After each reader iteration: the first writer iterations that no later one reads."""
     reads = pixels_read(reading)
     found = []

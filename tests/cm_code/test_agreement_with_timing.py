@@ -13,7 +13,7 @@ from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
-from kilotune.evaluators.cm.functional import Machine, StallError, replay, run
+from kilotune.evaluators.cm.functional import ScheduleParameters, StallError, replay, run
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
 from tests.cm_code.networks import RandomNetwork
@@ -40,7 +40,7 @@ def test_both_start_every_iteration_in_the_same_tick(seed: int) -> None:
     ticks = tuple(int(n) for n in rng.integers(1, 4, len(pipeline.stages)))
     pace = int(rng.choice([0, pipeline.input_iterations, 3 * pipeline.input_iterations]))
     edges = len(pipeline.edges)
-    unbounded = Machine(ticks, pace_ticks=pace)
+    unbounded = ScheduleParameters(ticks, pace_ticks=pace)
     fullest = run(lowered, images, unbounded).fullest
     least = tuple(max(1, s.minimum_capacity) for s in streams[:edges])
     between = tuple(int(rng.integers(low, high + 1)) for low, high in zip(least, map(max, least, fullest), strict=True))
@@ -48,7 +48,7 @@ def test_both_start_every_iteration_in_the_same_tick(seed: int) -> None:
         bounds = capacities + (0,) * (len(streams) - edges)
         setting = Setting(pipeline, streams, ticks, ((),) * len(streams), bounds, (), pace)
         timing = simulate(setting, len(images), record_starts=True)
-        machine = Machine(ticks, capacities=capacities, pace_ticks=pace)
+        machine = ScheduleParameters(ticks, capacities=capacities, pace_ticks=pace)
         if timing.deadlock is not None:
             with pytest.raises(StallError):
                 run(lowered, images, machine)

@@ -7,7 +7,7 @@ import random
 import islpy as isl
 import numpy as np
 
-from kilotune.codegen.cm.access import Reading, Rectangle, allowed, counts
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.polyhedral import Dependences, dependences
 from kilotune.codegen.onnx.graph import Window
@@ -21,7 +21,7 @@ def coordinates(point: object) -> tuple[int, int]:
     return int(values[0].to_python()), int(values[1].to_python())
 
 
-def allowed_by_isl(reading: Reading, found: Dependences) -> list[int]:
+def allowed_by_isl(reading: AccessPattern, found: Dependences) -> list[int]:
     """The relation S, point by point, as a staircase."""
     reader, limit = reading.reader, 0
     if not found.initial.is_empty():
@@ -74,20 +74,20 @@ def test_generated_state_machines_agree_with_the_definition() -> None:
 
 def test_two_readers_of_one_array_have_state_machines_of_their_own() -> None:
     writer = Rectangle(0, 8, 0, 8)
-    convolution = Reading((Window((3, 3), (1, 1), (1, 1, 1, 1)),), writer, writer)
-    pooling = Reading((Window((2, 2), (2, 2)),), Rectangle(0, 4, 0, 4), writer)
+    convolution = AccessPattern((Window((3, 3), (1, 1), (1, 1, 1, 1)),), writer, writer)
+    pooling = AccessPattern((Window((2, 2), (2, 2)),), Rectangle(0, 4, 0, 4), writer)
     for reading in (convolution, pooling):
         needed = counts(reading)[0]
         assert allowed(needed, 64).tolist() == allowed_by_definition(reading)
     # the residual block of the paper's Figure 2: one array, read by the convolution and by the addition behind it
-    both = Reading((*convolution.windows, Window()), writer, writer)
+    both = AccessPattern((*convolution.windows, Window()), writer, writer)
     assert counts(both)[0].tolist() == counts(convolution)[0].tolist()
 
 
 def test_iterations_that_read_only_padding_wait_for_those_before_them_and_for_nothing_else() -> None:
     """With dom K in the place of the whole domain, the corners of this would never be allowed."""
     writer = Rectangle(0, 2, 0, 2)
-    reading = Reading((Window((1, 1), (1, 1), (2, 2, 2, 2)),), Rectangle(0, 6, 0, 6), writer)
+    reading = AccessPattern((Window((1, 1), (1, 1), (2, 2, 2, 2)),), Rectangle(0, 6, 0, 6), writer)
     found = dependences(reading)
     assert allowed_by_isl(reading, found) == [14, 15, 20, 21, 36]
     beyond_k = found.reader.subtract(found.K.domain())
@@ -95,7 +95,7 @@ def test_iterations_that_read_only_padding_wait_for_those_before_them_and_for_no
 
 
 def test_text_of_a_strided_state_machine() -> None:
-    reading = Reading((Window((3, 3), (2, 2), (1, 1, 1, 1)),), Rectangle(0, 8, 0, 8), Rectangle(0, 16, 0, 16))
+    reading = AccessPattern((Window((3, 3), (2, 2), (1, 1, 1, 1)),), Rectangle(0, 8, 0, 8), Rectangle(0, 16, 0, 16))
     source = state_machine(reading).source
     expected = (
         "def written(h, w):\n"

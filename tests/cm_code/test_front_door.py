@@ -14,7 +14,7 @@ from onnx import helper
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.onnx.quantise import random_images
 from kilotune.evaluators.cm.cells import DataHazardError
-from kilotune.evaluators.cm.functional import Machine, replay
+from kilotune.evaluators.cm.functional import ScheduleParameters, replay
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.evaluators.cm.verification import route_delays
 from kilotune.experiments.cli import main
@@ -84,7 +84,9 @@ def test_a_mapping_on_contended_links_is_executed_with_its_own_schedule(tmp_path
     for number, stream in enumerate(setting.streams[:edges]):
         if stream.minimum_capacity > 1:
             short = tuple(stream.minimum_capacity - 1 if n == number else c for n, c in enumerate(setting.capacities))
-            machine = Machine(setting.ticks, route_delays(setting)[:edges], short[:edges], setting.pace_ticks)
+            machine = ScheduleParameters(
+                setting.ticks, route_delays(setting)[:edges], short[:edges], setting.pace_ticks
+            )
             with pytest.raises(DataHazardError):
                 replay(lowered, images, starts, machine)
 

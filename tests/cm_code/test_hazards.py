@@ -12,21 +12,21 @@ import pytest
 
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lcu import StateMachine
-from kilotune.codegen.cm.lowering import Lowered, lower
+from kilotune.codegen.cm.lowering import LoweredNetwork, lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
-from kilotune.evaluators.cm.cells import Buffer, DataHazardError
-from kilotune.evaluators.cm.functional import Machine, StallError, replay, run
+from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
+from kilotune.evaluators.cm.functional import ScheduleParameters, StallError, replay, run
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20
 
 NETWORKS = {"lenet5": lenet5, "resnet20": lambda: resnet20(0, 4, 8)}
 
 
 @cache
-def prepared(name: str) -> tuple[Lowered, list[Any]]:
+def prepared(name: str) -> tuple[LoweredNetwork, list[Any]]:
     graph = import_model(NETWORKS[name](), name)
     quantised = quantise(graph, random_images(graph.shapes[graph.input], 1, 0))
     images = [quantised.image(image) for image in random_images(graph.shapes[graph.input], 3, 5)]
@@ -38,14 +38,14 @@ def least_capacities(name: str) -> tuple[int, ...]:
     lowered, images = prepared(name)
     if name == "lenet5":
         return tuple(edge.minimum_capacity for edge in lowered.pipeline.edges)
-    return run(lowered, images, Machine(pace_ticks=64)).fullest
+    return run(lowered, images, ScheduleParameters(pace_ticks=64)).fullest
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_least_buffers_are_enough(name: str) -> None:
     lowered, images = prepared(name)
     free = run(lowered, images)
-    tight = run(lowered, images, Machine(capacities=least_capacities(name)))
+    tight = run(lowered, images, ScheduleParameters(capacities=least_capacities(name)))
     assert all(np.array_equal(a, b) for a, b in zip(free.outputs, tight.outputs, strict=True))
     assert tight.fullest <= least_capacities(name)
 
@@ -57,15 +57,15 @@ def test_buffers_that_are_known_to_be_one_pixel_smaller_stop_a_chain() -> None:
         if capacity > 1:
             shorter = tuple(c - (n == number) for n, c in enumerate(least))
             with pytest.raises(StallError, match=r"stopped at image 0|finds no room|waits for"):
-                run(lowered, images, Machine(capacities=shorter))
+                run(lowered, images, ScheduleParameters(capacities=shorter))
 
 
-def shortened(lowered: Lowered, victim: int) -> Callable[..., None]:
+def shortened(lowered: LoweredNetwork, victim: int) -> Callable[..., None]:
     """A buffer constructor whose `victim` has one cell less than its reader needs, which its writer does not know."""
-    original, made = Buffer.__init__, []
+    original, made = CircularBuffer.__init__, []
     streams = streams_of(lowered.pipeline)
 
-    def constructed(self: Buffer, *arguments: Any) -> None:
+    def constructed(self: CircularBuffer, *arguments: Any) -> None:
         original(self, *arguments)
         if len(made) == victim:
             self.size = streams[victim].minimum_capacity - 1
@@ -82,14 +82,16 @@ def test_a_buffer_one_pixel_short_is_noticed(name: str, monkeypatch: pytest.Monk
         if stream.minimum_capacity < 2:
             continue
         assert name != "lenet5" or stream.minimum_capacity == least[number]
-        monkeypatch.setattr(Buffer, "__init__", shortened(lowered, number))
+        monkeypatch.setattr(CircularBuffer, "__init__", shortened(lowered, number))
         with pytest.raises(DataHazardError, match="overwritten before its last read") as error:
-            run(lowered, images, Machine(capacities=least))
+            run(lowered, images, ScheduleParameters(capacities=least))
         monkeypatch.undo()
         assert error.value.stage == lowered.pipeline.stages[lowered.pipeline.edges[number].reader].name
 
 
-def mutated(lowered: Lowered, change: Callable[[StateMachine, Any], StateMachine]) -> Callable[[Any], StateMachine]:
+def mutated(
+    lowered: LoweredNetwork, change: Callable[[StateMachine, Any], StateMachine]
+) -> Callable[[Any], StateMachine]:
     from kilotune.codegen.cm import lcu
 
     return lambda reading: change(lcu.state_machine(reading), reading)
@@ -120,7 +122,7 @@ def allowed_one_iteration_early(machine: StateMachine, reading: Any) -> StateMac
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_release_one_iteration_early_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lowered, images = prepared(name)
-    machine = Machine(capacities=least_capacities(name))
+    machine = ScheduleParameters(capacities=least_capacities(name))
     monkeypatch.setattr(
         "kilotune.evaluators.cm.functional.state_machine", mutated(lowered, released_one_iteration_early)
     )
@@ -135,14 +137,14 @@ def test_an_iteration_allowed_early_is_noticed(name: str, monkeypatch: pytest.Mo
         "kilotune.evaluators.cm.functional.state_machine", mutated(lowered, allowed_one_iteration_early)
     )
     with pytest.raises(DataHazardError, match="read before its write"):
-        run(lowered, images, Machine(pace_ticks=1024))
+        run(lowered, images, ScheduleParameters(pace_ticks=1024))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_schedule_one_tick_early_is_noticed(name: str) -> None:
     """Every start of the earliest schedule is needed: any stage's starts, one tick earlier, break a control unit's word."""
     lowered, images = prepared(name)
-    machine = Machine(pace_ticks=1024)
+    machine = ScheduleParameters(pace_ticks=1024)
     starts = run(lowered, images, machine).starts
     assert replay(lowered, images, starts, machine).starts[0].tolist() == starts[0].tolist()
     for stage in range(len(starts)):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.onnx.graph import Affine, Conv, Permute
+from kilotune.codegen.onnx.graph import AffineNode, ConvNode, PermuteNode
 from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.reference import evaluate, output_of
 from tests.cm_code.networks import model, outputs_of, shipped, single
@@ -92,7 +92,7 @@ def test_every_encoding_of_weights(kind: str, tmp_path: Path) -> None:
     else:
         onnx.save(proto, str(path))
     conv = import_file(path).nodes[0]
-    assert isinstance(conv, Conv)
+    assert isinstance(conv, ConvNode)
     np.testing.assert_array_equal(conv.weight[:2], values)
 
 
@@ -112,7 +112,7 @@ def test_batch_normalisation_and_constants_are_folded_into_the_convolution() -> 
     ]
     proto = model(nodes, [1, 2, 6, 6], constants)
     graph = import_model(proto, "test")
-    assert [type(node) for node in graph.nodes] == [Conv]
+    assert [type(node) for node in graph.nodes] == [ConvNode]
     assert_agrees(proto, (2, 6, 6))
     # what somebody else reads is not folded away
     nodes[3] = helper.make_node("Add", ["c", "p"], ["y"])
@@ -130,7 +130,7 @@ def test_channel_shuffle_is_a_permutation() -> None:
     ]
     proto = model(nodes, [1, 6, 4, 5], constants)
     node = import_model(proto, "test").nodes[0]
-    assert isinstance(node, Permute)
+    assert isinstance(node, PermuteNode)
     assert node.order == (0, 2, 4, 1, 3, 5)
     assert_agrees(proto, (6, 4, 5))
 
@@ -147,7 +147,7 @@ def test_a_matrix_after_flattening_is_a_convolution_over_the_whole_image(flat: s
     ]
     proto = model(nodes, [1, 2, 3, 4], constants)
     conv = import_model(proto, "test").nodes[-1]
-    assert isinstance(conv, Conv)
+    assert isinstance(conv, ConvNode)
     assert conv.weight.shape == (7, 2, 3, 4)
     assert_agrees(proto, (2, 3, 4))
 
@@ -163,7 +163,7 @@ def test_arg_max_takes_the_first_of_equal_channels() -> None:
 def test_a_lone_batch_normalisation_stays() -> None:
     statistics = [np.full(2, v, np.float32) for v in (2, 1, 3, 4)]
     node = import_model(single("BatchNormalization", [1, 2, 3, 3], statistics, epsilon=0.0), "test").nodes[0]
-    assert isinstance(node, Affine)
+    assert isinstance(node, AffineNode)
     assert node.scale.tolist() == [1.0, 1.0]
     assert node.offset.tolist() == [-2.0, -2.0]
 

@@ -13,7 +13,7 @@ from kilotune.codegen.cm.blocks import Crossbar, column_blocks, input_channels, 
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import PartitionGraph, partition
 from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.codegen.onnx.graph import Conv, Window, window_of
+from kilotune.codegen.onnx.graph import ConvNode, Window, window_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20
 from tests.cm_code.networks import RandomNetwork, model
@@ -25,10 +25,10 @@ class Split:
     axis: str = "rows"
 
 
-def conv(inputs: int, outputs: int, kernel: int, groups: int = 1) -> Conv:
+def conv(inputs: int, outputs: int, kernel: int, groups: int = 1) -> ConvNode:
     weight = np.arange(outputs * (inputs // groups) * kernel * kernel, dtype=np.float64)
     shape = (outputs, inputs // groups, kernel, kernel)
-    return Conv(("x",), "y", weight.reshape(shape), np.zeros(outputs), Window((kernel, kernel)), groups)
+    return ConvNode(("x",), "y", weight.reshape(shape), np.zeros(outputs), Window((kernel, kernel)), groups)
 
 
 def test_crossbars_of_the_facts() -> None:

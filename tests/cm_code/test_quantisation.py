@@ -9,7 +9,7 @@ from onnx import helper
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
-from kilotune.codegen.onnx.graph import Conv, Shift
+from kilotune.codegen.onnx.graph import ConvNode, ShiftNode
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import EXACT_LIMIT, quantise, random_images
 from kilotune.codegen.onnx.reference import evaluate
@@ -23,11 +23,11 @@ def test_no_image_can_leave_the_exact_integers_of_float32() -> None:
     graph = import_model(resnet20(0, 4, 8), "net")
     quantised = quantise(graph, random_images(graph.shapes[graph.input], 2, 0))
     for node in quantised.graph.nodes:
-        if isinstance(node, Conv):
+        if isinstance(node, ConvNode):
             worst = np.where(node.weight > 0, 127, -127).astype(np.int64)
             reached = (worst * node.weight).reshape(len(node.weight), -1).sum(axis=1) + np.abs(node.bias)
             assert reached.max() < EXACT_LIMIT
-        if isinstance(node, Shift):
+        if isinstance(node, ShiftNode):
             assert (node.low, node.high) == (-127, 127)
 
 
@@ -37,7 +37,7 @@ def test_a_layer_too_wide_for_eight_bits_gets_fewer() -> None:
     graph = import_model(single("Conv", [1, 40_000, 1, 1], [wide]), "net")
     quantised = quantise(graph, random_images((40_000, 1, 1), 1, 0))
     conv = quantised.graph.nodes[0]
-    assert isinstance(conv, Conv)
+    assert isinstance(conv, ConvNode)
     sums = np.abs(conv.weight).reshape(2, -1).sum(axis=1, dtype=np.int64) * 127
     assert sums.max() < EXACT_LIMIT <= 2 * sums.max(), "no more bits are given up than needed"
     assert quantised.weight_bits["y"] < 8
@@ -59,7 +59,7 @@ def test_integers_follow_the_floats() -> None:
 
 
 def test_shift_is_a_floor_and_saturates() -> None:
-    shift = Shift(("x",), "y", 2, -127, 127)
+    shift = ShiftNode(("x",), "y", 2, -127, 127)
     from kilotune.codegen.onnx.reference import pointwise
 
     found = pointwise(shift, [np.array([-5, -4, -1, 0, 3, 4, 507, 512, -1000])])
@@ -97,7 +97,7 @@ def test_the_raw_sum_and_its_shift_are_both_there() -> None:
     image = quantised.image(random_images(graph.shapes[graph.input], 1, 4)[0])
     tensors = evaluate(quantised.graph, image, integer=True)
     shift = quantised.graph.producer("conv1")
-    assert isinstance(shift, Shift)
+    assert isinstance(shift, ShiftNode)
     expected = np.clip(np.floor(tensors["conv1/sum"] / 2**shift.right), -127, 127)
     np.testing.assert_array_equal(tensors["conv1"], expected)
 
@@ -107,7 +107,7 @@ def test_weights_near_the_smallest_numbers_keep_their_ratios() -> None:
     weights = np.array([127, -64, 32], np.float32).reshape(3, 1, 1, 1) * np.float32(1e-39)
     graph = import_model(single("Conv", [1, 1, 3, 3], [weights]), "tiny")
     conv = quantise(graph, random_images((1, 3, 3), 1, 0)).graph.nodes[0]
-    assert isinstance(conv, Conv)
+    assert isinstance(conv, ConvNode)
     first, second, third = (abs(int(w)) for w in conv.weight.reshape(-1))
     assert 64 <= first <= 127
     assert abs(second - first / 2) <= 1

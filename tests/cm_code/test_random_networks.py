@@ -12,7 +12,7 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
-from kilotune.evaluators.cm.functional import Machine, replay, run
+from kilotune.evaluators.cm.functional import ScheduleParameters, replay, run
 from tests.cm_code.networks import RandomNetwork, expected_integers
 
 
@@ -41,8 +41,8 @@ def test_lowered_networks_compute_what_onnxruntime_computes(seed: int) -> None:
     lowered = lower(network, crossbar, replicas, by_columns=seed % 3 == 0)
     ticks = tuple(int(n) for n in rng.integers(1, 4, len(lowered.pipeline.stages)))
     delays = tuple(int(n) for n in rng.integers(0, 3, len(lowered.pipeline.edges)))
-    free = run(lowered, images, Machine(ticks, delays))
-    tight = Machine(ticks, delays, capacities=free.fullest)
+    free = run(lowered, images, ScheduleParameters(ticks, delays))
+    tight = ScheduleParameters(ticks, delays, capacities=free.fullest)
     for execution in (free, run(lowered, images, tight), replay(lowered, images, free.starts, tight)):
         assert all(np.array_equal(a, b) for a, b in zip(execution.outputs, expected, strict=True))
         assert all(np.array_equal(a, b) for a, b in zip(execution.starts, free.starts, strict=True))

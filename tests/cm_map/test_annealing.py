@@ -13,7 +13,7 @@ from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.routing import SHAPES, route_tables
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
-from kilotune.spaces.cm.annealing import Annealer, Placement, load_kernel
+from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer, load_kernel
 from tests.cm_map.random_pipelines import random_pipeline, small_hardware
 
 needs_compiler = pytest.mark.skipif(load_kernel() is None, reason="no C compiler")
@@ -68,7 +68,7 @@ def test_the_first_two_shapes_on_a_mesh_bend_once_and_differ() -> None:
         assert sum(a != b for a, b in itertools.pairwise(steps)) == 1
 
 
-def ticks_of(placement: Placement, streams, hardware: Hardware) -> int:  # type: ignore[no-untyped-def]
+def ticks_of(placement: AnnealedPlacement, streams, hardware: Hardware) -> int:  # type: ignore[no-untyped-def]
     tables = route_tables(hardware)
     routes = []
     for stream, shape in zip(streams, placement.shapes, strict=True):
@@ -86,7 +86,7 @@ def test_the_compiled_walk_counts_links_as_python_does() -> None:
         cores = tuple(rng.permutation(hardware.cores)[: len(pipeline.stages)].tolist())
         shapes = tuple(rng.integers(0, SHAPES, len(streams)).tolist())
         annealer = Annealer(streams, len(pipeline.stages), hardware)
-        start = annealer.run(Placement(cores, shapes, 0), 1 << 60, 0, 1, 1, 0)
+        start = annealer.run(AnnealedPlacement(cores, shapes, 0), 1 << 60, 0, 1, 1, 0)
         assert start is not None
         assert (start.cores, start.shapes) == (cores, shapes)
         assert start.ticks == ticks_of(start, streams, hardware)
@@ -112,7 +112,7 @@ def test_annealing_finds_the_optimum_of_small_problems() -> None:
             if best == 1:
                 break
         annealer = Annealer(streams, 3, hardware)
-        placement = annealer.run(Placement((0, 1, 2), (0,) * len(streams), 0), 1 << 60, 0, 1, 1, 0)
+        placement = annealer.run(AnnealedPlacement((0, 1, 2), (0,) * len(streams), 0), 1 << 60, 0, 1, 1, 0)
         for run in range(6):
             assert placement is not None
             placement = annealer.run(placement, placement.ticks, 20_000, placement.ticks - 1, 1, run) or placement
@@ -127,7 +127,9 @@ def test_strict_annealing_puts_a_chain_on_linked_cores() -> None:
     pipeline, hardware = chain(40, 8).pipeline({}), load_hardware("mesh-8x8")
     streams = streams_of(pipeline)
     annealer = Annealer(streams, 40, hardware, strict=True)
-    start = Placement(tuple(np.random.default_rng(0).permutation(64)[:40].tolist()), (0,) * len(streams), 1 << 60)
+    start = AnnealedPlacement(
+        tuple(np.random.default_rng(0).permutation(64)[:40].tolist()), (0,) * len(streams), 1 << 60
+    )
     found = annealer.run(start, 1 << 60, 1_500_000, 1 << 20, 1, 0)
     assert found is not None
     distance = route_tables(hardware).distance

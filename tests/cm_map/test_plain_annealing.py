@@ -14,7 +14,7 @@ from kilotune.experiments.problems.cm.networks import chain, resnet20
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 from kilotune.spaces.cm import annealing
-from kilotune.spaces.cm.annealing import Annealer, Placement
+from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.space import CmSpace
 
@@ -32,7 +32,7 @@ def test_a_walk_s_ticks_are_those_of_its_routes(strict: bool) -> None:
     streams, stages = streams_of(pipeline), len(pipeline.stages)
     annealer = Annealer(streams, stages, hardware, strict)
     scattered = tuple(range(0, 64, 9))[:stages] if strict else snake_cores(hardware, stages)
-    start = Placement(scattered, (0,) * len(streams), 1 << 60)
+    start = AnnealedPlacement(scattered, (0,) * len(streams), 1 << 60)
     target = 1_000 if strict else 1_800
     found = annealer.run(start, 2_048, 400_000, target, 64, seed=3)
     assert found is not None

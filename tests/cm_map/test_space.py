@@ -23,7 +23,7 @@ from kilotune.search.study import Study
 from kilotune.spaces.cm.annealing import load_kernel
 from kilotune.spaces.cm.baselines import balanced_replicas
 from kilotune.spaces.cm.joint import joint_annealing
-from kilotune.spaces.cm.layers import IMAGE, ConvLayer, ConvNetwork, Read, Rectangle, window_counts
+from kilotune.spaces.cm.layers import IMAGE, ConvLayer, ConvNetwork, Read, ReplicaBlock, window_counts
 from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.replication import LayerShape, Replication
@@ -58,9 +58,9 @@ def test_window_counts_are_what_reading_pixel_by_pixel_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kernel, stride, padding = int(rng.integers(1, 5)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
     top, left = rng.integers(0, 4, 2).tolist()
-    writer = Rectangle(top, top + int(rng.integers(1, 6)), left, left + int(rng.integers(1, 6)))
+    writer = ReplicaBlock(top, top + int(rng.integers(1, 6)), left, left + int(rng.integers(1, 6)))
     first = rng.integers(0, 3, 2).tolist()
-    reader = Rectangle(first[0], first[0] + int(rng.integers(1, 5)), first[1], first[1] + int(rng.integers(1, 5)))
+    reader = ReplicaBlock(first[0], first[0] + int(rng.integers(1, 5)), first[1], first[1] + int(rng.integers(1, 5)))
     written = list(itertools.product(range(writer.top, writer.bottom), range(writer.left, writer.right)))
     seen = []
     for y, x in itertools.product(range(reader.top, reader.bottom), range(reader.left, reader.right)):

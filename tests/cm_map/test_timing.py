@@ -10,7 +10,7 @@ import pytest
 from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.occupancy import occupancies
-from kilotune.evaluators.cm.plain_timing import simulate_plainly
+from kilotune.evaluators.cm.plain_timing import simulate_reference
 from kilotune.evaluators.cm.recurrence import schedule
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
@@ -25,7 +25,7 @@ def test_the_compiled_simulator_equals_the_plain_one_tick_for_tick_deadlocks_inc
     kinds = {"deadlock": 0, "mapped": 0, "late": 0}
     for seed in SETTINGS:
         setting = random_setting(seed)
-        fast, plain = simulate(setting, 3, record_starts=True), simulate_plainly(setting, 3)
+        fast, plain = simulate(setting, 3, record_starts=True), simulate_reference(setting, 3)
         assert fast.finish_ticks.tolist() == plain.finish_ticks.tolist(), seed
         assert fast.starts is not None
         assert plain.starts is not None

@@ -24,7 +24,7 @@ from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison
-from kilotune.search.division import Shared
+from kilotune.search.division import SharedStudy
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
 from tests.commands import tune
@@ -325,7 +325,7 @@ def test_a_run_that_another_process_makes_is_left_to_it(place: dict[str, Any]) -
     assert compare(place, *asked, "--budget", "10trials", "--name", "c", "--quiet").returncode == ExitStatus.INFEASIBLE
     store = Store(place["env"]["KILOTUNE_STORAGE"])
     (run,) = store.studies()
-    other = Shared(store, run.name)  # beats, as a process that works on the study does
+    other = SharedStudy(store, run.name)  # beats, as a process that works on the study does
     try:
         second = compare(place, "--name", "c", "--budget", "20trials", "--quiet")
     finally:

@@ -15,7 +15,7 @@ from kilotune.experiments.comparison.verdict import (
     seeds_sentence,
     verdict,
 )
-from kilotune.search.anytime import Curve, Step
+from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.comparison import RunRecord, compare
 from kilotune.search.space import Direction, Objective
 
@@ -32,7 +32,7 @@ def runs(
         RunRecord(
             strategy,
             seed,
-            Curve(() if math.isinf(loss) else (Step(evaluations, 0.5, loss),), 9, 1.0),
+            Curve(() if math.isinf(loss) else (Improvement(evaluations, 0.5, loss),), 9, 1.0),
             bound,
             proved,
             True,
@@ -197,7 +197,9 @@ def test_a_regret_says_no_more_than_the_times_it_is_made_of() -> None:
     """Over 10 s, from nothing better than 20 at first, to an optimum of 10: a millisecond is 0.01 % of regret."""
 
     def run(name: str, at_s: float) -> RunRecord:
-        return RunRecord(name, 0, Curve((Step(1, 0.0, 20.0), Step(2, at_s, 10.0)), 9, 10.0), 10.0, True, True)
+        return RunRecord(
+            name, 0, Curve((Improvement(1, 0.0, 20.0), Improvement(2, at_s, 10.0)), 9, 10.0), 10.0, True, True
+        )
 
     compared = compare([run("soon", 0.0004), run("late", 0.123456)], None, 10.0)
     assert compared.area_resolution == pytest.approx(1e-4)

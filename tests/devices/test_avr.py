@@ -19,11 +19,11 @@ from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import Column
 from kilotune.codegen.profile import profile
 from kilotune.evaluators.architectures.avr.firmware import build_firmware
-from kilotune.evaluators.architectures.avr.machine import Machine
+from kilotune.evaluators.architectures.avr.machine import AvrMachine
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.divergence import DivergenceError, run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
-from kilotune.evaluators.simulated import DeviceError, Run, of_emitted, quantised
+from kilotune.evaluators.simulated import DeviceError, SimulatedRun, of_emitted, quantised
 from tests.devices.candidates import BUNDLES, MODELS, Candidate, bundled
 from tests.devices.hand_written import NO_SAMPLE, hand_written
 from tests.devices.toolchains import needs_avr
@@ -33,7 +33,7 @@ pytestmark = needs_avr
 PROCESSORS = ("atmega328p", "atmega2560")
 
 
-def run_body(body: str, result: str = "0", mcu: str = "atmega328p") -> Run:
+def run_body(body: str, result: str = "0", mcu: str = "atmega328p") -> SimulatedRun:
     return AvrTarget(mcu).run(hand_written(body, result), NO_SAMPLE)[1]
 
 
@@ -105,16 +105,16 @@ def test_simavr_without_correction_skips_two() -> None:
     """Why the correction is there; should a newer simavr not need it, this test says so."""
     code = 'uint16_t v = 1001;\n__asm__ volatile ("sbrs %0, 0\\n sbiw %0, 63\\n adiw %0, 1" : "+w" (v));'
     firmware = build_firmware(hand_written(code, "(int)v"), "atmega328p")
-    with Machine(firmware, corrects_skips=False) as machine:
+    with AvrMachine(firmware, corrects_skips=False) as machine:
         if int(machine.run(NO_SAMPLE).outputs[0, 0]) == 1002:
             pytest.skip("this simavr is right by itself")
-    with Machine(firmware) as machine:
+    with AvrMachine(firmware) as machine:
         assert int(machine.run(NO_SAMPLE).outputs[0, 0]) == 1002
 
 
 def test_an_endless_loop_ends_with_an_error() -> None:
     firmware = build_firmware(hand_written('for (;;) __asm__ volatile ("nop");'), "atmega328p")
-    with Machine(firmware) as machine, pytest.raises(DeviceError, match=r"sample 0 did not end within 10000 cycles"):
+    with AvrMachine(firmware) as machine, pytest.raises(DeviceError, match=r"sample 0 did not end within 10000 cycles"):
         machine.run(NO_SAMPLE, most_cycles=10_000)
 
 
@@ -145,7 +145,7 @@ def test_bundled_models_are_exact(name: str, seed: int | None) -> None:
 def test_runs_repeat_and_samples_do_not_disturb_each_other() -> None:
     candidate = bundled("fastgrnn16-digits")
 
-    def run(features: np.ndarray, expected: np.ndarray) -> Run:
+    def run(features: np.ndarray, expected: np.ndarray) -> SimulatedRun:
         return run_checked(candidate.source, candidate.batch, candidate.parameters, features, expected, AvrTarget())[1]
 
     whole = run(candidate.features, candidate.expected)

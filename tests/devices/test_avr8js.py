@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kilotune.evaluators.architectures.avr.firmware import DATA_SPACE, Firmware, build_firmware
-from kilotune.evaluators.architectures.avr.machine import MOST_CYCLES, Machine
+from kilotune.evaluators.architectures.avr.machine import MOST_CYCLES, AvrMachine
 from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.devices.candidates import BUNDLES, bundled
 from tests.devices.toolchains import needs_avr, needs_node
@@ -66,7 +66,7 @@ def test_two_simulators_agree(name: str, script: Path) -> None:
     candidate = bundled(name, SAMPLES, seed=2)
     firmware = build_firmware(of_emitted(candidate.source), "atmega328p")
     inputs = quantised(candidate.source, candidate.features)
-    with Machine(firmware) as machine:
+    with AvrMachine(firmware) as machine:
         run = machine.run(inputs)
     cycles, outputs = run_in_avr8js(script, firmware, inputs)
     np.testing.assert_array_equal(cycles, run.cycles)

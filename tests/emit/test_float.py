@@ -18,7 +18,7 @@ from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.codegen.straight_line import Step
+from kilotune.codegen.straight_line import OperationInstance
 from tests.emit.compiled import COMPILERS, WARNINGS, needs_compiler
 from tests.emit.random_programs import RandomModel, random_models
 from tests.emit.small_network import classifier
@@ -66,7 +66,7 @@ def test_random_programs(model: RandomModel) -> None:
     """
     tame = True
 
-    def observe(step: Step, written: FloatArray, read: Sequence[FloatArray]) -> None:
+    def observe(step: OperationInstance, written: FloatArray, read: Sequence[FloatArray]) -> None:
         nonlocal tame
         jumps = isinstance(step.operation, ir.Select | ir.Sign | ir.ArgMax | ir.NormaliseL2)
         tame = tame and not jumps and bool(np.all(np.abs(written) < 1e3))

@@ -144,24 +144,24 @@ class Owner:
 
     def value(self, node: ast.Expression, scope: dict[str, list], carried: frozenset[str]) -> object:
         match node:
-            case ast.Let(value=ast.Declaration()):
+            case ast.LetExpression(value=ast.Declaration()):
                 return self.value(node.body, {**scope, node.name: [self.arrays[node.name].copy()]}, carried)
-            case ast.Let():
+            case ast.LetExpression():
                 return self.let(node, scope, carried)
             case ast.Number():
                 return int(node.value) if node.integer else np.asarray(node.value)
             case ast.Name():
                 value = scope[node.name][0]
                 return value if isinstance(value, int) else value.copy()
-            case ast.Binary():
+            case ast.BinaryExpression():
                 left, right = self.value(node.left, scope, carried), self.value(node.right, scope, carried)
                 return left * right if node.operator is ast.BinaryOperator.HADAMARD else left + right
             case ast.Reverse() | ast.Transpose() | ast.Reshape() | ast.Slice():
                 return self.view(node, scope, carried).copy()
-            case ast.Sum():
+            case ast.SumExpression():
                 rounds = range(node.start, node.stop)
                 return sum(self.value(node.body, {**scope, node.index: [i]}, carried) for i in rounds)
-            case ast.Loop():
+            case ast.LoopExpression():
                 for i in range(node.start, node.stop):
                     inner = {**scope, node.index: [i]}
                     result = self.value(node.body, inner, carried | {node.carried.name})
@@ -179,7 +179,7 @@ class Owner:
                 return operand.transpose([axis - 1 for axis in node.order]).reshape(node.shape)
         return operand[self.places(node.spans, scope, carried)]
 
-    def let(self, node: ast.Let, scope: dict[str, list], carried: frozenset[str]) -> object:
+    def let(self, node: ast.LetExpression, scope: dict[str, list], carried: frozenset[str]) -> object:
         value = self.value(node.value, scope, carried)
         if node.spans:
             scope[node.name][0][self.places(node.spans, scope, carried)] = value

@@ -19,7 +19,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank, MemoryMap
-from kilotune.spaces.memory.checker import PlacementError, Residence, check_bill
+from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
 from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.load_bound import least_cost_without_addresses
 from kilotune.spaces.memory.priced_space import PricedSpace
@@ -134,7 +134,7 @@ STAYS = [Residence("x", 0, 4, 0, "slow"), Residence("w", 0, 4, 0, "flash"), Resi
 
 
 def test_the_bill_of_banks() -> None:
-    bill = check_bill(CONSTANT, MEMORY, STAYS)
+    bill = check_costs(CONSTANT, MEMORY, STAYS)
     assert bill.cost == 4 + 2 + 3 * 6
     assert bill.peak_bytes == {"fast": 0, "slow": 4, "flash": 6}
 
@@ -154,14 +154,14 @@ def test_the_bill_of_banks() -> None:
 def test_broken_placements(at: int, changes: dict[str, object], said: str) -> None:
     broken = [dataclasses.replace(r, **changes) if k == at else r for k, r in enumerate(STAYS)]  # type: ignore[arg-type]
     with pytest.raises(PlacementError, match=said):
-        check_bill(CONSTANT, MEMORY, broken)
+        check_costs(CONSTANT, MEMORY, broken)
 
 
 def test_constants_in_flash_do_not_share_bytes_over_time() -> None:
     apart = Instance("apart", (Buffer("a", 0, 1, 4, constant=True), Buffer("b", 1, 2, 4, constant=True)))
     both = [Residence("a", 0, 1, 0, "flash"), Residence("b", 1, 2, 0, "flash")]
     with pytest.raises(PlacementError, match="share bytes 0 to 3"):
-        check_bill(apart, MEMORY, both)
+        check_costs(apart, MEMORY, both)
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "cp"])
@@ -176,7 +176,7 @@ def test_flash_must_hold_all_that_stays_there(strategy: str, flash_bytes: int, c
 def test_a_buffer_keeps_its_bank() -> None:
     two = [Residence("x", 0, 2, 0, "slow"), Residence("x", 2, 4, 0, "fast"), *STAYS[1:]]
     with pytest.raises(PlacementError, match="keeps its bank"):
-        check_bill(CONSTANT, MEMORY, two)
+        check_costs(CONSTANT, MEMORY, two)
 
 
 @pytest.mark.parametrize("strategy", ["local", "random", "tpe", "refine"])

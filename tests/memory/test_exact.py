@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.study import Study
-from kilotune.spaces.memory.answer import Status
+from kilotune.spaces.memory.answer import FitStatus
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.csv_files import read_instance
-from kilotune.spaces.memory.exact import Standing, fits_within, minimise_peak
+from kilotune.spaces.memory.exact import PlacementSearchStep, fits_within, minimise_peak
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
-from kilotune.spaces.memory.plain_search import fits_within_plain
+from kilotune.spaces.memory.plain_search import fits_within_reference
 from kilotune.spaces.memory.space import MemorySpace
 from tests.memory.problems import DATA, instances, least_peak, make, random_instance
 
 UNLIMITED = 1 << 40
 
 
-def solved(instance: Instance) -> Standing:
+def solved(instance: Instance) -> PlacementSearchStep:
     buffers = BufferArrays.of(instance)
     standing = list(minimise_peak(buffers, largest_live_sum(instance).peak_bytes))[-1]
     offsets = dict(zip([b.id for b in instance.buffers], standing.offsets.tolist(), strict=True))
@@ -54,9 +54,9 @@ def test_the_compiled_search_visits_what_the_plain_one_does(instance: Instance, 
         buffers = whole.subset(members)
         rank = permutation(len(buffers), seed)
         capacity = int(buffers.section_bytes.max()) + slack
-        compiled, plain = (f(buffers, rank, capacity, UNLIMITED) for f in (fits_within, fits_within_plain))
+        compiled, plain = (f(buffers, rank, capacity, UNLIMITED) for f in (fits_within, fits_within_reference))
         assert compiled.status is plain.status
-        if compiled.status is Status.FITS:
+        if compiled.status is FitStatus.FITS:
             assert compiled.nodes == plain.nodes
             assert (compiled.offsets == plain.offsets).all()
 
@@ -66,13 +66,13 @@ def test_every_rank_gives_the_same_answer(seed: int) -> None:
     instance = random_instance(seed, 14, aligned=seed % 2 == 0)
     optimum = solved(instance).peak_bytes
     buffers = BufferArrays.of(instance)
-    for capacity, expected in ((optimum, Status.FITS), (optimum - 1, Status.FAILS)):
+    for capacity, expected in ((optimum, FitStatus.FITS), (optimum - 1, FitStatus.FAILS)):
         answers = []
         for members in buffers.occupied_components():
             part = buffers.subset(members)
             answers.append(fits_within(part, permutation(len(part), seed + 1), capacity, UNLIMITED))
         assert max(a.status for a in answers) is expected
-        assert all(a.least_peak <= optimum for a in answers if a.status is Status.FAILS)
+        assert all(a.least_peak <= optimum for a in answers if a.status is FitStatus.FAILS)
 
 
 KNOWN = {"fastgrnn-digits": 288, "protonn-digits": 122, "rnnpool-face-2": 308996, "rnnpool-face-4": 308996}

@@ -19,7 +19,7 @@ from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import (
     PlacementError,
     Residence,
-    check_bill,
+    check_costs,
     check_residences,
     migrations_in_order,
 )
@@ -79,16 +79,16 @@ def test_the_bill_counts_bytes_and_moves() -> None:
         dataclasses.replace(r, bank="ram")
         for r in moved(("b0", 0, 5, 0), ("b0", 5, 9, 2), ("b1", 0, 9, 8), ("b2", 5, 9, 12))
     ]
-    bill = check_bill(TWO, moving(None, Fraction(1, 2)), slide)
+    bill = check_costs(TWO, moving(None, Fraction(1, 2)), slide)
     assert (bill.bytes_migrated, bill.cost) == (4, 16 + 2)
-    assert check_bill(TWO, moving(16, 3), slide).cost == 12
+    assert check_costs(TWO, moving(16, 3), slide).cost == 12
     for memory, said in (
         (moving(None, 1, 0), "moves 1 times"),
         (MemoryMap((Bank("ram"),)), "nothing may move"),
         (moving(15), "above the capacity of 15"),
     ):
         with pytest.raises(PlacementError, match=said):
-            check_bill(TWO, memory, slide)
+            check_costs(TWO, memory, slide)
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "cp"])

@@ -18,7 +18,7 @@ from kilotune.spaces.memory.orders import (
     Fit,
     best_greedy,
     place_in_order,
-    place_in_order_plain,
+    place_in_order_reference,
     weighted_order,
 )
 from kilotune.spaces.memory.space import MemorySpace
@@ -69,7 +69,7 @@ def test_compiled_and_plain_first_fit_agree(instance: Instance, seed: int, fit: 
     buffers = BufferArrays.of(instance)
     order = np.random.default_rng(seed).permutation(len(buffers)).astype(np.int32)
     offsets = place_in_order(buffers, order, fit)
-    assert (offsets == place_in_order_plain(buffers, order, fit)).all()
+    assert (offsets == place_in_order_reference(buffers, order, fit)).all()
     checked_peak(instance, offsets)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.straight_line import Step, unroll
+from kilotune.codegen.straight_line import OperationInstance, unroll
 
 Tag = tuple[str, int, int]
 
@@ -61,7 +61,7 @@ def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Ma
 Visit = tuple[list[tuple[str | None, int]], int | None]
 
 
-def visits(step: Step) -> Iterator[Visit]:
+def visits(step: OperationInstance) -> Iterator[Visit]:
     """(elements read, element then written) in order of execution."""
     operation, source, out = step.operation, step.sources[0] if step.sources else None, step.out
     if isinstance(operation, ir.MatMul | ir.Conv2D):
@@ -80,14 +80,14 @@ def visits(step: Step) -> Iterator[Visit]:
         yield from element_by_element(step)
 
 
-def sums_of_products(step: Step) -> Iterator[Visit]:
+def sums_of_products(step: OperationInstance) -> Iterator[Visit]:
     a, b = step.sources
     for i, j in np.ndindex(step.out.shape):
         taps = [(a.variable, int(e)) for e in a.elements[i]] + [(b.variable, int(e)) for e in b.elements[:, j]]
         yield taps, int(step.out[i, j])
 
 
-def element_by_element(step: Step) -> Iterator[Visit]:
+def element_by_element(step: OperationInstance) -> Iterator[Visit]:
     flat = step.out.reshape(-1)
     every = [
         (s.variable, np.broadcast_to(s.elements.reshape(-1), flat.shape))

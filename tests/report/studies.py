@@ -12,7 +12,7 @@ from kilotune.experiments.comparison.plan import Case, Plan
 from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.experiments.studies.requests import request_from
-from kilotune.search.anytime import Curve, Step
+from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
 from kilotune.search.store import Store
@@ -61,7 +61,7 @@ def run_record(
     strategy: str, seed: int, losses: Sequence[float], *, proved: bool = False, step_s: float = 0.1
 ) -> RunRecord:
     """A run whose improvements come every `step_s` seconds and every second evaluation."""
-    steps = tuple(Step(1 + 2 * n, (n + 1) * step_s, loss) for n, loss in enumerate(losses))
+    steps = tuple(Improvement(1 + 2 * n, (n + 1) * step_s, loss) for n, loss in enumerate(losses))
     return RunRecord(strategy, seed, Curve(steps, 50, 2.0), 40.0, proved, True)
 
 

@@ -19,7 +19,7 @@ from kilotune.experiments.report.comparison_sections import comparison_sections,
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
 from kilotune.experiments.report.section import Figure, Paragraph, Section, Table, figures_in
 from kilotune.experiments.studies.requests import request_from
-from kilotune.search.anytime import Curve, Step
+from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare
 from kilotune.search.comparison_store import save_comparison, save_findings
@@ -46,7 +46,7 @@ def random_runs(seed: int) -> list[RunRecord]:
             times = sorted(rng.choice((0.1, 0.2, 0.3, 0.4, rng.random())) for _ in range(rng.randrange(5)))
             losses = sorted((rng.randrange(10, 90) for _ in times), reverse=True)
             steps = tuple(
-                Step(at, x, float(loss)) for at, (x, loss) in enumerate(zip(times, losses, strict=True), start=1)
+                Improvement(at, x, float(loss)) for at, (x, loss) in enumerate(zip(times, losses, strict=True), start=1)
             )
             runs.append(RunRecord(strategy, number, Curve(steps, 60, 1.5), -math.inf, False, True))
     return runs

@@ -20,7 +20,7 @@ from kilotune.experiments.report.study_sections import study_sections
 from kilotune.experiments.report.text import cell_text
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
-from kilotune.search.division import Shared
+from kilotune.search.division import SharedStudy
 from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Decision, Direction, Measurement, Objective, Trial
@@ -232,7 +232,7 @@ def test_a_study_without_trials_and_one_that_runs_say_so(store: Store) -> None:
         return text(by_title(study_sections(problem, study, row))["What was found"])
 
     assert "stopped before its end, without a word: `tune resume going` goes on" in found()  # nobody works on it
-    other = Shared(store, "going")
+    other = SharedStudy(store, "going")
     try:
         assert "still running" in found()
     finally:

@@ -19,8 +19,8 @@ from kilotune.experiments.report.section import Section
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank
-from kilotune.spaces.memory.candidates import Layout
-from kilotune.spaces.memory.checker import Residence, check_bill, check_residences
+from kilotune.spaces.memory.candidates import MemoryLayout
+from kilotune.spaces.memory.checker import Residence, check_costs, check_residences
 from kilotune.spaces.memory.instance import Buffer, Instance
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.procedure import block_allocation
@@ -70,7 +70,7 @@ def share_a_byte(one: Rectangle, other: Rectangle) -> bool:
     return across and one[3] < other[3] + other[4] and other[3] < one[3] + one[4]
 
 
-def layouts(study: Study) -> list[Layout]:
+def layouts(study: Study) -> list[MemoryLayout]:
     """Of the best trial and of the paper's allocator."""
     space, best, paper = cast(MemorySpace, study.space), study.front.best, run_procedure(study.space)
     assert best is not None
@@ -144,7 +144,7 @@ def test_banks_are_panels_and_spilled_constants_are_listed(tmp_path: Path) -> No
     space = cast(PricedSpace, study.space)
     best, _ = layouts(study)
     size = {b.id: b.size for b in space.instance.buffers}
-    bill = check_bill(space.instance, space.memory, best.residences)
+    bill = check_costs(space.instance, space.memory, best.residences)
     titles = [a.text for a in figure.layout.annotations if "best placement" in a.text]
     banks = list(dict.fromkeys(bank.name for bank in space.memory.banks if bill.peak_bytes[bank.name]))
     assert [title.partition(",")[0] for title in titles] == banks
@@ -261,7 +261,7 @@ def test_many_buffers_are_few_traces() -> None:
     buffers = tuple(Buffer(f"b{k}", k % 2989, k % 2989 + 1 + k % 89, 16 + k % 640) for k in range(4000))
     instance = Instance("many", buffers)
     found = block_allocation(instance)
-    figure = address_map(instance, (Bank(""),), Placed("best placement", Layout(found.residences), best=True))
+    figure = address_map(instance, (Bank(""),), Placed("best placement", MemoryLayout(found.residences), best=True))
     assert len(figure.data) < 10
     assert len(rectangles(maps(figure)[0])) == 4000
     assert all(len(t.x) <= 2000 for t in figure.data if t.type == "scatter")

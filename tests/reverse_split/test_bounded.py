@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split import plain_search as plain_search_module
+from kilotune.spaces.reverse_split import reference_search as plain_search_module
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.pairs import largest_splits
-from kilotune.spaces.reverse_split.plain_search import plain_search
+from kilotune.spaces.reverse_split.plain_search import reference_search
 from kilotune.spaces.reverse_split.plans import plan_of_splits
 from kilotune.spaces.reverse_split.procedure import first_descent
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -51,7 +51,7 @@ def test_descents_are_no_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
         return from_image(sums, depth)
 
     monkeypatch.setattr(plain_search_module, "from_image", recorded)
-    found = plain_search(DEEP.sums, DEEP.depth, 6, OrderWeights(), 60)
+    found = reference_search(DEEP.sums, DEEP.depth, 6, OrderWeights(), 60)
     assert found is not None
     assert len(found.splits) > 16
     assert max(frames) - min(frames) <= 1
@@ -62,7 +62,7 @@ def test_descents_are_no_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_plain_search_ends_with_its_time() -> None:
     answers = iter([1.0] * 5 + [0.0] * 100)
-    assert plain_search(NINTHS.sums, NINTHS.depth, 6, OrderWeights(), 250, lambda: next(answers)) is None
+    assert reference_search(NINTHS.sums, NINTHS.depth, 6, OrderWeights(), 250, lambda: next(answers)) is None
     assert len(list(answers)) == 99
 
 

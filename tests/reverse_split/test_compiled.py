@@ -17,7 +17,7 @@ from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.pairs import largest_splits
-from kilotune.spaces.reverse_split.plain_search import plain_plans, plain_search
+from kilotune.spaces.reverse_split.plain_search import reference_plans, reference_search
 from kilotune.spaces.reverse_split.plans import plan_of_splits
 from kilotune.spaces.reverse_split.procedure import PAPER, paper_search
 from kilotune.spaces.reverse_split.splits import Sums, from_image
@@ -108,7 +108,7 @@ def test_without_a_compiler_the_paper_s_search_visits_the_same_states(name: str)
     for nodes in (15, 60, 300):
         limits = replace(PAPER, nodes=nodes)
         report = search_splits(wanted.sums, wanted.depth, limits, OrderWeights())
-        plain = plain_search(wanted.sums, wanted.depth, limits.registers, OrderWeights(), nodes)
+        plain = reference_search(wanted.sums, wanted.depth, limits.registers, OrderWeights(), nodes)
         assert report is not None
         assert [plan.names for plan in report.plans] == ([] if plain is None else [plain.names])
 
@@ -122,7 +122,7 @@ def test_without_a_compiler_every_better_plan_comes_when_it_is_found() -> None:
         visited += 1
         return 1.0
 
-    found = [(plan.cost, visited) for plan in plain_plans(wanted.sums, 4, 6, OrderWeights(), 1000, seconds_left)]
+    found = [(plan.cost, visited) for plan in reference_plans(wanted.sums, 4, 6, OrderWeights(), 1000, seconds_left)]
     costs = [cost for cost, _ in found]
     assert costs == sorted(set(costs), reverse=True)
     assert costs[-1] == 12

@@ -9,22 +9,22 @@ from collections.abc import Iterator
 import pytest
 
 from kilotune.codegen.scamp.instructions import instruction_set
-from kilotune.codegen.scamp.plan import Plan, Step, computed, evaluate
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, evaluate
 from kilotune.codegen.scamp.registers import allocate, needed_registers
 from kilotune.codegen.scamp.sums import InexactHalfError, Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split.bounds import chain_length, lower_bound
 from kilotune.spaces.reverse_split.construction import divided, factorised, separated, starting_plans
-from kilotune.spaces.reverse_split.exact import Found, shortest_program
-from kilotune.spaces.reverse_split.improvement import Walk, plan_cost
+from kilotune.spaces.reverse_split.exact import IncumbentProgram, shortest_program
+from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
     INSTRUCTIONS,
     Costs,
-    Question,
+    ProgramQuery,
+    ProgramStatus,
     Searcher,
-    Status,
     load_kernel,
     residue,
     verified,
@@ -56,7 +56,7 @@ GAUSS3 = kernel((1, 2, 1), (2, 4, 2), (1, 2, 1))
 
 def searched(
     targets: tuple[Sum, ...], target: str, depth: int = 0, objective: str = "instructions", length: int = 0
-) -> Found:
+) -> IncumbentProgram:
     """The standing where the search ends, or has found a program of `length`. Its text is proved."""
     for found in itertools.islice(shortest_program(targets, target, depth, objective), MOST_STEPS):
         if found.complete or (found.plan is not None and found.cost <= length):
@@ -67,7 +67,7 @@ def searched(
     return found
 
 
-def next_steps(plan_target: str, count: int) -> Iterator[Step]:
+def next_steps(plan_target: str, count: int) -> Iterator[PlanStep]:
     """Every instruction on `count` values."""
     for row in instruction_set(plan_target).rows:
         if row.name == "div" or not row.operands:
@@ -76,7 +76,7 @@ def next_steps(plan_target: str, count: int) -> Iterator[Step]:
             if row.distinct and len(set(operands)) < len(operands):
                 continue
             for directions in itertools.product(DIRECTIONS, repeat=row.directions):
-                yield Step(row.name, operands, directions)
+                yield PlanStep(row.name, operands, directions)
 
 
 def brute_force(target: str, depth: int, costs: Costs, most: int) -> dict[Sum, int]:
@@ -117,10 +117,10 @@ def test_all_short_programs_agree(target: str, costs: Costs, most: int) -> None:
     sums = sorted(least, key=lambda total: total.terms)
     chosen = random.Random(0).sample(sums, 250)
     for total in chosen:
-        searcher = Searcher(Question(target, depth, (total,), costs))
+        searcher = Searcher(ProgramQuery(target, depth, (total,), costs))
         assert lower_bound((total,), depth, target, costs) <= least[total]
         for budget in range(least[total]):
-            assert searcher.ask(budget, 1 << 30).status is Status.EXHAUSTED
+            assert searcher.ask(budget, 1 << 30).status is ProgramStatus.EXHAUSTED
         answer = searcher.ask(least[total], 1 << 30)
         assert answer.plan is not None
         assert plan_cost(answer.plan, costs) == least[total]
@@ -151,9 +151,9 @@ def test_never_longer_than_the_program_that_made_it(target: str, length: int) ->
         plan = random_plan(target, length, 4, generator)
         totals = computed(plan)
         assert lower_bound(totals, 4, target) <= length
-        searcher = Searcher(Question(target, 4, totals))
+        searcher = Searcher(ProgramQuery(target, 4, totals))
         answers = [searcher.ask(budget, 1 << 30) for budget in range(1, length + 1)]
-        assert any(answer.status is Status.FOUND for answer in answers)
+        assert any(answer.status is ProgramStatus.FOUND for answer in answers)
 
 
 def test_several_sums_at_once_never_cost_more_than_the_program_of_them_all() -> None:
@@ -162,8 +162,8 @@ def test_several_sums_at_once_never_cost_more_than_the_program_of_them_all() -> 
         plan = random_plan("auke", 5, 3, generator)
         values = [value for value in dict.fromkeys(evaluate(plan)[1:]) if value and value != Sum.image(3)]
         chosen = tuple(generator.sample(values, min(2, len(values))))
-        searcher = Searcher(Question("auke", 3, chosen))
-        assert any(searcher.ask(budget, 1 << 30).status is Status.FOUND for budget in range(1, 6))
+        searcher = Searcher(ProgramQuery("auke", 3, chosen))
+        assert any(searcher.ask(budget, 1 << 30).status is ProgramStatus.FOUND for budget in range(1, 6))
 
 
 @pytest.mark.parametrize(
@@ -212,17 +212,17 @@ def test_the_number_of_registers_does_not_matter(registers: int) -> None:
 
 
 def test_a_question_goes_on_where_it_stopped() -> None:
-    searcher = Searcher(Question("auke", 0, (LAPLACIAN,)))
+    searcher = Searcher(ProgramQuery("auke", 0, (LAPLACIAN,)))
     whole = searcher.ask(8, 1 << 40)
-    assert whole.status is Status.EXHAUSTED
+    assert whole.status is ProgramStatus.EXHAUSTED
     path: tuple[int, ...] = ()
     work = slices = 0
     while True:
         answer = searcher.ask(8, 100_000, path)
         work, slices, path = work + answer.work, slices + 1, answer.path
-        if answer.status is not Status.STOPPED:
+        if answer.status is not ProgramStatus.STOPPED:
             break
-    assert answer.status is Status.EXHAUSTED
+    assert answer.status is ProgramStatus.EXHAUSTED
     assert slices > 5
     assert whole.work <= work < 1.1 * whole.work
 
@@ -245,7 +245,7 @@ def test_the_same_seed_finds_the_same() -> None:
 
 def test_a_walk_keeps_the_results_and_never_gets_dearer() -> None:
     plan = next(iter(starting_plans((GAUSS3,), 4, "auke")))
-    walk = Walk(plan, (GAUSS3,), INSTRUCTIONS, seed=3)
+    walk = ProgramWalk(plan, (GAUSS3,), INSTRUCTIONS, seed=3)
     costs = [walk.cost]
     for _ in range(3):
         assert computed(walk.advance(20_000)) == (GAUSS3,)
@@ -309,6 +309,6 @@ def test_evaluation_respects_the_operations() -> None:
 
 
 def test_a_wrong_plan_is_refused() -> None:
-    plan = Plan("auke", 0, (Step("east", (0,)),), (1,))
+    plan = Plan("auke", 0, (PlanStep("east", (0,)),), (1,))
     with pytest.raises(ArithmeticError):
         verified(plan, (Sum.image(0),))

@@ -17,7 +17,7 @@ from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split import compiled as compiled_splits
 from kilotune.spaces.reverse_split import front, programs, search
 from kilotune.spaces.reverse_split.exact import first_plans
-from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from tests.reverse_split.kernels import GAUSS3, SOBEL, Rows, box, kernels
@@ -69,10 +69,14 @@ def test_a_kernel_that_needs_more_registers_says_how_many_would_do() -> None:
 @compiled
 @pytest.mark.parametrize(
     ("goal", "rows", "instructions", "transfers"),
-    [(Goal.INSTRUCTIONS, SOBEL, 5, 10), (Goal.TRANSFERS, SOBEL, 5, 10), (Goal.INSTRUCTIONS, ((-1, 0, 1),) * 3, 4, 9)],
+    [
+        (KernelGoal.INSTRUCTIONS, SOBEL, 5, 10),
+        (KernelGoal.TRANSFERS, SOBEL, 5, 10),
+        (KernelGoal.INSTRUCTIONS, ((-1, 0, 1),) * 3, 4, 9),
+    ],
 )
 def test_of_equally_cheap_programs_the_one_that_is_cheaper_in_the_other_cost(
-    goal: Goal, rows: Rows, instructions: int, transfers: int
+    goal: KernelGoal, rows: Rows, instructions: int, transfers: int
 ) -> None:
     one = ReverseSplitSpace(SplitProblem(kernels(rows), "scamp5", goal=goal))
     best = (float("inf"),) * 3
@@ -88,7 +92,7 @@ def test_of_equally_cheap_programs_the_one_that_is_cheaper_in_the_other_cost(
 @compiled
 @pytest.mark.parametrize(("rows", "divisor", "points"), [(SOBEL, 1, 2), (GAUSS3, 16, 1)])
 def test_the_front_does_not_end_with_the_fewest_transfers(rows: Rows, divisor: int, points: int) -> None:
-    one = ReverseSplitSpace(SplitProblem(kernels(rows, divisor=divisor), "scamp5", goal=Goal.FRONT))
+    one = ReverseSplitSpace(SplitProblem(kernels(rows, divisor=divisor), "scamp5", goal=KernelGoal.FRONT))
     found = set()
     for step in islice(one.exact_search(), 150):
         assert not step.complete
@@ -102,7 +106,7 @@ def test_the_front_does_not_end_with_the_fewest_transfers(rows: Rows, divisor: i
 def test_without_a_compiler_the_front_is_of_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (programs, compiled_splits, front, search):
         monkeypatch.setattr(module, "load_kernel", lambda: None)
-    one = ReverseSplitSpace(SplitProblem(kernels(SOBEL), "scamp5", goal=Goal.FRONT))
+    one = ReverseSplitSpace(SplitProblem(kernels(SOBEL), "scamp5", goal=KernelGoal.FRONT))
     found = set()
     for step in islice(one.exact_search(), 60):
         if step.candidate is not None and (metrics := one.evaluate([step.candidate])[0].metrics):

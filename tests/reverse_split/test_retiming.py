@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilotune.codegen.scamp.plan import Plan, Step, computed
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
 from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.retiming import _edges, _least
 
@@ -23,7 +23,7 @@ def plan_of(drawn: list[tuple[str, int, int]]) -> Plan:
     steps = []
     for number, (op, first, second) in enumerate(drawn):
         operands = (first % (number + 1),) if op != "add" else (first % (number + 1), second % (number + 1))
-        steps.append(Step(op, operands))
+        steps.append(PlanStep(op, operands))
     return Plan("auke", 4, tuple(steps), (len(steps),))
 
 
@@ -53,8 +53,8 @@ def test_relaxed_plans_compute_the_same_and_are_not_longer(drawn: list[tuple[str
 def test_sets_of_nodes_move_together() -> None:
     """x - x**-1 of a column of two: only the whole column can move so that both shifts become one cell long."""
     steps = (
-        *(Step("west", (0,)), Step("north", (1,)), Step("add", (1, 2))),
-        *(Step("east", (3,)), Step("east", (4,)), Step("sub", (5, 3))),
+        *(PlanStep("west", (0,)), PlanStep("north", (1,)), PlanStep("add", (1, 2))),
+        *(PlanStep("east", (3,)), PlanStep("east", (4,)), PlanStep("sub", (5, 3))),
     )
     plan = Plan("auke", 0, steps, (6,))
     assert len(relax(replace(plan, depth=4)).steps) == 5

@@ -18,7 +18,7 @@ from kilotune.search.procedure import run_procedure
 from kilotune.search.space import FlatSpace, HasExactSearch, HasModel, HasProcedure, Space
 from kilotune.search.study import Study
 from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, SPLITS
-from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from kilotune.spaces.reverse_split.states import ProgramState
@@ -31,7 +31,7 @@ pictures = st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=3), min_si
 
 
 def space(
-    *rows: Rows, target: str = "auke", registers: int = 6, goal: Goal = Goal.INSTRUCTIONS, divisor: int = 1
+    *rows: Rows, target: str = "auke", registers: int = 6, goal: KernelGoal = KernelGoal.INSTRUCTIONS, divisor: int = 1
 ) -> ReverseSplitSpace:
     return ReverseSplitSpace(SplitProblem(kernels(*rows, divisor=divisor), target, registers, goal))
 
@@ -155,7 +155,7 @@ def test_settings_of_the_order_find_programs_too() -> None:
 
 
 def test_front_has_noise_and_transfers() -> None:
-    one = space(SOBEL, target="scamp5", goal=Goal.FRONT)
+    one = space(SOBEL, target="scamp5", goal=KernelGoal.FRONT)
     metrics = one.evaluate([first_candidate(one)])[0].metrics
     assert [objective.metric for objective in one.objectives] == ["bus_transfers", "noise_percent"]
     assert 0.0 < metrics["noise_percent"] < 100.0

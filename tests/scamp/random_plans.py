@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen.scamp.instructions import instruction_set
 from kilotune.codegen.scamp.kernel import Kernel
-from kilotune.codegen.scamp.plan import Plan, Step
+from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import DIRECTIONS, Sum
 
 TARGETS = st.sampled_from(("auke", "scamp5"))
@@ -40,7 +40,7 @@ def plans(draw: st.DrawFn, longest: int = 7) -> Plan:
         directions = draw(
             st.lists(st.sampled_from(sorted(DIRECTIONS)), min_size=row.directions, max_size=row.directions)
         )
-        steps.append(Step(row.name, tuple(operands), tuple(directions)))
+        steps.append(PlanStep(row.name, tuple(operands), tuple(directions)))
         halvings += row.halvings
     results = draw(st.lists(st.integers(0, len(steps)), min_size=1, max_size=2))
     return Plan(target, halvings, tuple(steps), tuple(results))

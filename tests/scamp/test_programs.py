@@ -12,8 +12,8 @@ from kilotune.codegen.scamp.instructions import instruction_set
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.codegen.scamp.macros import as_macros, format_macros
 from kilotune.codegen.scamp.naive import naive_plan
-from kilotune.codegen.scamp.plan import Plan, Step, computed
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import (
     RegisterPressureError,
     allocate,
@@ -227,10 +227,10 @@ def test_no_program_takes_fewer_registers(plan: Plan) -> None:
 
 def test_a_bad_order_is_mended() -> None:
     # six shifted copies first, their sum afterwards: the order given takes eight registers, another one two
-    steps = [Step("east", (number,)) for number in range(6)]
+    steps = [PlanStep("east", (number,)) for number in range(6)]
     total = 0
     for number in range(1, 7):
-        steps.append(Step("add", (total, number)))
+        steps.append(PlanStep("add", (total, number)))
         total = len(steps)
     plan = Plan("auke", 0, tuple(steps), (total,))
     assert needed_registers(plan) == 7
@@ -248,7 +248,7 @@ def test_too_few_registers_is_said() -> None:
 
 
 def test_doubling_takes_a_copy_on_the_chip() -> None:
-    plan = Plan("scamp5", 0, (Step("add", (0, 0)),), (1,))
+    plan = Plan("scamp5", 0, (PlanStep("add", (0, 0)),), (1,))
     assert format_program(allocate(plan)) == "# scamp5; image in A; results in A\nB = mov(A)\nA = add(A, B)\n"
 
 
@@ -294,4 +294,4 @@ def test_instruction_sets_are_those_of_the_facts() -> None:
         ("res", 0, 0): 2,
         ("res", 0, 1): 3,
     }
-    assert Program("auke", (), ("A",)).bus_transfers == 0
+    assert ScampProgram("auke", (), ("A",)).bus_transfers == 0

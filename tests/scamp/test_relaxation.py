@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from kilotune.codegen.scamp.graph import graph_of
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.codegen.scamp.naive import naive_plan
-from kilotune.codegen.scamp.plan import Plan, Step, computed
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
 from kilotune.codegen.scamp.registers import allocate, fits
 from kilotune.codegen.scamp.relaxation import cost, medians, relax
 from kilotune.codegen.scamp.selection import Placing, needs
@@ -22,13 +22,13 @@ FIGURE_5 = Plan(
     "auke",
     1,
     (
-        Step("west", (0,)),
-        Step("east", (1,)),
-        Step("east", (2,)),
-        Step("add", (1, 3)),
-        Step("east", (1,)),
-        Step("div2", (5,)),
-        Step("add", (4, 6)),
+        PlanStep("west", (0,)),
+        PlanStep("east", (1,)),
+        PlanStep("east", (2,)),
+        PlanStep("add", (1, 3)),
+        PlanStep("east", (1,)),
+        PlanStep("div2", (5,)),
+        PlanStep("add", (4, 6)),
     ),
     (7,),
 )
@@ -55,13 +55,24 @@ def test_medians_make_no_edge_longer_in_total() -> None:
 
 def test_shifts_move_through_a_sum() -> None:
     # (east + east twice) + (north of both): everything is there one cell to the east without a single shift more
-    steps = (Step("east", (0,)), Step("east", (1,)), Step("add", (1, 2)), Step("west", (3,)), Step("add", (3, 4)))
+    steps = (
+        PlanStep("east", (0,)),
+        PlanStep("east", (1,)),
+        PlanStep("add", (1, 2)),
+        PlanStep("west", (3,)),
+        PlanStep("add", (3, 4)),
+    )
     plan = Plan("auke", 0, steps, (4,))
     assert len(relax(plan).steps) == 2
 
 
 def test_the_chip_shifts_and_adds_at_once() -> None:
-    steps = (Step("movx", (0,), ("north",)), Step("add", (0, 1)), Step("movx", (2,), ("east",)), Step("sub", (3, 2)))
+    steps = (
+        PlanStep("movx", (0,), ("north",)),
+        PlanStep("add", (0, 1)),
+        PlanStep("movx", (2,), ("east",)),
+        PlanStep("sub", (3, 2)),
+    )
     relaxed = relax(Plan("scamp5", 0, steps, (4,)))
     assert [step.op for step in relaxed.steps] == ["movx", "add", "subx"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.composition import FLIP, MIRROR, composed, dilated, turned
-from kilotune.codegen.scamp.plan import Plan, Step, computed
+from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.array import ARRAY_SIZE
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
@@ -77,7 +77,12 @@ def test_equal_shapes_at_different_places_are_one() -> None:
 
 def test_turned_shapes_come_back_with_their_plans() -> None:
     shape = ((1, 2, 3), (4, 5, 6))
-    walk = Plan("auke", 0, (Step("east", (0,)), Step("east", (1,)), Step("north", (2,)), Step("add", (3, 0))), (4,))
+    walk = Plan(
+        "auke",
+        0,
+        (PlanStep("east", (0,)), PlanStep("east", (1,)), PlanStep("north", (2,)), PlanStep("add", (3, 0))),
+        (4,),
+    )
     turnings = symmetries(shape)
     assert len({turning for turning, _ in turnings}) == 8
     for turning, back in turnings:
@@ -99,8 +104,8 @@ def _moved(cell: tuple[int, int], renaming: object) -> tuple[int, int]:
 
 
 def test_composed_and_dilated_plans_multiply() -> None:
-    difference = Plan("scamp5", 0, (Step("subx", (0, 0), ("east",)),), (1,))
-    pair = Plan("scamp5", 0, (Step("movx", (0,), ("west",)), Step("addx", (1, 0), ("north",))), (2,))
+    difference = Plan("scamp5", 0, (PlanStep("subx", (0, 0), ("east",)),), (1,))
+    pair = Plan("scamp5", 0, (PlanStep("movx", (0,), ("west",)), PlanStep("addx", (1, 0), ("north",))), (2,))
     (product,) = computed(composed(difference, pair))
     wanted = Sum.of(((x + u, y + v), a * b) for (x, y), a in computed(difference)[0] for (u, v), b in computed(pair)[0])
     assert product == wanted

@@ -1,10 +1,11 @@
 """No step of a search outlasts its budget or Ctrl-C, whatever it does; and what was abandoned leaves no trace.
 
-Endless work is the test: without the mechanism these never end. Seconds are this process's own, of CPU.
+Endless work is the test: what is not abandoned fails it.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import signal
@@ -34,6 +35,7 @@ def work_for_ever() -> None:
     end = time.process_time() + HARD_END_S
     while time.process_time() < end:
         sum(range(100))
+    pytest.fail("nobody abandoned it")
 
 
 def swallow_for_ever() -> None:
@@ -45,6 +47,7 @@ def swallow_for_ever() -> None:
         except BaseException:
             if time.process_time() > end - HARD_END_S + 0.3:
                 return
+    pytest.fail("nobody abandoned it")
 
 
 @dataclass(frozen=True)
@@ -83,18 +86,11 @@ class Stuck:
         self._random.learn(trials)
 
 
-def cpu_of(run: Callable[[], Result]) -> tuple[float, Result]:
-    begun = time.process_time()
-    result = run()
-    return time.process_time() - begun, result
-
-
 @pytest.mark.parametrize("where", ["making", "propose", "learn"])
 def test_a_step_of_a_strategy_that_does_not_end_is_abandoned(where: str) -> None:
     space = FlatProblem(20, 4, 1)
     study = Study(space, factory=lambda space, seed: Stuck(space, seed, where))
-    seconds, result = cpu_of(lambda: study.run(InProcessExecutor(space), Budget(seconds=0.5)))
-    assert seconds < 1.5
+    result = study.run(InProcessExecutor(space), Budget(seconds=0.5))
     assert result.status is Status.BUDGET_SPENT
     assert result.evaluations == (0 if where == "making" else 3 * 64 if where == "propose" else 4 * 64)
 
@@ -103,18 +99,18 @@ def test_a_step_of_a_strategy_that_does_not_end_is_abandoned(where: str) -> None
 def test_an_evaluation_that_does_not_end_is_abandoned_and_not_recorded(work: Callable[[], None]) -> None:
     space = Slow(6, 3, 1, work=work)
     study = Study(space, "random")
-    seconds, result = cpu_of(lambda: study.run(InProcessExecutor(space), Budget(seconds=0.5)))
-    assert seconds < 1.5
+    result = study.run(InProcessExecutor(space), Budget(seconds=0.5))
     assert result.status is Status.BUDGET_SPENT
     assert result.evaluations > 0 or study.trials() == []
     assert all(trial.assignment["d0"] != 12 and trial.measurement.failure is None for trial in study.trials())
 
 
-def test_a_clock_of_cpu_seconds_is_kept_as_well() -> None:
-    space = Slow(6, 3, 1)
-    study = Study(space, "random", clock=time.process_time)
-    seconds, result = cpu_of(lambda: study.run(InProcessExecutor(space), Budget(seconds=0.4)))
-    assert 0.4 <= seconds < 1.4
+def test_it_is_the_study_s_clock_that_says_when() -> None:
+    """One that is an hour further at every look."""
+    space, looks = Slow(6, 3, 1), itertools.count()
+    study = Study(space, "random", clock=lambda: 3600.0 * next(looks))
+    result = study.run(InProcessExecutor(space), Budget(seconds=20 * 3600.0))
+    assert result.elapsed_s >= 20 * 3600.0
     assert result.status is Status.BUDGET_SPENT
 
 
@@ -122,8 +118,7 @@ def test_ctrl_c_does_not_wait_for_an_evaluation() -> None:
     space = Slow(6, 3, 1)
     study = Study(space, "random")
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    seconds, result = cpu_of(lambda: study.run(InProcessExecutor(space)))
-    assert seconds < 1.5
+    result = study.run(InProcessExecutor(space))
     assert result.status is Status.INTERRUPTED
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.search.anytime import Curve, Step, best_so_far
+from kilotune.search.anytime import Curve, Improvement, best_so_far
 from kilotune.search.comparison import (
     ReferenceKind,
     RunRecord,
     compare,
-    duel_of,
     indistinguishable,
+    pairwise_test_of,
     seeds_needed,
     undecided,
 )
@@ -26,7 +26,7 @@ from kilotune.search.space import Constraint, Direction, Measurement, Objective
 def run(
     strategy: str, seed: int, *steps: tuple[int, float, float], bound: float = -math.inf, proved: bool = False
 ) -> RunRecord:
-    return RunRecord(strategy, seed, Curve(tuple(Step(*step) for step in steps), 100, 10.0), bound, proved, True)
+    return RunRecord(strategy, seed, Curve(tuple(Improvement(*step) for step in steps), 100, 10.0), bound, proved, True)
 
 
 @given(
@@ -39,7 +39,7 @@ def test_the_mean_is_the_sum_over_fine_steps(improvements: list[tuple[int, int]]
     for number, (at, value) in enumerate(sorted(improvements), start=1):
         if value < loss:
             loss = value
-            steps.append(Step(number, float(at), float(value)))
+            steps.append(Improvement(number, float(at), float(value)))
     curve = Curve(tuple(steps), len(improvements), 100.0)
     sampled = [min(curve.loss_after(tick + 0.5), cap) for tick in range(seconds)]
     assert curve.mean_loss(float(seconds), cap) == pytest.approx(sum(sampled) / seconds)
@@ -53,8 +53,8 @@ def test_a_curve_follows_feasible_trials_only_and_turns_the_sign_of_what_is_maxi
         for i, (a, b) in enumerate(rows, start=1)
     ]
     curve = best_so_far(measured, ranking, 7.0)
-    assert curve == Curve((Step(2, 1.0, -50), Step(5, 2.5, -70)), 6, 7.0)
-    assert curve.first(-60) == Step(5, 2.5, -70)
+    assert curve == Curve((Improvement(2, 1.0, -50), Improvement(5, 2.5, -70)), 6, 7.0)
+    assert curve.first(-60) == Improvement(5, 2.5, -70)
     assert curve.first(-71) is None
 
 
@@ -109,7 +109,7 @@ def test_standings_by_hand() -> None:
     assert none.regret_area == pytest.approx(1.0)
     assert none.optimum is not None
     assert (none.optimum.runs, none.optimum.evaluations) == (0, None)
-    duel = duel_of(compared, "slow", "none")
+    duel = pairwise_test_of(compared, "slow", "none")
     assert (duel.final.wins, duel.final.ties, duel.final.losses) == (3, 0, 0)
     assert duel.area.wins == 2  # on seed 2 both have nothing better than 20 all the time
     assert duel.area.ties == 1
@@ -186,13 +186,15 @@ def test_times_under_the_resolution_are_no_difference(offset_s: float, told_apar
 
 
 def test_curves_are_alike_when_each_reaches_what_the_other_does_in_time() -> None:
-    one = Curve((Step(1, 0.1, 9.0), Step(5, 0.2, 7.0)), 9, 1.0)
-    assert one.later_than(Curve((Step(1, 0.05, 9.5), Step(2, 0.17, 8.0)), 9, 1.0)) == pytest.approx(0.05)
-    assert one.later_than(Curve((Step(1, 0.3, 7.0),), 9, 1.0)) == pytest.approx(-0.1)
-    assert one.later_than(Curve((Step(1, 0.3, 6.0),), 9, 1.0)) == math.inf
+    one = Curve((Improvement(1, 0.1, 9.0), Improvement(5, 0.2, 7.0)), 9, 1.0)
+    assert one.later_than(Curve((Improvement(1, 0.05, 9.5), Improvement(2, 0.17, 8.0)), 9, 1.0)) == pytest.approx(0.05)
+    assert one.later_than(Curve((Improvement(1, 0.3, 7.0),), 9, 1.0)) == pytest.approx(-0.1)
+    assert one.later_than(Curve((Improvement(1, 0.3, 6.0),), 9, 1.0)) == math.inf
     assert Curve((), 3, 1.0).alike(Curve((), 9, 1.0))
     assert not one.alike(Curve((), 9, 1.0))
     assert not Curve((), 9, 1.0).alike(one)
-    direct = Curve((Step(1, 0.1005, 7.5), Step(2, 0.2005, 7.0)), 9, 1.0)  # never had 9, but was never later than it
+    direct = Curve(
+        (Improvement(1, 0.1005, 7.5), Improvement(2, 0.2005, 7.0)), 9, 1.0
+    )  # never had 9, but was never later than it
     assert one.later_than(direct) == pytest.approx(0.0995)
     assert not one.alike(direct)

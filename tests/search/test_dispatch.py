@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kilotune.evaluators.executors.dispatch import Answer, Death, DispatchingExecutor, News, Ready, Worker
+from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
 from kilotune.search.space import Assignment, Measurement
 
 
@@ -26,13 +26,13 @@ class Forgetful:
             return self.news.popleft()
         if any(candidate["kills"] for job in self.jobs for candidate in job):
             return Death("killed")
-        return Answer([Measurement({"loss": 0.0}) for _ in self.jobs.popleft()], 0.001)
+        return JobResult([Measurement({"loss": 0.0}) for _ in self.jobs.popleft()], 0.001)
 
     def kill(self) -> None:
         self.jobs.clear()
 
 
-class Crew:
+class Source:
     """One worker at a time, with two jobs."""
 
     most_workers = 1
@@ -46,7 +46,7 @@ class Crew:
 
 
 def test_a_lost_answer_is_not_taken_for_a_death() -> None:
-    executor = DispatchingExecutor(Crew())
+    executor = DispatchingExecutor(Source())
     chunks = [[{"kills": i in (1, 3), "i": i} for i in (0, 1)], [{"kills": i in (1, 3), "i": i} for i in (2, 3, 4)]]
     for ticket, chunk in enumerate(chunks):
         executor.submit(ticket, chunk)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search import division
 from kilotune.search.budget import Budget
-from kilotune.search.division import Shared, working
+from kilotune.search.division import SharedStudy, working
 from kilotune.search.schema import CLAIMS, TUNERS
 from kilotune.search.space import Trial
 from kilotune.search.store import Store, StudyRow, TrialRow
@@ -79,10 +79,10 @@ def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, t
     assert measured(logs[0]) <= measured(logs[1])
 
 
-def study_with_two(tmp_path: Path) -> tuple[Store, Shared, Shared]:
+def study_with_two(tmp_path: Path) -> tuple[Store, SharedStudy, SharedStudy]:
     store = Store(str(tmp_path / "studies.db"))
     store.create(StudyRow("s", "flat", "f", "local", 1))
-    return store, Shared(store, "s"), Shared(store, "s")
+    return store, SharedStudy(store, "s"), SharedStudy(store, "s")
 
 
 def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_only_processes_that_live_count_as_working(tmp_path: Path, monkeypatch: 
             connection.execute(TUNERS.insert().values(study_id=study, owner=owner, beat=3))
     assert working(store, ["gone", "nobody"], watch_s=60.0) == {}  # at once: there is nobody to watch
     assert working(store, watch_s=1.0) == {"s": 2}
-    other = Shared(store, "far")  # beside the dead one of the other machine
+    other = SharedStudy(store, "far")  # beside the dead one of the other machine
     assert working(store, watch_s=1.0) == {"s": 2, "far": 1}
     for tuner_of in (one, two, other):
         tuner_of.leave()
@@ -200,13 +200,13 @@ def test_only_processes_that_live_count_as_working(tmp_path: Path, monkeypatch: 
 def test_a_study_that_ends_is_never_taken_for_a_dead_one(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks when the last process has left sees how it ended."""
     store, seen = Store(str(database)), list[str]()
-    leave = Shared.leave
+    leave = SharedStudy.leave
 
-    def look_after(shared: Shared) -> None:
+    def look_after(shared: SharedStudy) -> None:
         leave(shared)
         seen.append(store.study("shared").status)
 
-    monkeypatch.setattr(Shared, "leave", look_after)
+    monkeypatch.setattr(SharedStudy, "leave", look_after)
     study = Study.resume(store, "shared", space("/dev/null"))
     study.run(InProcessExecutor(space("/dev/null")), Budget(trials=5))
     assert seen == ["budget spent"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import comparisons, save_comparison, save_findings
-from kilotune.search.division import Shared, at_work
+from kilotune.search.division import SharedStudy, at_work
 from kilotune.search.store import Store, StoreError, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -59,7 +58,7 @@ def test_a_comparison_is_extended_and_found(server: TemporaryServer) -> None:
     assert row.findings == {"case": {"loss": None, "evaluations": 3}}
     Study.create(store, "c.run", SPACE, "local", 3)
     assert not at_work(store, "c.run")
-    other = Shared(store, "c.run")
+    other = SharedStudy(store, "c.run")
     try:
         assert at_work(store, "c.run")
     finally:
@@ -102,9 +101,7 @@ def test_a_killed_server_costs_no_reported_trial_and_the_study_goes_on(server: T
     resumed = Study.resume(store, "victim", SPACE)
     kept = len(resumed.trials())
     assert kept >= max(reported) > 0
-    end = time.monotonic() + 60
     resumed.run(InProcessExecutor(SPACE), Budget(trials=20))
-    assert time.monotonic() < end
     whole = Study(SPACE, "local", 3)
     whole.run(InProcessExecutor(SPACE), Budget(trials=kept + 20))
     assert resumed.trials() == whole.trials()

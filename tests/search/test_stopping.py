@@ -13,7 +13,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor, Finished
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Assignment, Measurement, Objective, Trial
-from kilotune.search.stopping import Standing, StopRule
+from kilotune.search.stopping import StoppingState, StopRule
 from kilotune.search.strategy import Outcome
 from kilotune.search.study import Study
 from tests.search.problems import Table
@@ -151,7 +151,7 @@ def test_a_run_says_when_it_found_and_proved_its_best() -> None:
 def test_settled_counts_from_the_later_of_proof_and_improvement(
     seconds: float, improved: float, proved: float | None, ends: bool
 ) -> None:
-    standing = Standing(seconds, 7, (improved, 3), None if proved is None else (proved, 5))
+    standing = StoppingState(seconds, 7, (improved, 3), None if proved is None else (proved, 5))
     assert StopRule.parse("settled").ends(standing, Budget(seconds=60.0)) is ends
     assert not StopRule.parse("settled").ends(standing, Budget())
 

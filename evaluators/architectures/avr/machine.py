@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from kilotune.evaluators.architectures.avr.firmware import DATA_SPACE, Firmware
 from kilotune.evaluators.compiled_library import load_library
-from kilotune.evaluators.simulated import DeviceError, Run, Trace
+from kilotune.evaluators.simulated import DeviceError, SimulatedRun, Trace
 
 MOST_CYCLES = 2_000_000_000
 """An inference that takes longer is taken for an endless loop: two minutes at 16 MHz."""
@@ -37,7 +37,7 @@ def load_shim() -> ctypes.CDLL | None:
     return library
 
 
-class Machine:
+class AvrMachine:
     """One simulated processor with its firmware. A context manager; not to be used by two threads at once."""
 
     def __init__(self, firmware: Firmware, clock_hz: int = 16_000_000, *, corrects_skips: bool = True) -> None:
@@ -53,13 +53,13 @@ class Machine:
             raise DeviceError(f"{firmware.mcu} has too little flash for {len(image)} bytes, or is unknown to simavr.")
         self._handle = ctypes.c_void_p(handle)
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> AvrMachine:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._library.kilotune_avr_close(self._handle)
 
-    def run(self, inputs: npt.NDArray[np.generic], most_cycles: int = MOST_CYCLES) -> Run:
+    def run(self, inputs: npt.NDArray[np.generic], most_cycles: int = MOST_CYCLES) -> SimulatedRun:
         """Inferences on quantised `inputs` [samples, features]. DeviceError when one does not end."""
         artefact = self._firmware.artefact
         samples = inputs.shape[0]
@@ -84,7 +84,7 @@ class Machine:
             why = _WHY[status].format(most=most_cycles)
             raise DeviceError(f"On {self._firmware.mcu} the inference of sample {done.value} {why}.")
         kept = outputs.astype(np.int64) if outputs.dtype.kind == "i" else outputs.astype(np.float32)
-        return Run(kept, cycles.astype(np.int64), self.peak_stack_bytes)
+        return SimulatedRun(kept, cycles.astype(np.int64), self.peak_stack_bytes)
 
     def trace(self, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """The inference of the only sample on a traced firmware, as far as it got."""

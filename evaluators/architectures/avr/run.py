@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.evaluators.architectures.avr.firmware import build_firmware
-from kilotune.evaluators.architectures.avr.machine import Machine
-from kilotune.evaluators.simulated import Artefact, Run, Sizes, Trace
+from kilotune.evaluators.architectures.avr.machine import AvrMachine
+from kilotune.evaluators.simulated import Artefact, SimulatedRun, Sizes, Trace
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class AvrTarget:
     def __str__(self) -> str:
         return f"{self.mcu}, {self.level}"
 
-    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, Run]:
+    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, SimulatedRun]:
         """Sizes, and the inferences of `inputs` [samples, features], as the program takes them; cycles are exact. DeviceError
         when that fails."""
         firmware = build_firmware(artefact, self.mcu, level=self.level, compiler=self.compiler)
-        with Machine(firmware, self.clock_hz) as machine:
+        with AvrMachine(firmware, self.clock_hz) as machine:
             return firmware.sizes, machine.run(inputs)
 
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         """The inference of the only sample, as far as it got. DeviceError when the program cannot be built."""
         firmware = build_firmware(artefact, self.mcu, level=self.level, compiler=self.compiler, traced=True)
-        with Machine(firmware, self.clock_hz) as machine:
+        with AvrMachine(firmware, self.clock_hz) as machine:
             return machine.trace(inputs, most_events)

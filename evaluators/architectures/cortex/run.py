@@ -14,7 +14,7 @@ import numpy.typing as npt
 from kilotune.evaluators.architectures.cortex.emulated import EMULATED
 from kilotune.evaluators.architectures.cortex.firmware import CortexFirmware, build_cortex_firmware
 from kilotune.evaluators.compiled_library import build_library
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes, Trace
+from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes, Trace
 
 SECONDS = 120
 
@@ -41,7 +41,7 @@ class CortexTarget:
     def __str__(self) -> str:
         return f"{self.processor}, {self.level}"
 
-    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, Run]:
+    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, SimulatedRun]:
         """Sizes, and the inferences of `inputs` [samples, features], as the program takes them: instructions are exact, cycles
         approximate. DeviceError when that fails."""
         firmware = build_cortex_firmware(artefact, self.processor, level=self.level)
@@ -89,7 +89,7 @@ def _execute(firmware: CortexFirmware, inputs: npt.NDArray[np.generic], folder: 
         raise DeviceError(f"On {firmware.processor} the program stopped with a fault. {done.stderr.strip()[-200:]}")
 
 
-def _results(artefact: Artefact, samples: int, folder: Path) -> Run:
+def _results(artefact: Artefact, samples: int, folder: Path) -> SimulatedRun:
     written = (folder / "out.bin").read_bytes()
     size = samples * artefact.output_bytes
     if len(written) != size + 4:
@@ -98,7 +98,7 @@ def _results(artefact: Artefact, samples: int, folder: Path) -> Run:
     counts = np.loadtxt(folder / "counts.txt", dtype=np.int64, ndmin=2)
     kept = outputs.astype(np.int64) if outputs.dtype.kind == "i" else outputs.astype(np.float32)
     peak = int.from_bytes(written[size:], "little")
-    return Run(kept, counts[:, 1], peak, counts[:, 0])
+    return SimulatedRun(kept, counts[:, 1], peak, counts[:, 0])
 
 
 def _read_trace(folder: Path, firmware: CortexFirmware, most_events: int) -> Trace:

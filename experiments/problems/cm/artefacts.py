@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
-from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.experiments.problems.cm.picture import gantt_svg, mapping_svg
@@ -90,7 +90,7 @@ def describe(problem: MappingProblem, trial: Trial) -> dict[str, Any]:
     }
 
 
-def lcu_source(lowered: Lowered) -> str:
+def lcu_source(lowered: LoweredNetwork) -> str:
     """A Python module: a class for every different state machine, and which stage watches which array with which."""
     pipeline = lowered.pipeline
     machines: dict[str, str] = {}

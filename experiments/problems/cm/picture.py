@@ -12,7 +12,7 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.evaluators.cm.stream import TickArray
 from kilotune.experiments.problems.cm.usage import LinkUse, Point, bars_of, core_places, node_place, usage_of
-from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.lowered import LoweredPipeline
 
 CORE, GAP, MARGIN, FONT = 64.0, 52.0, 44.0, 9.0
 GANTT_WIDTH, ROW, LABELS = 1100.0, 11.0, 150.0
@@ -21,7 +21,7 @@ STEP = CORE + GAP
 STUB = 0.95 * CORE / STEP
 
 
-def mapping_svg(lowered: Lowered, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> str:
+def mapping_svg(lowered: LoweredPipeline, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> str:
     """Cores with their stages, links as wide and as red as they are busy. `ticks_per_image`: what counts as wholly busy."""
     places = core_places(hardware)
     width, height = (STEP * max(axis) + CORE + 2 * MARGIN for axis in zip(*places, strict=True))
@@ -60,7 +60,7 @@ def mapping_svg(lowered: Lowered, hardware: Hardware, mapping: Mapping, ticks_pe
     return "\n".join([*lines, "</svg>\n"])
 
 
-def gantt_svg(lowered: Lowered, starts: Sequence[TickArray], images: int, title: str) -> str:
+def gantt_svg(lowered: LoweredPipeline, starts: Sequence[TickArray], images: int, title: str) -> str:
     """Ticks across, a row a stage; a bar wherever iterations follow one another closer than the picture can show, one
     colour an image. Where a bar is pale the stage waits between its iterations."""
     stages = lowered.pipeline.stages

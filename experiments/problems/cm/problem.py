@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.cm.hardware import load_hardware
-from kilotune.codegen.cm.lowering import Lowered
+from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.onnx.graph import Conv, Graph
+from kilotune.codegen.onnx.graph import ConvNode, Graph
 from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
 from kilotune.evaluators.cm.stream import Setting
@@ -98,7 +98,7 @@ class MappingProblem:
 
         self._folder(folder).check(NAMES.values())
 
-    def lowered(self, assignment: Assignment) -> Lowered | None:
+    def lowered(self, assignment: Assignment) -> LoweredNetwork | None:
         """The candidate's stages with their programs; None for a network of shapes."""
         return None if self.network is None else self.network.lower(self.space.replicas(assignment))
 
@@ -205,7 +205,7 @@ def _imported(name: str, image: Any) -> Graph:
 
 
 def _quantised(graph: Graph, name: str) -> QuantisedGraph:
-    weights = [node.weight for node in graph.nodes if isinstance(node, Conv)]
+    weights = [node.weight for node in graph.nodes if isinstance(node, ConvNode)]
     if weights and all(w.size > 1 and w.min() == w.max() for w in weights):
         graph = with_random_weights(graph, seed=1)  # a topology without weights: any will do
     try:

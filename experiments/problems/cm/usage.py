@@ -13,7 +13,7 @@ from kilotune.codegen.cm.mapping import Mapping, sram_bytes
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.evaluators.cm.stream import TickArray
-from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.lowered import LoweredPipeline
 
 Point = tuple[float, float]
 
@@ -66,7 +66,7 @@ class Usage:
         return tuple(use for use in self.links if use.ticks == most > 0)
 
 
-def usage_of(lowered: Lowered, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> Usage:
+def usage_of(lowered: LoweredPipeline, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> Usage:
     """`ticks_per_image`: what counts as wholly busy."""
     stages = lowered.pipeline.stages
     used_bytes = sram_bytes(lowered.streams, hardware, mapping.capacities, len(stages))

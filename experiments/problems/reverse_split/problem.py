@@ -15,7 +15,7 @@ from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.symbolic import prove
@@ -27,7 +27,7 @@ from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, 
 from kilotune.experiments.studies.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, HasSize, Trial
 from kilotune.search.suggestion import did_you_mean
-from kilotune.spaces.reverse_split.measuring import Goal, SplitProblem
+from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -87,7 +87,7 @@ class KernelProblem:
     def certificate(self) -> dict[str, Any] | None:
         """What no program undercuts, known without a search."""
         least = self.space.least
-        what = "instructions" if self.space.problem.goal is Goal.INSTRUCTIONS else "bus transfers"
+        what = "instructions" if self.space.problem.goal is KernelGoal.INSTRUCTIONS else "bus transfers"
         return {
             "least": least,
             "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
@@ -163,7 +163,7 @@ class KernelProblem:
     def _text(self, assignment: Assignment) -> str:
         return self.space.program(assignment).text
 
-    def _proved(self, text: str) -> Program:
+    def _proved(self, text: str) -> ScampProgram:
         return prove(text, self.wanted.sums, self.wanted.depth)
 
 
@@ -213,7 +213,7 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     if target not in INSTRUCTION_SETS:
         raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
     objective = options.objective or "instructions"
-    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, Goal(objective)))
+    space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
     return KernelProblem(request, asked.kernels, wanted, space)
 
 

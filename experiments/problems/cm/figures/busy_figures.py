@@ -12,7 +12,7 @@ from kilotune.experiments.problems.cm.figures.mesh_figure import node_name
 from kilotune.experiments.problems.cm.usage import Bar, CoreUse, LinkUse, Usage, bars_of
 from kilotune.experiments.report.palette import BLUE, GREEN, ORANGE, SKY, VERMILLION
 from kilotune.experiments.report.text import plotly_text
-from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.lowered import LoweredPipeline
 
 BUSIEST = 8
 MOST_BARS = 1000
@@ -24,7 +24,9 @@ NAME_LENGTH = 16
 IMAGE_STYLES = ((BLUE, ""), (ORANGE, "/"), (SKY, "x"), (GREEN, "."))
 
 
-def busiest_figure(lowered: Lowered, hardware: Hardware, usage: Usage, ticks: float, bound: float | None) -> go.Figure:
+def busiest_figure(
+    lowered: LoweredPipeline, hardware: Hardware, usage: Usage, ticks: float, bound: float | None
+) -> go.Figure:
     """The busiest cores and the busiest links, with the ticks per image measured and bound."""
     cores = sorted(usage.cores, key=lambda use: -use.ticks)[:BUSIEST]
     links = [use for use in sorted(usage.links, key=lambda use: -use.ticks)[:BUSIEST] if use.ticks]
@@ -90,7 +92,7 @@ def _add_levels(figure: go.Figure, bars: int, ticks: float, bound: float | None)
             )
 
 
-def pipeline_figure(lowered: Lowered, starts: Sequence[TickArray], images: int) -> go.Figure:
+def pipeline_figure(lowered: LoweredPipeline, starts: Sequence[TickArray], images: int) -> go.Figure:
     """A row a stage, a trace an image; where a bar is pale the stage waits between its iterations. customdata: stage, first tick, end."""
     rows = rows_shown(lowered)
     figure = go.Figure()
@@ -132,7 +134,7 @@ def pipeline_figure(lowered: Lowered, starts: Sequence[TickArray], images: int) 
     return figure
 
 
-def rows_shown(lowered: Lowered) -> list[int]:
+def rows_shown(lowered: LoweredPipeline) -> list[int]:
     """Stages in their order; of very many the busiest."""
     stages = lowered.pipeline.stages
     busiest = sorted(range(len(stages)), key=lambda s: -stages[s].iterations * lowered.ticks[s])
@@ -150,7 +152,7 @@ def pattern_over(shape: str) -> dict[str, object]:
 
 
 def _image_bars(
-    lowered: Lowered, starts: Sequence[TickArray], image: int, rows: Sequence[int], last: int
+    lowered: LoweredPipeline, starts: Sequence[TickArray], image: int, rows: Sequence[int], last: int
 ) -> list[tuple[int, Bar]]:
     """By row. Gaps are left out until there are few enough."""
     gap = last / RESOLUTION

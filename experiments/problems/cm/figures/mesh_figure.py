@@ -13,7 +13,7 @@ from kilotune.codegen.cm.mapping import Mapping
 from kilotune.experiments.problems.cm.usage import CoreUse, LinkUse, Point, Usage, core_places, node_place
 from kilotune.experiments.report.palette import BLACK, BLUE, GREEN, NEUTRAL, ORANGE, SKY, VERMILLION
 from kilotune.experiments.report.text import plotly_text
-from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.lowered import LoweredPipeline
 
 HALF = 0.38
 """Of a core's square, in steps of the grid."""
@@ -58,7 +58,7 @@ def load_of(share: float) -> Load:
     return next(load for load in LOADS if share < load.below)
 
 
-def mesh_figure(lowered: Lowered, hardware: Hardware, mapping: Mapping, usage: Usage) -> go.Figure:
+def mesh_figure(lowered: LoweredPipeline, hardware: Hardware, mapping: Mapping, usage: Usage) -> go.Figure:
     """customdata: of a core its number, stage and ticks; of a link its number, elements and ticks."""
     figure = go.Figure()
     places = core_places(hardware)
@@ -84,7 +84,7 @@ def mesh_figure(lowered: Lowered, hardware: Hardware, mapping: Mapping, usage: U
     return figure
 
 
-def core_text(lowered: Lowered, hardware: Hardware, use: CoreUse) -> str:
+def core_text(lowered: LoweredPipeline, hardware: Hardware, use: CoreUse) -> str:
     """What runs on a core, as the hover text says it."""
     stage = lowered.pipeline.stages[use.stage]
     matrix = f", matrix {stage.crossbar_rows} x {stage.crossbar_columns}" if stage.crossbar_rows else ""
@@ -115,7 +115,7 @@ def node_name(hardware: Hardware, node: int) -> str:
 
 def _add_cores(
     figure: go.Figure,
-    lowered: Lowered,
+    lowered: LoweredPipeline,
     hardware: Hardware,
     mapping: Mapping,
     usage: Usage,
@@ -137,10 +137,11 @@ def _add_cores(
     coloraxis = {"cmin": 0, "cmax": 100, "colorscale": [[0, "#D9EAF5"], [0.5, SKY], [1, BLUE]], "colorbar": bar}
     figure.update_layout(coloraxis=coloraxis)
     looks = _CoreLooks(shares, texts, data)
-    if not hardware.grid_columns:
+    columns = hardware.grid_columns
+    if not columns:
         _add_core_marks(figure, looks, places)
         return
-    _add_core_bricks(figure, looks, hardware)
+    _add_core_bricks(figure, looks, hardware.cores, columns)
     _add_labels(figure, lowered, hardware, usage, places)
     idle = [core for core in range(hardware.cores) if core not in by_core]
     if idle:
@@ -156,7 +157,7 @@ class _CoreLooks:
 
     shares: list[float | None]
     texts: list[str]
-    data: list[list[float | None]]
+    data: Sequence[Sequence[float | None]]
 
 
 def _add_core_marks(figure: go.Figure, looks: _CoreLooks, places: Sequence[Point]) -> None:
@@ -178,10 +179,9 @@ def _add_core_marks(figure: go.Figure, looks: _CoreLooks, places: Sequence[Point
     figure.add_trace(go.Scatter(x=x, y=y, mode="markers", marker=marker, **about))
 
 
-def _add_core_bricks(figure: go.Figure, looks: _CoreLooks, hardware: Hardware) -> None:
+def _add_core_bricks(figure: go.Figure, looks: _CoreLooks, cores: int, columns: int) -> None:
     """Cores that lie in a grid."""
-    columns = hardware.grid_columns
-    rows = -(-hardware.cores // columns)
+    rows = -(-cores // columns)
 
     def bricks(values: Sequence[object]) -> list[list[object]]:
         """A brick a core, and empty ones in between."""
@@ -205,7 +205,9 @@ def _add_core_bricks(figure: go.Figure, looks: _CoreLooks, hardware: Hardware) -
     )
 
 
-def _add_labels(figure: go.Figure, lowered: Lowered, hardware: Hardware, usage: Usage, places: Sequence[Point]) -> None:
+def _add_labels(
+    figure: go.Figure, lowered: LoweredPipeline, hardware: Hardware, usage: Usage, places: Sequence[Point]
+) -> None:
     """Per cent, and the stage: in an invisible heat map, which alone writes names as small as they must be to fit."""
     columns = hardware.grid_columns or 1
     rows = -(-hardware.cores // columns)

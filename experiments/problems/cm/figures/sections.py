@@ -18,7 +18,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
-from kilotune.spaces.cm.lowered import Lowered
+from kilotune.spaces.cm.lowered import LoweredPipeline
 from kilotune.spaces.cm.procedure import embedded_cores
 from kilotune.spaces.cm.space import CmSpace
 
@@ -48,7 +48,7 @@ class _Mapped:
     """A candidate as it is drawn."""
 
     space: CmSpace
-    lowered: Lowered
+    lowered: LoweredPipeline
     mapping: Mapping
     measurement: Measurement
 

@@ -15,7 +15,7 @@ from kilotune.experiments.report.palette import BLUE, GREEN, LINE_COLOURS, NEUTR
 from kilotune.experiments.report.text import plotly_text
 from kilotune.spaces.memory.banks import Bank
 from kilotune.spaces.memory.bounds import largest_live_sum
-from kilotune.spaces.memory.candidates import Layout
+from kilotune.spaces.memory.candidates import MemoryLayout
 from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Instance
 
@@ -37,7 +37,7 @@ class Placed:
     """A placement under its name; `best`: the best trial's, which is drawn first."""
 
     name: str
-    layout: Layout
+    layout: MemoryLayout
     best: bool
 
 

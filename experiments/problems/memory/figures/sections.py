@@ -21,7 +21,7 @@ from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank
-from kilotune.spaces.memory.candidates import Layout
+from kilotune.spaces.memory.candidates import MemoryLayout
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 
@@ -75,7 +75,7 @@ def _placements(
     return found, missing
 
 
-def _same(one: Layout, other: Layout) -> bool:
+def _same(one: MemoryLayout, other: MemoryLayout) -> bool:
     return set(one.residences) == set(other.residences)
 
 

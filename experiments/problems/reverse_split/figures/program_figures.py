@@ -11,7 +11,7 @@ from types import MappingProxyType
 import plotly.graph_objects as go
 
 from kilotune.codegen.scamp.kernel import Kernel
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.experiments.problems.reverse_split.figures.layered import Layout, layered
 from kilotune.experiments.problems.reverse_split.figures.value_graph import Life, Operand, ValueGraph, ValueNode
@@ -106,7 +106,7 @@ def graph_figure(graph: ValueGraph) -> go.Figure:
     return figure
 
 
-def registers_figure(program: Program, graph: ValueGraph) -> go.Figure:
+def registers_figure(program: ScampProgram, graph: ValueGraph) -> go.Figure:
     """Registers across, time down as in the program's text. customdata of a bar: register, node, first, last."""
     figure = go.Figure()
     rows = [node.line for node in graph.nodes]

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import cast
 
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.experiments.problems.paper_trials import Question
 from kilotune.experiments.problems.problem import Problem
@@ -23,7 +23,7 @@ from kilotune.experiments.report.section import Figure, Paragraph, Row, Section
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Option, Trial
 from kilotune.search.study import Study
-from kilotune.spaces.reverse_split.measuring import Goal
+from kilotune.spaces.reverse_split.measuring import KernelGoal
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 MOST_DRAWN = 400
@@ -70,7 +70,7 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
     return (Section(title, (Row(tuple(graphs)),)), Section("Registers", (Row(tuple(lives)),)))
 
 
-def _papers_program(space: ReverseSplitSpace) -> Program | None:
+def _papers_program(space: ReverseSplitSpace) -> ScampProgram | None:
     """None where the heuristic finds none, and where it is too long for a picture."""
     trial = paper_trial(space)
     if trial is None or trial.measurement.failure is not None:
@@ -79,7 +79,7 @@ def _papers_program(space: ReverseSplitSpace) -> Program | None:
     return program if program.instructions <= MOST_DRAWN else None
 
 
-def graph_words(program: Program, graph: ValueGraph, best: Trial) -> str:
+def graph_words(program: ScampProgram, graph: ValueGraph, best: Trial) -> str:
     """What the graph of a program shows."""
     of_op = Counter(operation.op for operation in program.operations)
     ops = ", ".join(f"{count} {op}" for op, count in of_op.most_common())
@@ -95,7 +95,7 @@ def graph_words(program: Program, graph: ValueGraph, best: Trial) -> str:
     )
 
 
-def registers_words(program: Program, graph: ValueGraph, problem: KernelProblem) -> str:
+def registers_words(program: ScampProgram, graph: ValueGraph, problem: KernelProblem) -> str:
     """Which registers are used, and how long."""
     longest = max(graph.lives, key=lambda life: life.last - life.first)
     what = "the image" if not longest.node else f"the value of instruction {longest.node}"
@@ -124,7 +124,7 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     paper = paper_trial(space)
     length = None if paper is None else paper.measurement.metrics.get(metric)
     failed = sum(trial.measurement.failure is not None for trial in trials)
-    heading = "The front of transfers and noise" if space.problem.goal is Goal.FRONT else "Length of the program"
+    heading = "The front of transfers and noise" if space.problem.goal is KernelGoal.FRONT else "Length of the program"
     if not any(has(trial, metric) for trial in trials):
         return Section(heading, (Paragraph(f"None of {_count(len(trials), 'trial')} has a program."),))
     best = cast(Trial, result.best).measurement.metrics
@@ -137,7 +137,7 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     if result.bound is not None:
         optimal = ", so none is better" if result.proved else ""
         sentences.append(f"No program takes less than {result.bound:g} {title}{optimal}.")
-    if space.problem.goal is not Goal.FRONT:
+    if space.problem.goal is not KernelGoal.FRONT:
         return Section(
             heading, (Figure(length_figure(trials, space, title, result.bound, length), " ".join(sentences)),)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kilotune.codegen.scamp.program import Program
+from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_operation
 
@@ -68,7 +68,7 @@ class ValueGraph:
         return max(sum(life.first < time <= life.last for life in self.lives) for time in times)
 
 
-def value_graph(program: Program) -> ValueGraph:
+def value_graph(program: ScampProgram) -> ValueGraph:
     """Execute a proved program on sums, and keep who reads what. KeyError when a register is read that holds nothing."""
     depth = sum(program.instruction(operation).halvings for operation in program.operations)
     nodes = [ValueNode(0, "the image", "", (), "A", Sum.image(depth))]

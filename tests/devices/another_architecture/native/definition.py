@@ -17,7 +17,7 @@ from kilotune.codegen.emit.targets import plain
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 from kilotune.evaluators.architectures.architecture import Architecture, Tool
 from kilotune.evaluators.device import Device
-from kilotune.evaluators.simulated import Artefact, DeviceError, Run, Sizes, Trace
+from kilotune.evaluators.simulated import Artefact, DeviceError, SimulatedRun, Sizes, Trace
 
 HOOK = """\
 #include <stddef.h>
@@ -36,13 +36,13 @@ class NativeTarget:
     def __str__(self) -> str:
         return f"native, {self.level}"
 
-    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, Run]:
+    def run(self, artefact: Artefact, inputs: npt.NDArray[np.generic]) -> tuple[Sizes, SimulatedRun]:
         with tempfile.TemporaryDirectory() as scratch:
             self._execute(artefact, inputs, Path(scratch))
             each = np.dtype([("output", artefact.result_type, (artefact.results,)), ("operations", "<i8")])
             found = np.fromfile(Path(scratch) / "out.bin", dtype=each)
         kept = found["output"] if artefact.result_type.kind == "f" else found["output"].astype(np.int64)
-        return Sizes(len(artefact.source), 0, artefact.input_bytes), Run(kept, found["operations"], 0)
+        return Sizes(len(artefact.source), 0, artefact.input_bytes), SimulatedRun(kept, found["operations"], 0)
 
     def trace(self, artefact: Artefact, inputs: npt.NDArray[np.generic], most_events: int) -> Trace:
         assert artefact.offsets is not None
