@@ -32,9 +32,13 @@ fuzz: $(VENV)/.test-installed
 
 check: lint types
 
+CODE := search codegen evaluators spaces experiments public docs
+
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture $(CODE) tests/vulture_whitelist.py  # what only tests use is not used
+	$(BIN)/vulture $(CODE) tests
 	$(MAKE) --no-print-directory contracts
 
 # import-linter takes no root below a regular package, so it is shown a folder with the floors alone

@@ -52,10 +52,6 @@ class Curve:
         """Whether both reached the same losses at times that cannot be told apart."""
         return self.later_than(other) < RESOLUTION_S and other.later_than(self) < RESOLUTION_S
 
-    def loss_after(self, seconds: float) -> float:
-        """Best-so-far at that time; +inf before anything feasible was found."""
-        return next((step.loss for step in reversed(self.steps) if step.seconds <= seconds), math.inf)
-
     def mean_loss(self, seconds: float, at_most: float) -> float:
         """Best-so-far averaged over [0, seconds]; `at_most` stands for whatever is worse, and for nothing."""
         area, since_s, level = 0.0, 0.0, at_most

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.import_graph import ImportGraph
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("search", "codegen", "evaluators", "spaces", "experiments")
@@ -130,3 +134,55 @@ def test_files_are_written_in_one_place() -> None:
             calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
             found |= {f"{place}:{call.lineno}": ast.unparse(call.func) for call in calls if writes(call)}
     assert found == {}
+
+
+MOST_LINES, MOST_C_LINES = 50, 80
+
+
+def test_functions_are_short() -> None:
+    """Besides what they say of themselves."""
+    long = {}
+    for path in sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                said = node.body[0] if ast.get_docstring(node) is not None else None
+                words = 0 if said is None else said.end_lineno - said.lineno + 1
+                lines = node.end_lineno - node.lineno + 1 - words
+                if lines > MOST_LINES:
+                    long[f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"] = lines
+    assert long == {}
+
+
+def c_functions(text: str) -> Iterator[tuple[int, int]]:
+    """(first line, lines) of everything in braces at the outermost level."""
+    text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.DOTALL)
+    text = re.sub(r'"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|//[^\n]*', "", text)
+    depth, first = 0, 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        for brace in re.findall(r"[{}]", line):
+            first = number if depth == 0 else first
+            depth += 1 if brace == "{" else -1
+            if depth == 0:
+                yield first, number - first + 1
+    assert depth == 0
+
+
+def test_c_functions_are_short() -> None:
+    sources = sorted(
+        path for floor in (*FLOORS, "tests") for suffix in "ch" for path in (ROOT / floor).rglob(f"*.{suffix}")
+    )
+    assert sources
+    found = {(path, first): lines for path in sources for first, lines in c_functions(path.read_text())}
+    assert max(found.values()) > 30  # it sees functions
+    assert {f"{path.relative_to(ROOT)}:{at}": n for (path, at), n in found.items() if n > MOST_C_LINES} == {}
+
+
+LATE = ("evaluators/executors/ray_nodes.py", "public/__init__.py")
+"""Functions that Ray runs on other machines import what is there; the public face imports what is asked for."""
+
+
+def test_imports_in_functions_keep_a_slow_library_out() -> None:
+    """Not a circle: an import in a function brings in a library that its module does without until then."""
+    found = ImportGraph.of(ROOT, [path for path in SOURCES if path.relative_to(ROOT).parts[0] != "experiments"])
+    places = (place.removeprefix(f"{ROOT}/") for place in found.pointless())
+    assert [place for place in places if not place.startswith(LATE)] == []

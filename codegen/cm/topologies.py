@@ -8,7 +8,6 @@ from types import MappingProxyType
 Pair = tuple[int, int]
 """Source and target core."""
 
-Position = tuple[float, float]
 """Column and row, for pictures."""
 
 

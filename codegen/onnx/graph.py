@@ -171,10 +171,6 @@ class Graph:
     folded: Mapping[str, str] | None = None
     ranks: Mapping[str, int] | None = None
 
-    def producer(self, tensor: str) -> Node | None:
-        """The node that writes a tensor; None for the input."""
-        return next((node for node in self.nodes if node.output == tensor), None)
-
     def readers(self) -> dict[str, list[Node]]:
         """The nodes that read each tensor."""
         found: dict[str, list[Node]] = {name: [] for name in self.shapes}
@@ -186,11 +182,6 @@ class Graph:
 
 WindowNode = ConvNode | MaxPoolNode | AveragePoolNode | PadNode
 VIEWS = (ConcatNode, PermuteNode)
-
-
-def is_pointwise(node: Node) -> bool:
-    """Whether an output element depends only on the elements of the same channel and pixel."""
-    return isinstance(node, ReluNode | ClipNode | AffineNode | AddNode | ShiftNode)
 
 
 def window_of(node: Node) -> Window | None:

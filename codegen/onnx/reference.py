@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,11 +37,6 @@ def evaluate(graph: Graph, image: Array, integer: bool = False) -> dict[str, Arr
         assert result.shape == graph.shapes[node.output], node
         tensors[node.output] = result
     return tensors
-
-
-def output_of(graph: Graph, tensors: Mapping[str, Array]) -> Array:
-    """The network's output in its ONNX shape, without the batch."""
-    return tensors[graph.output].reshape(graph.output_shape)
 
 
 def compute(node: Node, operands: list[Array]) -> Array:

@@ -79,11 +79,6 @@ class Sum:
         return dict(self.terms)
 
     @property
-    def support(self) -> frozenset[Cell]:
-        """The cells with a weight (`supp` of the paper)."""
-        return frozenset(cell for cell, _ in self.terms)
-
-    @property
     def cardinality(self) -> int:
         """The sum of the absolute weights (`card` of the paper)."""
         return sum(abs(weight) for _, weight in self.terms)

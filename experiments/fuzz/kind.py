@@ -25,8 +25,7 @@ class Kind:
 
     `writes`: patterns of files that belong to the command, so that it may change them; all others are the user's. `contents`
     says what of such a file must still be there after an input was refused (all of a database's rows, say).
-    `named`: texts besides the names of the files that a message may name as the place. `refuses`: the command lines are such that
-    they end with a refusal after they have read the input, since going on would take seconds.
+    `named`: texts besides the names of the files that a message may name as the place.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Kind:
     writes: tuple[str, ...] = ()
     contents: Callable[[bytes], Any] = field(default=bytes)
     named: tuple[str, ...] = ()
-    refuses: bool = False
 
     def may_write(self, path: str) -> bool:
         """Whether the command may change a file of the case."""

@@ -75,11 +75,7 @@ def tune(
     rule = StopRule.parse(stop or str(SETTLED))
     wanted, time = budget_of(budget), CommandTime(budget_of(budget))
     stored = study is not None or storage is not None
-    workplace = tuning.Workplace(
-        jobs=_whole("jobs", jobs, 1, MOST_JOBS),
-        limit_s=None if time_limit is None else parse_seconds(time_limit),
-        cached=stored if cache is None else cache,
-    )
+    workplace = _workplace(jobs, time_limit, stored if cache is None else cache)
     seed = _whole("seed", seed, 0, LARGEST_SEED)
     problem: Problem
     if isinstance(space, str):
@@ -104,6 +100,11 @@ def tune(
         problem = PlainProblem(request, space, (family, family.offers[0]))
     search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
     return TunedStudy(problem, search, workplace, row).resume(time.for_search(), progress=progress, stop=stop)
+
+
+def _workplace(jobs: int, time_limit: str | None, cached: bool) -> tuning.Workplace:
+    limit_s = None if time_limit is None else parse_seconds(time_limit)
+    return tuning.Workplace(jobs=_whole("jobs", jobs, 1, MOST_JOBS), limit_s=limit_s, cached=cached)
 
 
 def _stored(

@@ -73,7 +73,6 @@ class SplitReport:
     plans: tuple[SplitPlan, ...]
     nodes: int
     complete: bool
-    best_at: int
 
 
 def search_splits(
@@ -121,7 +120,7 @@ def search_splits(
     if found < 0:
         raise MemoryError("The search over splits ran out of memory.")
     rows = sorted(plans[:found].tolist(), key=lambda row: (row[0], row[1]))
-    return SplitReport(tuple(_plan(start, row) for row in rows), int(report[0]), bool(report[1]), int(report[4]))
+    return SplitReport(tuple(_plan(start, row) for row in rows), int(report[0]), bool(report[1]))
 
 
 def _box(sums: Sequence[Sum]) -> tuple[int, int, int, int]:

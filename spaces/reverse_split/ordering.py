@@ -30,9 +30,6 @@ class OrderWeights:
         return astuple(self)
 
 
-EQUATION_22 = OrderWeights(remainder_penalty=0.0, aligned_bonus=0.0, near_power=0.0)
-
-
 def score(sums: Sums, named: NamedSplit, weights: OrderWeights) -> float:
     """The larger the earlier; without the noise."""
     split = named.split

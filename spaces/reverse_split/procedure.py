@@ -36,14 +36,6 @@ def paper_plans(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_
     yield from reference_plans(sums, problem.depth, problem.registers, weights, min(nodes, PLAIN_NODE_LIMIT))
 
 
-def paper_search(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_LIMIT) -> SplitPlan | None:
-    """The last of `paper_plans`."""
-    found = None
-    for plan in paper_plans(problem, weights, nodes):
-        found = plan
-    return found
-
-
 def first_descent(problem: SplitProblem) -> tuple[str, ...] | None:
     """The best pair all the way, whatever the registers hold; None where that takes more than `MOST_DEPTH` splits."""
     sums, weights = start_sums(problem.wanted), OrderWeights()

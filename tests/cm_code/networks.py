@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.codegen.onnx.rewriting import integer_model
 
@@ -163,3 +164,8 @@ def shipped(folder: str) -> list[str]:
 
     base = Path(onnx.__file__).parent / "backend" / "test" / "data" / folder
     return sorted(str(path) for path in base.glob("*/model.onnx"))
+
+
+def output_of(graph: Graph, tensors: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The network's output in its ONNX shape, without the batch."""
+    return tensors[graph.output].reshape(graph.output_shape)

@@ -15,10 +15,10 @@ from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.importing import import_file, load_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
-from kilotune.codegen.onnx.reference import evaluate, output_of
+from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import run
 from kilotune.experiments.benchmarks.cm_functional import compare
-from tests.cm_code.networks import expected_integers, shipped
+from tests.cm_code.networks import expected_integers, output_of, shipped
 
 MODELS = {Path(path).parent.name.removeprefix("test_"): path for path in shipped("pytorch-converted")}
 LARGE = ("MaxPool1d_stride_padding_dilation", "MaxPool2d_stride_padding_dilation")

@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.experiments.problems.reverse_split.figures.layered import NODE_GAP, crossings, layered
+from kilotune.experiments.problems.reverse_split.figures.layered import NODE_GAP, Layout, layered
 
 Edges = list[tuple[int, int]]
+
+
+def crossings(layout: Layout) -> int:
+    """Pairs of edges that cross between two layers."""
+    pieces: dict[float, list[tuple[float, float]]] = {}
+    for path in layout.paths:
+        for (x, level), (beyond, _) in pairwise(path):
+            pieces.setdefault(level, []).append((x, beyond))
+    return sum(
+        (a[0] - b[0]) * (a[1] - b[1]) < 0 for lines in pieces.values() for at, a in enumerate(lines) for b in lines[:at]
+    )
 
 
 @st.composite

@@ -23,6 +23,11 @@ from kilotune.search.front import Ranking
 from kilotune.search.space import Constraint, Direction, Measurement, Objective
 
 
+def loss_after(curve: Curve, seconds: float) -> float:
+    """Best-so-far at that time; +inf before anything feasible was found."""
+    return next((step.loss for step in reversed(curve.steps) if step.seconds <= seconds), math.inf)
+
+
 def run(
     strategy: str, seed: int, *steps: tuple[int, float, float], bound: float = -math.inf, proved: bool = False
 ) -> RunRecord:
@@ -41,7 +46,7 @@ def test_the_mean_is_the_sum_over_fine_steps(improvements: list[tuple[int, int]]
             loss = value
             steps.append(Improvement(number, float(at), float(value)))
     curve = Curve(tuple(steps), len(improvements), 100.0)
-    sampled = [min(curve.loss_after(tick + 0.5), cap) for tick in range(seconds)]
+    sampled = [min(loss_after(curve, tick + 0.5), cap) for tick in range(seconds)]
     assert curve.mean_loss(float(seconds), cap) == pytest.approx(sum(sampled) / seconds)
 
 

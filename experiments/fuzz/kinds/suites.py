@@ -31,5 +31,4 @@ SUITES = Kind(
     writes=(DATABASE, f"{DATABASE}-*"),
     contents=rows,
     named=(COMPARISON,),
-    refuses=True,
 )

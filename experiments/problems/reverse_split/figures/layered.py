@@ -50,17 +50,6 @@ def layered(nodes: int, edges: Sequence[tuple[int, int]], last: Sequence[int] = 
     return Layout(tuple(x[node] for node in range(nodes)), tuple(layer), tuple(paths))
 
 
-def crossings(layout: Layout) -> int:
-    """Pairs of edges that cross between two layers."""
-    pieces: dict[float, list[tuple[float, float]]] = {}
-    for path in layout.paths:
-        for (x, level), (beyond, _) in pairwise(path):
-            pieces.setdefault(level, []).append((x, beyond))
-    return sum(
-        (a[0] - b[0]) * (a[1] - b[1]) < 0 for lines in pieces.values() for at, a in enumerate(lines) for b in lines[:at]
-    )
-
-
 def _layers(nodes: int, edges: Sequence[tuple[int, int]], last: Sequence[int]) -> list[int]:
     layer = [0] * nodes
     for source, target in sorted(edges, key=lambda edge: edge[1]):

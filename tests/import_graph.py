@@ -1,0 +1,89 @@
+"""Which libraries a module of the project brings in when it is imported, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SLOW = frozenset(
+    {
+        *("alembic", "cv2", "islpy", "jinja2", "kaleido", "choreographer", "lark", "numpy", "onnx", "onnxruntime"),
+        *("optuna", "optuna_dashboard", "ortools", "pandas", "playwright", "plotly", "ray", "rich", "scipy", "skimage"),
+        *("sklearn", "sqlalchemy", "torch", "waitress", "z3"),
+    }
+)
+"""Libraries that take a while to import, or that are not always there: what a function may import for itself."""
+
+
+@dataclass(frozen=True)
+class ImportGraph:
+    """`direct`: by module, what it imports when it is imported itself."""
+
+    paths: dict[str, Path]
+    direct: dict[str, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, root: Path, paths: Sequence[Path]) -> ImportGraph:
+        """Of the files below `root`, whose folders are those of the package `kilotune`."""
+        modules = {_module(path.relative_to(root)): path for path in paths}
+        trees = {module: ast.parse(path.read_text()) for module, path in modules.items()}
+        return cls(
+            modules,
+            {
+                module: tuple(name for node in _at_once(tree.body) for name in _names(node, modules))
+                for module, tree in trees.items()
+            },
+        )
+
+    def slow_libraries(self, module: str) -> frozenset[str]:
+        """Those of SLOW that importing a module brings in."""
+        waiting, seen = [module], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                parts = name.split(".")
+                waiting += [".".join(parts[:k]) for k in range(1, len(parts))] if parts[0] == "kilotune" else []
+                waiting += self.direct.get(name, ())
+        return SLOW & {name.split(".")[0] for name in seen}
+
+    def pointless(self) -> Iterator[str]:
+        """Imports in functions that keep no slow library out of the import of their module: `path:line name`."""
+        for module, path in self.paths.items():
+            here = self.slow_libraries(module)
+            for function in ast.walk(ast.parse(path.read_text())):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                    for node in ast.walk(function):
+                        if isinstance(node, ast.Import | ast.ImportFrom):
+                            for name in _names(node, self.paths):
+                                if not self.slow_libraries(name) - here:
+                                    yield f"{path}:{node.lineno} {name}"
+
+
+def _module(path: Path) -> str:
+    parts = ["kilotune", *path.with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _names(node: ast.Import | ast.ImportFrom, modules: dict[str, Path]) -> list[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    full = [f"{node.module}.{alias.name}" for alias in node.names]
+    return [name if name in modules else str(node.module) for name in full]
+
+
+def _at_once(body: Sequence[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The import statements that run when the module is imported."""
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from _at_once(node.orelse)
+        elif isinstance(node, ast.If | ast.Try | ast.With | ast.For | ast.ClassDef):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _at_once(getattr(node, part, []))
+            for handler in getattr(node, "handlers", []):
+                yield from _at_once(handler.body)

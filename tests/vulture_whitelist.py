@@ -1,0 +1,73 @@
+"""What vulture takes for unused, and who uses it. `make lint` reads this file beside the sources; nothing imports it."""
+
+# Lark calls the methods of a tree's transformer by the names of the grammar's rules.
+_.decimal
+_.subscript
+_.unary
+_.conditional
+_.maxpool
+_.interval
+
+# Alembic reads these of every migration.
+revision
+down_revision
+
+# Strategies are found by their modules' names, and pointwise operators by being in their folder.
+AnnealSearch
+CountSearch
+ModelSearch
+ExhaustiveSearch
+GreedySearch
+RandomSearch
+RefineSearch
+HardSwish
+LeakyRelu
+__init_subclass__
+
+# CP-SAT reads the parameters of its solver, and onnxruntime those of a session.
+_.num_workers
+_.random_seed
+_.max_time_in_seconds
+_.max_deterministic_time
+_.linearization_level
+_.symmetry_level
+_.search_branching
+_.catch_sigint_signal
+_.log_severity_level
+_.intra_op_num_threads
+_.graph_optimization_level
+
+# The standard library's servers, Ray, Rich, Plotly and Click read or call these.
+_.daemon_threads
+_.log_message
+_.server_name
+_.server_port
+_.print_to_stdstream
+_.transient
+_.scaleanchor
+_.shell_complete
+
+# Notebooks show it, and their users call it.
+_._repr_html_
+_.to_dataframe
+
+# Parts of what a data class holds, for whoever reads the whole.
+K
+L
+input_elements
+new_evaluations
+absent_as
+DataclassInstance
+
+# Python calls these of a module whose names are imported when they are asked for.
+__getattr__
+__dir__
+
+# pytest reads these of modules, and calls these.
+pytestmark
+pytest_plugins
+pytest_collection_modifyitems
+_.dont_write_bytecode
+alarm
+_._conv
+_._normal
