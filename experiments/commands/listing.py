@@ -206,6 +206,8 @@ def _studies(store: Store) -> list[dict[str, Any]]:
     overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)
     with Console(stderr=True).status("reading studies"):  # every different input is loaded for it
         entries = overview.all_entries()
+    for sentence in overview.damaged:
+        click.echo(sentence, err=True)
     for entry in reversed(entries):
         if entry.trouble:
             click.echo(f"{entry.row.name}: its best is not known. {entry.trouble}", err=True)

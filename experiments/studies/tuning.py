@@ -59,8 +59,9 @@ class TuneOutcome:
 
 def free_study_name(store: Store, space: str) -> str:
     """space-date-time, with a number behind it when that is taken."""
-    stem = f"{space}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    taken = {row.name for row in store.studies()}
+    plain = re.sub(r"[^\w-]", "_", space)  # a plug-in's may have any
+    stem = f"{plain}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    taken = set(store.study_names())
     return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
 
 
