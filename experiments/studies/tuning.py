@@ -18,7 +18,7 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.fixed_point.finalists import Finalist, measure_finalist, measure_float
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer
-from kilotune.experiments.problems.problem import AnswersCapacity, Explains, Metrics, Problem
+from kilotune.experiments.problems.problem import AnswersCapacity, Explains, LoadsForTest, Metrics, Problem
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
@@ -203,6 +203,8 @@ def conclude(
     front no more than `finalists`. What is not there when `is_over` says so is left out."""
 
     def on_data(trial: Trial | None) -> Metrics | None:
+        if study.stopped and isinstance(problem, LoadsForTest) and not problem.is_loaded():
+            return None  # whoever pressed Ctrl-C is waiting
         return None if trial is None else made_in_time(is_over, lambda: problem.test_metrics(trial.assignment))
 
     def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> Finalist | None:
