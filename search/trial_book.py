@@ -61,8 +61,9 @@ class TrialBook:
             try:
                 key = self.encoding.key_of_text(row.candidate)
                 candidate = self.encoding.candidate(key)
-            except ValueError as error:
-                raise ValueError(f"trial {row.number}, column candidate: {error}") from None
+            except (ValueError, KeyError, TypeError) as error:  # an answer is missing, or is of another kind
+                why = f"it has no answer {error}" if not isinstance(error, ValueError) else error
+                raise ValueError(f"trial {row.number}, column candidate: {why}") from None
             self._known[key] = (row.number, Measurement(row.metrics, row.failure), row.elapsed_s)
             self._foreign.add(row.number)
             self.front.add(self.trial(key, candidate))

@@ -36,7 +36,10 @@ def other_programs_tables(connection: sa.Connection) -> list[str]:
 def other_programs_tables_in(file: Path) -> list[str]:
     """As `other_programs_tables`, of a SQLite file that is read as it is: opened otherwise, SQLite changes its header and makes files
     beside it. Empty where that cannot be read, or is not there."""
-    if not file.is_file() or not file.stat().st_size:
+    try:
+        if not file.is_file() or not file.stat().st_size:
+            return []
+    except OSError:  # a name that no file can have: whoever opens it will say so
         return []
 
     def connected() -> sqlite3.Connection:
