@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
 
 from kilotune.codegen.scamp.sums import Cell, Sum
 
@@ -120,7 +119,7 @@ def approximate(kernel: Kernel, depth: int) -> Approximation:
         error = Fraction(counts[cell], 1 << depth) - weight
         if error:
             errors[cell] = error
-    return Approximation(Sum.of(counts), depth, MappingProxyType(errors))
+    return Approximation(Sum.of(counts), depth, errors)  # a plain dict: workers are sent it
 
 
 @dataclass(frozen=True)
