@@ -258,6 +258,14 @@ def doctor_command() -> None:
         click.echo(line)
 
 
+@cli.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of the result that --json writes."""
+    from kilotune.experiments.studies.result_schema import result_schema
+
+    click.echo(json.dumps(result_schema(), indent=2))
+
+
 cli.add_command(compare_command)
 cli.add_command(report_command)
 cli.add_command(dashboard_command)

@@ -271,7 +271,7 @@ def _best_as_json(outcome: TuneOutcome, best: Trial, artifacts: dict[str, str]) 
 
 
 def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
-    """The result file (DESIGN: schema 1)."""
+    """The result file: `result_schema` says what stands in it."""
     problem, result = outcome.problem, outcome.result
     best = result.best
     return {
