@@ -17,7 +17,7 @@ class TrialBook:
         self.encoding: Encoding = encoding_of(space)
         self.front = Front(Ranking.of(space))
         self._known: dict[Key, tuple[int, Measurement, float]] = {}  # number, what was measured, when
-        self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that had to dodge them
+        self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that got a free number instead
 
     def __len__(self) -> int:
         return len(self._known)
@@ -71,9 +71,9 @@ class TrialBook:
     def number_for(self, proposed: int) -> int:
         """The number of a new candidate: its place among all distinct proposals, which a resumed study finds again. Only a
         strategy that does not repeat itself (one with a solver's time limit) meets a number that is taken."""
-        return self.dodge() if proposed in self._foreign else proposed
+        return self.free_number() if proposed in self._foreign else proposed
 
-    def dodge(self, above: Iterable[int] = ()) -> int:
+    def free_number(self, above: Iterable[int] = ()) -> int:
         """A number that no trial has, and that is above the given ones."""
         number = max([*self._foreign, *above, *(known for known, _, _ in self._known.values())]) + 1
         self._foreign.add(number)

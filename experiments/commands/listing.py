@@ -199,8 +199,8 @@ def _studies(store: Store) -> list[dict[str, Any]]:
     objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
     from kilotune.experiments.dashboard.overview import Overview
     from kilotune.experiments.dashboard.pulse import Pulse
-    from kilotune.search.division import working
     from kilotune.search.result import status_words
+    from kilotune.search.work_sharing import working
 
     processes = working(store)
     overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)

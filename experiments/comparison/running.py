@@ -25,11 +25,11 @@ from kilotune.experiments.comparison.plan import Plan, RunKey
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
-from kilotune.search.division import at_work
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.result import Progress, Result
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
+from kilotune.search.work_sharing import at_work
 
 WARM_UP = Budget(seconds=0.5, trials=4)
 POLL_S = 0.1

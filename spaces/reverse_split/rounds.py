@@ -12,8 +12,8 @@ from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.plain_search import reference_plans
 from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT
+from kilotune.spaces.reverse_split.reference_search import reference_plans
 from kilotune.spaces.reverse_split.splits import start_sums
 
 FIRST_NODES = 20_000
