@@ -146,7 +146,7 @@ class Store:
         raise StoreError(f"{self.place} holds no study {name!r}{hint}. Its studies: {', '.join(known) or 'none yet'}.")
 
     def study_names(self) -> list[str]:
-        """Of all studies, oldest first."""
+        """The names of all studies, oldest first."""
         with self._errors(), self._engine.connect() as connection:
             names = connection.execute(sa.select(STUDIES.c.name).order_by(STUDIES.c.id)).scalars().all()
         return [name for name in names if isinstance(name, str)]

@@ -26,7 +26,7 @@ class TrialBook:
         return key in self._known
 
     def keys(self) -> set[Key]:
-        """Of all trials."""
+        """The canonical keys of all trials."""
         return set(self._known)
 
     def trial(self, key: Key, candidate: Assignment) -> Trial:

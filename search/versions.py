@@ -18,7 +18,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def other_programs_tables(connection: sa.Connection) -> list[str]:
-    """Of a database that is no store: the tables that make it another program's, so that no store may be made in it. In a
+    """The tables that make a database another program's, so that no store may be made in it. In a
     SQLite file any table is, in a server's database one that is named as ours and is none.
 
     An older kilotune that was killed while it made a store left some of our tables without a version: these are ours.

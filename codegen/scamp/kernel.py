@@ -155,7 +155,7 @@ class ApproximatedSet:
         return max((approximation.largest_error for approximation in self.approximations), default=Fraction(0))
 
     def reduced(self) -> ApproximatedSet:
-        """The same kernels at the least depth that holds them: smaller counts, the same programs."""
+        """These kernels at the least depth that holds them exactly: smaller counts, equal programs."""
         every = math.gcd(1 << self.depth, *(weight for total in self.sums for _, weight in total.terms))
         depth = self.depth - (every.bit_length() - 1)
         parts = tuple(

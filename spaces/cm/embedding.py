@@ -113,7 +113,8 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
 
 
 def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0, effort: float = math.inf) -> EmbeddingResult:
-    """The same clauses; one worker. `effort`: the solver's own count of its work, in seconds of some machine."""
+    """Placement by CP-SAT with the clauses of `solve_without_quantifiers`, one solver thread; `seconds` is a
+    limit. `effort`: the solver's own count of its work, in seconds of some machine."""
     from ortools.sat.python import cp_model  # imports pandas, and few mappings come to this
 
     model = cp_model.CpModel()

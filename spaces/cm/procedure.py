@@ -96,5 +96,5 @@ def _solve(problem: Embedding, seconds: float, most_literals: int) -> EmbeddingR
 
 
 def _literals(problem: Embedding) -> int:
-    """Of its formula."""
+    """The number of literals in the formula of this embedding."""
     return 2 * len(problem.edges) * int(problem.near.sum())

@@ -225,7 +225,7 @@ class _Component:
         return answer.nodes
 
     def _rank(self, turn: int) -> Order:
-        """Of every buffer its place in the order of this turn."""
+        """Every buffer's place in the order of this turn."""
         buffers = self.buffers
         width = buffers.upper - buffers.lower
         if turn < len(STATIC_ORDERS):
