@@ -66,7 +66,7 @@ def test_two_tuners_find_the_trials_of_one_and_measure_none_twice(database: Path
 def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, tmp_path: Path) -> None:
     logs = [tmp_path / "victim.log", tmp_path / "heir.log"]
     victim = tuner(database, 250, logs[0], pause_s=60.0)
-    while not logs[0].exists():
+    while not (logs[0].exists() and logs[0].stat().st_size):  # it exists a moment before its first line
         time.sleep(0.01)
     heir = tuner(database, 250, logs[1])
     victim.send_signal(signal.SIGKILL)
