@@ -26,13 +26,13 @@ SUFFIXES = (".npy", ".npz", ".csv", ".txt")
 """File types in the order of preference."""
 
 MOST_ELEMENTS = 1 << 26
-"""Of one array: 512 MiB as float64. MNIST's 60 000 samples are 47 million."""
+"""The most elements of one array: 512 MiB as float64. MNIST's 60 000 samples are 47 million."""
 
 MOST_TEXT_BYTES = 1 << 30
-"""Of a text file of numbers: `MOST_ELEMENTS` of them, 16 bytes each."""
+"""The largest text file of numbers: `MOST_ELEMENTS` of them, 16 bytes each."""
 
 MOST_TYPE_BYTES = 8
-"""Of one element: what float64 holds."""
+"""The largest element of an array: a float64."""
 
 
 def find_array_file(folder: Path, stem: str) -> Path | None:

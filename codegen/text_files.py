@@ -7,7 +7,7 @@ from pathlib import Path
 from kilotune.codegen.diagnostics import InputError
 
 MOST_TEXT_BYTES = 16 << 20
-"""Of programs, JSON and TOML: a hundred times the largest that were seen."""
+"""The largest file of a program, of JSON or TOML: a hundred times the largest that were seen."""
 
 
 def read_text_file(path: Path, what: str, most_bytes: int = MOST_TEXT_BYTES) -> str:

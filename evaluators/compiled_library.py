@@ -55,7 +55,7 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
 
 
 def build_library(source: Path) -> Path | None:
-    """The same, not loaded: a plugin, whose symbols only its host can resolve."""
+    """Build a C source into a shared library without loading it: a plugin, whose symbols only its host can resolve."""
     compiler = _compiler()
     try:
         return None if compiler is None else _built(compiler, source, (), (), cache_folder())

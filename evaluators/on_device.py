@@ -44,7 +44,7 @@ class DeviceMeasurement:
 
     @property
     def cycles(self) -> float:
-        """Of one inference, on average."""
+        """Cycles of one inference, on average over the samples."""
         return float(self.run.cycles.mean())
 
     @property
@@ -110,7 +110,8 @@ def target_of(device: Device, level: str) -> Target:
 
 
 def fastest_that_fits(found: Sequence[DeviceMeasurement]) -> DeviceMeasurement:
-    """Of one program at several levels; the smallest one where none fits. DeviceError where there is none at all."""
+    """The fastest of one program's builds (at several -O levels) that fits the device; the smallest one where none fits.
+    DeviceError where there is none at all."""
     if not found:
         raise DeviceError("The program was built at no level.")
     fitting = [m for m in found if m.fits]

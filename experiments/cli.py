@@ -98,6 +98,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
     from kilotune.search.stopping import SETTLED, StopRule
 
     budget, stop = Budget.parse(options["budget"]), StopRule.parse(options["stop"] or str(SETTLED))
+    _limit_s(options)
     _reach_workers(options)
     request = request_from(
         options["space"],
@@ -109,10 +110,14 @@ def cli(context: click.Context, /, **options: Any) -> None:
         objective=options["objective"],
         options=given_options(options),
     )
-    store, time = _open(options["storage"]), CommandTime(budget)
+    time = CommandTime(budget)
     request = dataclasses.replace(request, procedure_first=True, stop=str(stop))
-    problem, study = tuning.start_or_resume(store, options["study_name"], request, time)
-    context.exit(_run(problem, study, time, stop, options))
+    problem = time.build(request)
+    store = _open(options["storage"])
+    name = options["study_name"] or tuning.free_study_name(store, request.space)
+    folder = _checked_output(problem, name, options)
+    study = tuning.join(store, name, problem, budget)
+    context.exit(_run(problem, study, time, stop, folder, options))
 
 
 @cli.command("resume")
@@ -130,6 +135,7 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
     from kilotune.search.budget import Budget
     from kilotune.search.stopping import SETTLED, StopRule
 
+    _limit_s(options)
     _reach_workers(options)
     given = None if options["stop"] is None else StopRule.parse(options["stop"])
     store, time = _open(options["storage"]), CommandTime(Budget.parse(options["budget"]))
@@ -138,7 +144,7 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
         of = row.request["comparison"]
         raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
     stop = given or StopRule.parse(TuneRequest.from_json(row.request).stop or str(SETTLED))
-    context.exit(_run(problem, resumed, time, stop, options))
+    context.exit(_run(problem, resumed, time, stop, _checked_output(problem, study, options), options))
 
 
 @cli.command("export", cls=ExportCommand)
@@ -252,6 +258,14 @@ def doctor_command() -> None:
         click.echo(line)
 
 
+@cli.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of the result that --json writes."""
+    from kilotune.experiments.studies.result_schema import result_schema
+
+    click.echo(json.dumps(result_schema(), indent=2))
+
+
 cli.add_command(compare_command)
 cli.add_command(report_command)
 cli.add_command(dashboard_command)
@@ -282,18 +296,33 @@ def _reach_workers(options: dict[str, Any]) -> None:
             click.echo(line, err=True)
 
 
-def _run(problem: Any, study: Any, time: CommandTime, stop: StopRule, options: dict[str, Any]) -> int:
-    from kilotune.experiments.studies import tuning
-    from kilotune.experiments.terminal.progress import ProgressDisplay
+def _limit_s(options: dict[str, Any]) -> float | None:
+    """How long one evaluation may take. ValueError, a sentence."""
     from kilotune.search.budget import parse_seconds
 
-    folder = None if options["no_output"] else options["output"] or Path("out") / study.name
+    try:
+        return None if options["time_limit"] is None else parse_seconds(options["time_limit"])
+    except ValueError as error:
+        raise ValueError(f"--time-limit {error}") from None
+
+
+def _checked_output(problem: Any, study: str, options: dict[str, Any]) -> Path | None:
+    """The folder of the artefacts; None for none. ValueError, a sentence, for one, or a --json, that could not be written."""
+    folder = None if options["no_output"] else options["output"] or Path("out") / study
     if folder is not None:
         problem.check_output(folder)
     if options["json_file"]:
         check_output_file("--json", options["json_file"], _files_read(problem, options))
-    limit_s = None if options["time_limit"] is None else parse_seconds(options["time_limit"])
-    workplace = tuning.Workplace(options["jobs"], options["ray"], limit_s, not options["no_cache"])
+    return folder
+
+
+def _run(
+    problem: Any, study: Any, time: CommandTime, stop: StopRule, folder: Path | None, options: dict[str, Any]
+) -> int:
+    from kilotune.experiments.studies import tuning
+    from kilotune.experiments.terminal.progress import ProgressDisplay
+
+    workplace = tuning.Workplace(options["jobs"], options["ray"], _limit_s(options), not options["no_cache"])
     with ProgressDisplay(problem, study, options["quiet"]) as display:
         outcome = tuning.run(problem, study, time, workplace, display, stop)
     return _deliver(outcome, folder, options)

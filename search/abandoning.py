@@ -71,7 +71,7 @@ class Watch:
         return self._stretch
 
     def only_stretch(self) -> Stretch:
-        """The same, with the timer running as long as it lasts."""
+        """For `with`: work that may be abandoned, with the timer running only as long as this stretch lasts."""
         self._stretch = OnlyStretch(self)
         return self._stretch
 

@@ -83,7 +83,7 @@ class Standing:
 @dataclass(frozen=True)
 class PairwiseTest:
     """Two strategies, seed by seed. `final`: the losses at the end; `area`: the regret areas, so how soon, ties where the two
-    curves are alike. `adjusted` are their p values after Holm's correction over all duels of the comparison. `needs`: how many
+    curves are alike. `adjusted` are their p values after Holm's correction over all pairwise tests of the comparison. `needs`: how many
     seeds it takes to call the difference significant, as often as these pairs differ; None where those there are suffice, or
     where no pair differs."""
 
@@ -104,7 +104,7 @@ class Comparison:
     standings: tuple[Standing, ...]
     reference: Reference
     paper_loss: float | None
-    duels: tuple[PairwiseTest, ...]
+    pairwise_tests: tuple[PairwiseTest, ...]
     horizon_s: float  # over which regret areas are taken
     area_resolution: float | None  # by how much a regret area differs, at most, when all its times do by `RESOLUTION_S`
 
@@ -124,10 +124,15 @@ def compare(runs: Sequence[RunRecord], paper_loss: float | None, horizon_s: floa
     by_name = {name: tuple(sorted(_of(runs, name), key=lambda run: run.seed)) for name in names}
     standings = [_standing(name, own, reference, paper_loss, area) for name, own in by_name.items()]
     ordered = _ordered(standings)
-    duels = _pairwise_tests([s.strategy for s in ordered], by_name, area)
+    pairwise_tests = _pairwise_tests([s.strategy for s in ordered], by_name, area)
     resolution = _regret(worst, reference.loss) * RESOLUTION_S / horizon_s
     return Comparison(
-        tuple(ordered), reference, paper_loss, duels, horizon_s, resolution if math.isfinite(resolution) else None
+        tuple(ordered),
+        reference,
+        paper_loss,
+        pairwise_tests,
+        horizon_s,
+        resolution if math.isfinite(resolution) else None,
     )
 
 
@@ -170,21 +175,24 @@ def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
     leader = comparison.standings[0]
     level = [leader.strategy]
     for standing in comparison.standings[1:]:
-        duel = pairwise_test_of(comparison, leader.strategy, standing.strategy)
-        if duel is None or not _certain(duel) or duel.final.wins <= duel.final.losses:
+        pairwise = pairwise_test_of(comparison, leader.strategy, standing.strategy)
+        if pairwise is None or not _certain(pairwise) or pairwise.final.wins <= pairwise.final.losses:
             level.append(standing.strategy)
     return tuple(level)
 
 
-def _certain(duel: PairwiseTest) -> bool:
-    if duel.adjusted_final is None:
-        return duel.final.pairs >= FEWEST_PAIRS
-    return duel.adjusted_final < SIGNIFICANCE
+def _certain(pairwise: PairwiseTest) -> bool:
+    if pairwise.adjusted_final is None:
+        return pairwise.final.pairs >= FEWEST_PAIRS
+    return pairwise.adjusted_final < SIGNIFICANCE
 
 
 def pairwise_test_of(comparison: Comparison, first: str, second: str) -> PairwiseTest | None:
-    """The duel of two strategies, in the order of the standings. None: they have no seed in common yet."""
-    return next((duel for duel in comparison.duels if (duel.first, duel.second) == (first, second)), None)
+    """The pairwise test of two strategies, in the order of the standings. None: they have no seed in common yet."""
+    return next(
+        (pairwise for pairwise in comparison.pairwise_tests if (pairwise.first, pairwise.second) == (first, second)),
+        None,
+    )
 
 
 def seeds_needed(strategies: int) -> int:
@@ -197,8 +205,12 @@ def undecided(comparison: Comparison) -> dict[str, int]:
     """The strategies of which no verdict against the leader can be reached, whatever the runs that are there had ended with; and
     how many seeds that takes."""
     leader = comparison.standings[0].strategy
-    duels = ((s.strategy, pairwise_test_of(comparison, leader, s.strategy)) for s in comparison.standings[1:])
-    return {name: duel.needs_final for name, duel in duels if duel is not None and duel.needs_final is not None}
+    pairwise_tests = ((s.strategy, pairwise_test_of(comparison, leader, s.strategy)) for s in comparison.standings[1:])
+    return {
+        name: pairwise.needs_final
+        for name, pairwise in pairwise_tests
+        if pairwise is not None and pairwise.needs_final is not None
+    }
 
 
 def _ordered(standings: Sequence[Standing]) -> list[Standing]:

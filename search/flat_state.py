@@ -33,7 +33,8 @@ class FlatState:
         return FlatState(self.decisions, self.least_loss, (*self.chosen, option))
 
     def bound(self) -> float:
-        """The same for every state, unless it is a function."""
+        """A loss of the first objective that no completion beats: `least_loss`, which is one number for every state or a function of
+        the answers so far."""
         return self.least_loss(self.assignment) if callable(self.least_loss) else self.least_loss
 
 

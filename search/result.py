@@ -22,7 +22,7 @@ class Status(enum.Enum):
 
 
 def status_words(stored: str, processes: int) -> str:
-    """Where a stored study stands, by its status and how many living processes work on it (`search.division.working`). One that
+    """Where a stored study stands, by its status and how many living processes work on it (`search.work_sharing.working`). One that
     was killed could not write that it stopped."""
     if processes:
         return "running" if processes == 1 else f"running in {processes} processes"

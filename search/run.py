@@ -60,7 +60,7 @@ class Run:
         self._watch = Watch(self._is_over)
         self._executor = executor
         self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
-        self._division = record.division()
+        self._sharing = record.work_sharing()
         self._unreplayed = record.book.keys()  # trials of earlier runs that this one has not proposed yet
         self.new_trials = 0
         self._proposed = 0  # distinct candidates
@@ -85,7 +85,7 @@ class Run:
 
     def leave(self) -> None:
         """Other processes of the study may take over what this run has not finished."""
-        self._division.leave()
+        self._sharing.leave()
 
     def rounds(self) -> None:
         """The loop of every search."""
@@ -119,7 +119,7 @@ class Run:
                         strategy.learn(trials)
                     if learning.abandoned:
                         return self._give_up()
-            self._look_around()
+            self._check_for_end()
             if not proposals and strategy.outcome is not None:
                 self._finish(strategy.outcome)
         return None
@@ -161,19 +161,19 @@ class Run:
 
         def take(most: int) -> list[tuple[int, Assignment]]:
             if not claimed:
-                wanted = most if self._division.others else most * CHUNKS_CLAIMED_ALONE
+                wanted = most if self._sharing.others else most * CHUNKS_CLAIMED_ALONE
                 affordable = int(min(self._trials_left() - len(taken), wanted))
-                claimed.extend(reversed(self._division.claim(list(waiting), affordable)))
+                claimed.extend(reversed(self._sharing.claim(list(waiting), affordable)))
             mine = [claimed.pop() for _ in range(min(most, len(claimed)))]
             taken.update((number, waiting.pop(number)) for number in mine)
             return [(number, taken[number][1]) for number in mine]
 
         while waiting:
-            for numbers, measurements in self._measuring.chunks(take, len(waiting), self._division.others):
+            for numbers, measurements in self._measuring.chunks(take, len(waiting), self._sharing.others):
                 self._take_in(numbers, [taken.pop(number) for number in numbers], measurements)
             if taken or self._must_stop() or self._trials_left() <= 0:
                 return False
-            if waiting and not self._welcome(waiting):
+            if waiting and not self._load_arrivals(waiting):
                 time.sleep(POLL_OTHERS_S)
         return True
 
@@ -195,7 +195,7 @@ class Run:
         for number, (key, candidate), measurement in zip(numbers, measured, measurements, strict=True):
             self._record.record(key, number, candidate, measurement, elapsed_s)
         self._notice()
-        if self._division.others or time.monotonic() - self._written_s > WRITE_EVERY_S:
+        if self._sharing.others or time.monotonic() - self._written_s > WRITE_EVERY_S:
             self._report()
 
     def _notice(self) -> None:
@@ -208,18 +208,18 @@ class Run:
         if self._proved is None and front.feasible and front.best_rank[1] <= self._record.bound:
             self._proved = now
 
-    def _welcome(self, waiting: dict[int, tuple[Key, Assignment]]) -> int:
+    def _load_arrivals(self, waiting: dict[int, tuple[Key, Assignment]]) -> int:
         """Take in what other processes have measured of the waiting trials; how many there were. Where one has measured
         another candidate under that number (a strategy with a solver's time limit), ours gets a new number."""
-        book, rows = self._record.book, self._division.arrivals(list(waiting))
+        book, rows = self._record.book, self._sharing.arrivals(list(waiting))
         book.load(rows)
         for row in rows:
             key, candidate = waiting.pop(row.number)
             if key not in book:
-                waiting[book.dodge(waiting)] = (key, candidate)
+                waiting[book.free_number(waiting)] = (key, candidate)
         return len(rows)
 
-    def _look_around(self) -> None:
+    def _check_for_end(self) -> None:
         """Is there a reason to end?"""
         record = self._record
         if not self._unreplayed and self._started_s is None:

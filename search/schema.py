@@ -7,7 +7,7 @@ import hashlib
 import sqlalchemy as sa
 
 SCHEMA_VERSION = 4
-"""Of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
+"""The version of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
 
 REVISION_TABLE = "kilotune_revision"
 """Where Alembic notes how far it has brought an older store."""

@@ -21,7 +21,7 @@ EXACT_PAIRS = 50
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Of values x and y, pair by pair, less being better. `p`: Wilcoxon's signed-rank test, two-sided; None where the pairs
+    """A test whether paired values x and y differ, less being better. `p`: Wilcoxon's signed-rank test, two-sided; None where the pairs
     are all alike, so that there is nothing random to test. `effect`: matched-pairs rank-biserial correlation (Kerby 2014),
     from -1 (x is always worse) to 1 (always better)."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kilotune.search.budget import Budget
 
 PATIENCE_SHARE = 0.25
-"""Of the run's budget: for so long a run goes on though nothing better is found."""
+"""The share of the run's budget for which a run goes on though nothing better is found."""
 
 
 class When(enum.Enum):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,17 @@ from kilotune.search.schema import (
 )
 from kilotune.search.strategy import Outcome
 from kilotune.search.suggestion import did_you_mean
-from kilotune.search.versions import bring_up_to_date, has_tables, make_tables, version_of
+from kilotune.search.versions import (
+    bring_up_to_date,
+    has_tables,
+    make_tables,
+    other_programs_tables,
+    other_programs_tables_in,
+    version_of,
+)
 
 ATTEMPTS_TO_PREPARE = 20
+MOST_TABLES_SHOWN = 5
 
 STATUSES = tuple(status.value for status in Status)
 OUTCOMES = tuple(outcome.value for outcome in Outcome)
@@ -104,6 +112,8 @@ class Store:
                 f"for PostgreSQL: pip install 'kilotune[postgresql]'."
             ) from None
         if parsed.drivername.startswith("sqlite"):
+            if _is_path(parsed.database):
+                self._refuse_other_programs(other_programs_tables_in(Path(str(parsed.database))))
             event.listen(self._engine, "connect", _set_pragmas)
         with self._errors(), _url_errors(url):
             self._prepare()
@@ -131,18 +141,34 @@ class Store:
         """StoreError when there is no such study; the message lists those that there are."""
         for study in self.studies(name):
             return study
-        known = [study.name for study in self.studies()]
+        known = self.study_names()
         hint = did_you_mean(name, known)
         raise StoreError(f"{self.place} holds no study {name!r}{hint}. Its studies: {', '.join(known) or 'none yet'}.")
 
-    def studies(self, name: str | None = None) -> list[StudyRow]:
-        """All studies, oldest first (or only the one of that name)."""
+    def study_names(self) -> list[str]:
+        """The names of all studies, oldest first."""
+        with self._errors(), self._engine.connect() as connection:
+            names = connection.execute(sa.select(STUDIES.c.name).order_by(STUDIES.c.id)).scalars().all()
+        return [name for name in names if isinstance(name, str)]
+
+    def studies(self, name: str | None = None, damaged: Callable[[StoreError], object] | None = None) -> list[StudyRow]:
+        """All studies, oldest first (or only the one of that name). A study with a damaged cell of its own is told to
+        `damaged` and left out; without that it is a StoreError."""
         count = sa.select(sa.func.count()).where(TRIALS.c.study_id == STUDIES.c.id).scalar_subquery()
         query = sa.select(STUDIES, count.label("trials")).order_by(STUDIES.c.id)
         if name is not None:
             query = query.where(STUDIES.c.name == name)
         with self._errors(), self._engine.connect() as connection:
-            return [self._study_row(row) for row in connection.execute(query).mappings()]
+            rows = list(connection.execute(query).mappings())
+        found = []
+        for row in rows:
+            try:
+                found.append(self._study_row(row))
+            except StoreError as error:
+                if damaged is None:
+                    raise
+                damaged(error)
+        return found
 
     def append(self, name: str, trials: Sequence[TrialRow], **changes: Any) -> None:
         """Write finished trials and the study's changed columns (status, outcome, bound, elapsed_s, budget) in one
@@ -243,6 +269,7 @@ class Store:
         """The schema's version; None where the tables are there, and the version is not yet."""
         with self._engine.begin() as connection:
             if not has_tables(connection):
+                self._refuse_other_programs(other_programs_tables(connection))
                 make_tables(connection)
                 return SCHEMA_VERSION
             version = version_of(connection)
@@ -251,6 +278,15 @@ class Store:
                 bring_up_to_date(connection)
             return SCHEMA_VERSION
         return version
+
+    def _refuse_other_programs(self, tables: Sequence[str]) -> None:
+        """StoreError where there are any."""
+        if tables:
+            shown = ", ".join(tables[:MOST_TABLES_SHOWN]) + (", ..." if len(tables) > MOST_TABLES_SHOWN else "")
+            raise StoreError(
+                f"{self.place} is a database of another program (its tables: {shown}): use another --storage; nothing in it "
+                f"was changed."
+            )
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

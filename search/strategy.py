@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
-from kilotune.search.strategy_plugins import find_strategy_plug_in, is_search, plugged_names
+from kilotune.search.strategy_plugins import StrategyPlugIn, find_strategy_plug_in, is_search, plugged_names
 from kilotune.search.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -166,6 +166,12 @@ def _plugged_strategy(name: str, space: Space, seed: int) -> Strategy:
         raise ValueError(
             f"There is no strategy {name!r}{hint}; there are {known}, and optuna:SAMPLER for Optuna's samplers."
         )
+    return plugged_strategy(plug_in, space, seed)
+
+
+def plugged_strategy(plug_in: StrategyPlugIn, space: Space, seed: int) -> Strategy:
+    """A fresh strategy of somebody else's class or function, on the flat view of the space where it needs that. ValueError, a
+    sentence, when it does not fit the space or makes no strategy."""
     searched = _flat_view_of(space, Needs.FLAT if plug_in.needs_flat else Needs.WHOLE)
     made = plug_in.call(searched, seed)
     if is_search(made):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kilotune.search.entry_points import EntryPoint, entry_points, find_entry_point, one_line
+from kilotune.search.entry_points import entry_points, find_entry_point, one_line
 from kilotune.search.space import Space
 
 GROUP = "kilotune.strategies"
@@ -17,13 +17,13 @@ SEARCH_MEMBERS = ("bound", "steps")
 
 @dataclass(frozen=True)
 class StrategyPlugIn:
-    """A loaded entry point: a class or function that is called with a space and a seed.
+    """A class or function of somebody else that is called with a space and a seed; `who` names it in messages.
 
     It returns a strategy (`search.strategy.Strategy`), or a search with `bound` and `steps()` (`SteppedSearch`). An attribute
     `needs_flat = True` says that it is for independent decisions; it is then given the flat view of a tree that has one.
     """
 
-    entry: EntryPoint
+    who: str
     make: Callable[[Space, int], Any]
 
     @property
@@ -41,19 +41,19 @@ class StrategyPlugIn:
         try:
             made = self.make(space, seed)
         except ValueError as error:
-            raise ValueError(f"{self.entry}: {one_line(error)}") from error
+            raise ValueError(f"{self.who}: {one_line(error)}") from error
         except Exception as error:
-            raise ValueError(f"{self.entry} makes no strategy: {type(error).__name__}: {one_line(error)}") from error
+            raise ValueError(f"{self.who} makes no strategy: {type(error).__name__}: {one_line(error)}") from error
         if not is_search(made):
             missing = [member for member in STRATEGY_MEMBERS if not hasattr(made, member)]
             if missing:
                 raise ValueError(
-                    f"{self.entry}: expected a strategy (kilotune.Strategy) or a search with bound and steps(), found "
+                    f"{self.who}: expected a strategy (kilotune.Strategy) or a search with bound and steps(), found "
                     f"{type(made).__name__} without {', '.join(missing)}."
                 )
             if self.needs_flat:
                 raise ValueError(
-                    f"{self.entry}: expected a search with steps(), for what it proves in a flat view is not proved of the "
+                    f"{self.who}: expected a search with steps(), for what it proves in a flat view is not proved of the "
                     f"space, found the strategy {type(made).__name__}."
                 )
         return made
@@ -80,4 +80,4 @@ def find_strategy_plug_in(name: str) -> StrategyPlugIn | None:
             f"{entry}: expected a class or function that makes a strategy of a space and a seed, found "
             f"{type(made).__name__}."
         )
-    return StrategyPlugIn(entry, made)
+    return StrategyPlugIn(str(entry), made)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kilotune.search.division import SharedStudy, SoleWorker, WorkSharing, at_work
 from kilotune.search.encoding import Key
 from kilotune.search.front import Front
 from kilotune.search.result import Status
@@ -13,6 +12,7 @@ from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
 from kilotune.search.strategy import Outcome
 from kilotune.search.trial_book import TrialBook
+from kilotune.search.work_sharing import SharedStudy, SoleWorker, WorkSharing, at_work
 
 
 class StudyRecord:
@@ -85,7 +85,7 @@ class StudyRecord:
         )
         self._unwritten.clear()
 
-    def division(self) -> WorkSharing:
+    def work_sharing(self) -> WorkSharing:
         """How this process shares the study's trials with others."""
         return SoleWorker() if self._store is None else SharedStudy(self._store, self.name)
 

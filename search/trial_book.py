@@ -17,7 +17,7 @@ class TrialBook:
         self.encoding: Encoding = encoding_of(space)
         self.front = Front(Ranking.of(space))
         self._known: dict[Key, tuple[int, Measurement, float]] = {}  # number, what was measured, when
-        self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that had to dodge them
+        self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that got a free number instead
 
     def __len__(self) -> int:
         return len(self._known)
@@ -26,7 +26,7 @@ class TrialBook:
         return key in self._known
 
     def keys(self) -> set[Key]:
-        """Of all trials."""
+        """The canonical keys of all trials."""
         return set(self._known)
 
     def trial(self, key: Key, candidate: Assignment) -> Trial:
@@ -61,8 +61,9 @@ class TrialBook:
             try:
                 key = self.encoding.key_of_text(row.candidate)
                 candidate = self.encoding.candidate(key)
-            except ValueError as error:
-                raise ValueError(f"trial {row.number}, column candidate: {error}") from None
+            except (ValueError, KeyError, TypeError) as error:  # an answer is missing, or is of another kind
+                why = f"it has no answer {error}" if not isinstance(error, ValueError) else error
+                raise ValueError(f"trial {row.number}, column candidate: {why}") from None
             self._known[key] = (row.number, Measurement(row.metrics, row.failure), row.elapsed_s)
             self._foreign.add(row.number)
             self.front.add(self.trial(key, candidate))
@@ -70,9 +71,9 @@ class TrialBook:
     def number_for(self, proposed: int) -> int:
         """The number of a new candidate: its place among all distinct proposals, which a resumed study finds again. Only a
         strategy that does not repeat itself (one with a solver's time limit) meets a number that is taken."""
-        return self.dodge() if proposed in self._foreign else proposed
+        return self.free_number() if proposed in self._foreign else proposed
 
-    def dodge(self, above: Iterable[int] = ()) -> int:
+    def free_number(self, above: Iterable[int] = ()) -> int:
         """A number that no trial has, and that is above the given ones."""
         number = max([*self._foreign, *above, *(known for known, _, _ in self._known.values())]) + 1
         self._foreign.add(number)

@@ -6,13 +6,51 @@ store in a sentence. Version N is the revision `schema_N`.
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
 from kilotune.search.schema import META, REVISION_TABLE, SCHEMA_VERSION, TABLES
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def other_programs_tables(connection: sa.Connection) -> list[str]:
+    """The tables that make a database another program's, so that no store may be made in it. In a
+    SQLite file any table is, in a server's database one that is named as ours and is none.
+
+    An older kilotune that was killed while it made a store left some of our tables without a version: these are ours.
+    """
+    inspector = sa.inspect(connection)
+    there = inspector.get_table_names()
+    if META.name in there:
+        return []
+    ours = {table.name: set(table.columns.keys()) for table in TABLES.sorted_tables}
+    others = [name for name in there if name not in ours] if connection.dialect.name == "sqlite" else []
+    alike = [name for name in there if name in ours]
+    return others + [name for name in alike if {c["name"] for c in inspector.get_columns(name)} != ours[name]]
+
+
+def other_programs_tables_in(file: Path) -> list[str]:
+    """As `other_programs_tables`, of a SQLite file that is read as it is: opened otherwise, SQLite changes its header and makes files
+    beside it. Empty where that cannot be read, or is not there."""
+    try:
+        if not file.is_file() or not file.stat().st_size:
+            return []
+    except OSError:  # a name that no file can have: whoever opens it will say so
+        return []
+
+    def connected() -> sqlite3.Connection:
+        return sqlite3.connect(f"file:{quote(str(file.absolute()))}?mode=ro&immutable=1", uri=True)
+
+    engine = sa.create_engine("sqlite://", creator=connected, poolclass=sa.pool.NullPool)
+    try:
+        with engine.connect() as connection:
+            return other_programs_tables(connection)
+    except sa.exc.SQLAlchemyError:
+        return []
 
 
 def has_tables(connection: sa.Connection) -> bool:
@@ -27,7 +65,7 @@ def version_of(connection: sa.Connection) -> int | None:
 
 
 def make_tables(connection: sa.Connection) -> None:
-    """All tables of an empty store, in today's version."""
+    """All tables of an empty store, in today's version, in the connection's transaction."""
     TABLES.create_all(connection)
     connection.execute(META.insert().values(schema_version=SCHEMA_VERSION))
 

@@ -13,19 +13,19 @@ class Limits(Protocol):
 
     @property
     def flash_limit_bytes(self) -> int | None:
-        """Of parameters and tables."""
+        """The limit on parameters and tables together, in bytes."""
 
     @property
     def ram_limit_bytes(self) -> int | None:
-        """Of the placed temporaries."""
+        """The limit on the placed temporaries, in bytes."""
 
     @property
     def cycles_limit(self) -> float | None:
-        """Of one inference."""
+        """The limit on the processor cycles of one inference."""
 
     @property
     def latency_limit_ms(self) -> float | None:
-        """Of one inference."""
+        """The limit on the time of one inference, in milliseconds."""
 
     @property
     def timing(self) -> Timing | None:

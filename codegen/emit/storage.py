@@ -73,7 +73,7 @@ class VariableStorage:
         return int_type(self.bits[variable]) if self.is_integer(variable) else "float"
 
     def pointed_type(self, variable: str) -> str:
-        """The same as pointers need it: the types of temporaries may alias, since they share one array."""
+        """The C type of a variable's elements behind a pointer: for temporaries one that may alias, since they share one array."""
         if self.program.variable(variable).role is not ir.Role.TEMPORARY:
             return self.type_of(variable)
         return f"kt_int{self.bits[variable]}" if self.is_integer(variable) else "kt_float"

@@ -8,7 +8,8 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.language.values import describe_shape
 
 MOST_ELEMENTS = 1 << 22
-"""Of one variable: more bytes than the flash and RAM of any board that has neither an operating system nor external memory."""
+"""The most elements of one variable: more bytes than the flash and RAM of any board that has neither an operating system nor
+external memory."""
 
 MOST_WRITTEN = 2048
 """Operations of a program, loops counted once: what is decided and placed is some variable of each, pair by pair."""

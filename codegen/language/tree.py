@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lark import Token, Tree
 
 MOST_DIGITS = 40
-"""Of an integer; sizes are refused long before, but by their values."""
+"""The most digits of an integer; sizes are refused long before, but by their values."""
 
 
 def build(tree: Tree[Token], path: str) -> ast.Expression:

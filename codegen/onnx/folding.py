@@ -8,7 +8,7 @@ from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node
 
 
 def fold(graph: Graph) -> Graph:
-    """The same network with fewer nodes.
+    """A network that computes what `graph` does with fewer nodes.
 
     An Affine whose operand is written by a Conv or an Affine, and read by nothing else, is merged into that node, which
     then writes the Affine's output. Nodes that the output does not need are left out.

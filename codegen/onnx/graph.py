@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Shape = tuple[int, int, int]
 
 MOST_ELEMENTS = 1 << 28
-"""Of a tensor or of weights: four times what the first layers of VGG-16 need at 1024 x 1024."""
+"""The most elements of a tensor or of weights: four times what the first layers of VGG-16 need at 1024 x 1024."""
 
 
 def check_size(shape: Sequence[int]) -> None:
@@ -124,7 +124,7 @@ class AddNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class ShiftNode(Node):
-    """Of a quantised graph: floor(x / 2**right), then between low and high."""
+    """A shift of a quantised graph: floor(x / 2**right), then limited to low..high."""
 
     right: int
     low: int

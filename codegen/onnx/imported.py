@@ -61,7 +61,7 @@ class Imported:
         return found
 
     def any_value(self, name: str) -> OnnxValue:
-        """The same, also inside a channel shuffle. ValueError for a constant."""
+        """The operand computed from the image, also inside a channel shuffle. ValueError for a constant."""
         if name not in self.values:
             raise ValueError(f"expected an operand computed from the image, found the constant {name!r}")
         return self.values[name]

@@ -58,7 +58,7 @@ class QuantisedGraph:
 
 
 def with_random_weights(graph: Graph, seed: int) -> Graph:
-    """The same network with seeded normal weights of variance 1 / fan-in, and small biases."""
+    """The network of `graph` with seeded normal weights of variance 1 / fan-in, and small biases."""
     generator = np.random.default_rng(seed)
 
     def drawn(node: Node) -> Node:

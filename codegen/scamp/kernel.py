@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
 
 from kilotune.codegen.scamp.sums import Cell, Sum
 
@@ -120,7 +119,7 @@ def approximate(kernel: Kernel, depth: int) -> Approximation:
         error = Fraction(counts[cell], 1 << depth) - weight
         if error:
             errors[cell] = error
-    return Approximation(Sum.of(counts), depth, MappingProxyType(errors))
+    return Approximation(Sum.of(counts), depth, errors)  # a plain dict: workers are sent it
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class ApproximatedSet:
         return max((approximation.largest_error for approximation in self.approximations), default=Fraction(0))
 
     def reduced(self) -> ApproximatedSet:
-        """The same kernels at the least depth that holds them: smaller counts, the same programs."""
+        """These kernels at the least depth that holds them exactly: smaller counts, equal programs."""
         every = math.gcd(1 << self.depth, *(weight for total in self.sums for _, weight in total.terms))
         depth = self.depth - (every.bit_length() - 1)
         parts = tuple(

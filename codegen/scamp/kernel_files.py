@@ -49,7 +49,7 @@ def read_kernel_file(path: Path) -> KernelFile:
 
 
 def parse_kernel_file(text: str, path: str) -> KernelFile:
-    """The same from text."""
+    """The kernels that a JSON text defines; `path` names it in messages. `InputError` for a text that is not such JSON."""
     try:
         content = json.loads(text, parse_float=Fraction, parse_constant=_Constant)
     except json.JSONDecodeError as error:

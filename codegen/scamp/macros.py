@@ -33,7 +33,7 @@ def plan_of(program: ScampProgram) -> Plan:
 
 
 def as_macros(program: ScampProgram) -> ScampProgram:
-    """The same computation in `scamp5` macros, instruction by instruction.
+    """A program of `scamp5` macros that computes what the `auke` program does, instruction by instruction.
 
     Raises `RegisterPressureError` when the copies that this takes do not find a register.
     """

@@ -2,7 +2,7 @@
  *
  * Within a tick: packets arrive and finished iterations release buffers; then stages start; then packets ask for links,
  * in the order of their streams. A link moves `width` elements a tick, first come first served, so its state is one number: the
- * element slot until which it is taken. See plain_timing.py, which is the definition.
+ * element slot until which it is taken. See reference_timing.py, which is the definition.
  *
  * Whenever an image is through, the whole state is compared, by a hash and relative to that tick and image, with that of the
  * last few images. Where it has come back, everything from there on is known: so many images more every so many ticks.

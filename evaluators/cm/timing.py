@@ -7,7 +7,7 @@ Without a route it can be read at tick T + ticks. A stage starts an iteration wh
 iteration needs are there, and every bounded buffer that it writes to has room; room is free from the tick on in which the
 reader has finished with it. GMEM sends the pixels of the image in order, image after image, each at its pace.
 
-`plain_timing` says the same tick by tick; a test holds the two to each other.
+`reference_timing` says the same tick by tick; a test holds the two to each other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.deadlock import PipelineState, find_deadlock
-from kilotune.evaluators.cm.plain_timing import simulate_reference
+from kilotune.evaluators.cm.reference_timing import simulate_reference
 from kilotune.evaluators.cm.stream import Setting, StreamTiming
 from kilotune.evaluators.cm.timing_arrays import OutcomeArrays, StreamOutcome, StreamProblem, stream_problem
 from kilotune.evaluators.compiled_library import load_library

@@ -93,7 +93,7 @@ class EvaluationCache:
 
 
 def hash_of_sources(folders: Sequence[Path]) -> str:
-    """Of the Python, C and JSON files in folders (or of single files): a measurement of other code than today's is none,
+    """A hash of the Python, C and JSON files in folders (or of single files): a measurement of other code than today's is none,
     though the version be the same."""
     digest = hashlib.blake2b(digest_size=16)
     for folder in folders:

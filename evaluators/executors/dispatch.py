@@ -62,7 +62,7 @@ class WorkerSource(Protocol):
     def jobs_each(self) -> int:
         """Jobs that a worker may hold, so that the next one is there when it finishes."""
 
-    def hire(self) -> Worker:
+    def start_worker(self) -> Worker:
         """A new worker."""
 
     def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:
@@ -114,75 +114,75 @@ class _WorkerSlot:
 
 
 class DispatchingExecutor:
-    """An executor (`search.executor`) over a crew. `limit_s`: how long one evaluation may take; None: any time."""
+    """An executor (`search.executor`) over the workers of a `WorkerSource`. `limit_s`: how long one evaluation may take; None: any time."""
 
-    def __init__(self, crew: WorkerSource, limit_s: float | None = None) -> None:
-        self.workers = crew.most_workers
-        self._crew, self._limit_s = crew, limit_s
+    def __init__(self, source: WorkerSource, limit_s: float | None = None) -> None:
+        self.workers = source.most_workers
+        self._source, self._limit_s = source, limit_s
         self._waiting: deque[_Job] = deque()
-        self._desks: list[_WorkerSlot] = []
+        self._slots: list[_WorkerSlot] = []
         self._finished: list[Finished] = []
 
     def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
         self._waiting.append(_Job(_Chunk(ticket, chunk), range(len(chunk))))
-        self._hand_out()
+        self._dispatch()
 
     def results(self, timeout_s: float) -> list[Finished]:
-        busy = {id(desk.worker): desk for desk in self._desks if desk.jobs}
-        for worker, news in self._crew.wait([desk.worker for desk in busy.values()], self._patience_s(timeout_s)):
-            desk = busy[id(worker)]
+        busy = {id(slot.worker): slot for slot in self._slots if slot.jobs}
+        for worker, news in self._source.wait([slot.worker for slot in busy.values()], self._wait_s(timeout_s)):
+            slot = busy[id(worker)]
             match news:
                 case JobResult():
-                    self._take_in(desk, news)
+                    self._take_in(slot, news)
                 case Ready():
-                    desk.ready, desk.since_s = True, time.monotonic()
+                    slot.ready, slot.since_s = True, time.monotonic()
                 case Death():
-                    self._mourn(desk, news.cause)
+                    self._on_death(slot, news.cause)
         self._stop_late_ones()
-        self._hand_out()
+        self._dispatch()
         finished, self._finished = self._finished, []
         return finished
 
     def cancel(self) -> None:
         self._waiting.clear()
         self._finished.clear()
-        for desk in [desk for desk in self._desks if desk.jobs]:
-            self._dismiss(desk)
+        for slot in [slot for slot in self._slots if slot.jobs]:
+            self._remove_worker(slot)
 
     def close(self) -> None:
         self._waiting.clear()
-        for desk in list(self._desks):
-            self._dismiss(desk)
+        for slot in list(self._slots):
+            self._remove_worker(slot)
 
-    def _hand_out(self) -> None:
+    def _dispatch(self) -> None:
         while self._waiting:
-            desk = self._desk_for(self._waiting[0])
-            if desk is None:
+            slot = self._slot_for(self._waiting[0])
+            if slot is None:
                 return
             job = self._waiting.popleft()
-            if desk.worker.send([job.chunk.candidates[i] for i in job.positions]):
-                if not desk.jobs:
-                    desk.since_s = time.monotonic()
-                desk.jobs.append(job)
+            if slot.worker.send([job.chunk.candidates[i] for i in job.positions]):
+                if not slot.jobs:
+                    slot.since_s = time.monotonic()
+                slot.jobs.append(job)
             else:
                 self._waiting.appendleft(job)
-                self._lay_off(desk)
+                self._stop_worker(slot)
 
-    def _desk_for(self, job: _Job) -> _WorkerSlot | None:
+    def _slot_for(self, job: _Job) -> _WorkerSlot | None:
         """Where a job goes next; None: it waits. One that has cost a worker gets one to itself: with another behind it, an
         answer that was lost when that one killed the worker would be taken for its own death."""
-        desk = min(self._desks, key=lambda d: len(d.jobs), default=None)
-        if (desk is None or desk.jobs) and len(self._desks) < self._crew.most_workers:
-            desk = _WorkerSlot(self._crew.hire())
-            self._desks.append(desk)
-        if desk is None or not desk.jobs:
-            return desk
-        free = [d for d in self._desks if len(d.jobs) < self._crew.jobs_each and not any(j.deaths for j in d.jobs)]
+        slot = min(self._slots, key=lambda d: len(d.jobs), default=None)
+        if (slot is None or slot.jobs) and len(self._slots) < self._source.most_workers:
+            slot = _WorkerSlot(self._source.start_worker())
+            self._slots.append(slot)
+        if slot is None or not slot.jobs:
+            return slot
+        free = [d for d in self._slots if len(d.jobs) < self._source.jobs_each and not any(j.deaths for j in d.jobs)]
         return None if job.deaths else min(free, key=lambda d: len(d.jobs), default=None)
 
-    def _take_in(self, desk: _WorkerSlot, answer: JobResult) -> None:
-        job = desk.jobs.popleft()
-        desk.since_s = time.monotonic()
+    def _take_in(self, slot: _WorkerSlot, answer: JobResult) -> None:
+        job = slot.jobs.popleft()
+        slot.since_s = time.monotonic()
         job.chunk.work_s += answer.work_s
         self._record(job, answer.measurements)
 
@@ -193,9 +193,9 @@ class DispatchingExecutor:
             ordered = [chunk.measured[i] for i in range(len(chunk.candidates))]
             self._finished.append(Finished(chunk.ticket, ordered, chunk.work_s))
 
-    def _mourn(self, desk: _WorkerSlot, cause: str) -> None:
+    def _on_death(self, slot: _WorkerSlot, cause: str) -> None:
         """A worker died over its oldest job: find the guilty candidate by sending each alone, then try that once more."""
-        job = self._lay_off(desk)
+        job = self._stop_worker(slot)
         if job is None:
             return
         deaths = job.deaths + 1
@@ -209,8 +209,8 @@ class DispatchingExecutor:
     def _stop_late_ones(self) -> None:
         if self._limit_s is None:
             return
-        for desk in [d for d in self._desks if d.working and time.monotonic() - d.since_s > self._limit_s]:
-            job = self._lay_off(desk)
+        for slot in [d for d in self._slots if d.working and time.monotonic() - d.since_s > self._limit_s]:
+            job = self._stop_worker(slot)
             assert job is not None
             if job.alone:
                 sentence = f"The evaluation was stopped after {self._limit_s:g} s, the limit for one."
@@ -218,22 +218,22 @@ class DispatchingExecutor:
             else:
                 self._waiting.extendleft(reversed(job.singly()))
 
-    def _lay_off(self, desk: _WorkerSlot) -> _Job | None:
+    def _stop_worker(self, slot: _WorkerSlot) -> _Job | None:
         """End a worker; the job that it was working on. Those behind that one have not begun: they go back in line."""
-        self._dismiss(desk)
-        current = desk.jobs.popleft() if desk.jobs else None
-        self._waiting.extendleft(reversed(desk.jobs))
+        self._remove_worker(slot)
+        current = slot.jobs.popleft() if slot.jobs else None
+        self._waiting.extendleft(reversed(slot.jobs))
         return current
 
-    def _dismiss(self, desk: _WorkerSlot) -> None:
-        self._desks.remove(desk)
-        desk.worker.kill()
+    def _remove_worker(self, slot: _WorkerSlot) -> None:
+        self._slots.remove(slot)
+        slot.worker.kill()
 
-    def _patience_s(self, timeout_s: float) -> float:
+    def _wait_s(self, timeout_s: float) -> float:
         """Not so long that a late evaluation goes unseen."""
         if self._finished:
             return 0.0
         if self._limit_s is None:
             return timeout_s
-        ends = [desk.since_s + self._limit_s for desk in self._desks if desk.working]
+        ends = [slot.since_s + self._limit_s for slot in self._slots if slot.working]
         return max(0.0, min([timeout_s, *(end - time.monotonic() for end in ends)]))

@@ -30,7 +30,7 @@ class PoolExecutor(DispatchingExecutor):
 
 
 class ProcessSource:
-    """Hires processes."""
+    """Starts worker processes on this machine, each with the space."""
 
     jobs_each = 1
 
@@ -38,7 +38,7 @@ class ProcessSource:
         self.most_workers = workers
         self._pickled_space = pickle.dumps(space)
 
-    def hire(self) -> ProcessWorker:
+    def start_worker(self) -> ProcessWorker:
         context = multiprocessing.get_context("spawn")  # a fork would copy our threads' locks in whatever state
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)

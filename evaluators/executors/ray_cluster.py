@@ -38,7 +38,7 @@ class RayExecutor(DispatchingExecutor):
 
 
 class ActorSource:
-    """Hires actors."""
+    """Starts Ray actors, each with the space."""
 
     jobs_each = 2
 
@@ -52,7 +52,7 @@ class ActorSource:
         self._last_news_s = time.monotonic()
         self._actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=1)(_Evaluator)
 
-    def hire(self) -> ActorWorker:
+    def start_worker(self) -> ActorWorker:
         self._look_at_nodes()
         return ActorWorker(self._ray, self._actor.remote(self._reference))
 

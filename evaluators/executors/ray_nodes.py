@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Installation:
-    """Of kilotune on a machine. `version` is None where there is none; `compiler` is None where kernels cannot be built."""
+    """What of kilotune a machine has. `version` is None where there is none; `compiler` is None where kernels cannot be built."""
 
     version: str | None
     sources: str = UNKNOWN

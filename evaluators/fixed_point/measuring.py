@@ -72,7 +72,7 @@ class FixedPointEvaluator:
         self._scaled = np.array([name not in labels for name in names])
 
     def on(self, task: Task) -> FixedPointEvaluator:
-        """The same measurements on other data of the same program."""
+        """An evaluator of this program on other data."""
         return FixedPointEvaluator(task, self._backend, self.footprint.in_place, self.footprint.refine)
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +27,11 @@ PHOTOGRAPHS = (
     "immunohistochemistry",
     "clock",
 )
+
+
+def photographs_are_loaded() -> bool:
+    """Whether `photographs` answers at once: scikit-image takes about a second to import."""
+    return "skimage.transform" in sys.modules
 
 
 def photographs(count: int, seed: int = 0) -> npt.NDArray[np.uint8]:

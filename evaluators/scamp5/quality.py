@@ -21,7 +21,7 @@ MIDDLE = 127.5
 
 @dataclass(frozen=True)
 class ImageQuality:
-    """Of one program on one set of images. `amplitude`: what part of the full scale the image was given at."""
+    """How well a program computes its kernels on one set of images. `amplitude`: what part of the full scale the image was given at."""
 
     rmse_grey_levels: float
     ssim: float
@@ -38,7 +38,7 @@ def convolve(image: npt.ArrayLike, kernel: Kernel) -> FloatArray:
 
 
 def measure(text: str, kernels: tuple[Kernel, ...], images: npt.ArrayLike, chip: Chip = REAL_CHIP) -> ImageQuality:
-    """Of a program that computes the kernels (or approximates them), over 8-bit images [images, rows, columns].
+    """The quality of a program that computes the kernels (or approximates them), over 8-bit images [images, rows, columns].
 
     Raises as `array.run`, and `ModuleNotFoundError` without scikit-image.
     """

@@ -118,7 +118,8 @@ def _store(context: click.Context) -> Iterator[Store | None]:
 
 
 def _study_names(store: Store) -> list[str]:
-    return [row.name for row in reversed(store.studies()) if "comparison" not in row.request]
+    readable = store.studies(damaged=lambda error: None)
+    return [row.name for row in reversed(readable) if "comparison" not in row.request]
 
 
 def _comparison_names(store: Store) -> list[str]:

@@ -199,13 +199,15 @@ def _studies(store: Store) -> list[dict[str, Any]]:
     objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
     from kilotune.experiments.dashboard.overview import Overview
     from kilotune.experiments.dashboard.pulse import Pulse
-    from kilotune.search.division import working
     from kilotune.search.result import status_words
+    from kilotune.search.work_sharing import working
 
     processes = working(store)
     overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)
     with Console(stderr=True).status("reading studies"):  # every different input is loaded for it
         entries = overview.all_entries()
+    for sentence in overview.damaged:
+        click.echo(sentence, err=True)
     for entry in reversed(entries):
         if entry.trouble:
             click.echo(f"{entry.row.name}: its best is not known. {entry.trouble}", err=True)

@@ -178,7 +178,8 @@ def _row(store: Store, name: str) -> StudyRow:
     from kilotune.search.suggestion import did_you_mean
 
     if not store.studies(name):
-        studies = [row.name for row in store.studies() if "comparison" not in row.request]
+        readable = store.studies(damaged=lambda error: None)
+        studies = [row.name for row in readable if "comparison" not in row.request]
         compared = [row.name for row in comparisons(store)]
         raise StoreError(
             f"{store.place} holds no study or comparison {name!r}{did_you_mean(name, studies + compared)}. "

@@ -82,20 +82,20 @@ def _case(case: CaseOutcome) -> dict[str, Any]:
         "standings": [_standing(case, standing) for standing in compared.standings],
         "duels": [
             {
-                "first": duel.first,
-                "second": duel.second,
+                "first": pairwise.first,
+                "second": pairwise.second,
                 "final": {
-                    **dataclasses.asdict(duel.final),
-                    "adjusted_p": duel.adjusted_final,
-                    "needs_seeds": duel.needs_final,
+                    **dataclasses.asdict(pairwise.final),
+                    "adjusted_p": pairwise.adjusted_final,
+                    "needs_seeds": pairwise.needs_final,
                 },
                 "area": {
-                    **dataclasses.asdict(duel.area),
-                    "adjusted_p": duel.adjusted_area,
-                    "needs_seeds": duel.needs_area,
+                    **dataclasses.asdict(pairwise.area),
+                    "adjusted_p": pairwise.adjusted_area,
+                    "needs_seeds": pairwise.needs_area,
                 },
             }
-            for duel in compared.duels
+            for pairwise in compared.pairwise_tests
         ],
     }
 

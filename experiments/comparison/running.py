@@ -13,8 +13,9 @@ import json
 import multiprocessing
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -24,14 +25,14 @@ from kilotune.experiments.comparison.plan import Plan, RunKey
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
-from kilotune.search.division import at_work
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.result import Progress, Result
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
+from kilotune.search.work_sharing import at_work
 
 WARM_UP = Budget(seconds=0.5, trials=4)
-POLL_S = 0.2
+POLL_S = 0.1
 GRACE_S = 5.0
 """For a worker to end by itself."""
 
@@ -71,8 +72,8 @@ def run_all(
     jobs: int,
     on_news: Callable[[RunNews | RunEnd], None],
 ) -> bool:
-    """Make the missing runs, or what is missing of them; whether all were made. The first Ctrl-C lets each running one end its
-    chunk and keeps it, the second ends at once. RunError: one cannot be made, or a worker died."""
+    """Make the missing runs, or what is missing of them; whether all were made. The first Ctrl-C ends
+    each running one within a second and keeps what it has, the second ends at once. RunError: one cannot be made, or a worker died."""
     waiting, rounds = list(reversed(missing)), _Rounds()
     workers: list[_Worker] = []
     try:
@@ -125,7 +126,7 @@ class _Worker:
             self.connection.send(run)
 
     def stop(self) -> None:
-        """The run ends after its chunk."""
+        """The run ends, within a second."""
         if not self._stopped and self.run is not None:
             self._stopped = True
             with contextlib.suppress(OSError):
@@ -215,14 +216,36 @@ def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunK
         return
 
     def report(progress: Progress) -> None:
-        if connection.poll():
-            connection.recv()
-            study.stop()
         connection.send(_news(run, metric, progress, before.elapsed_s))
 
     left = Budget(limits.seconds - before.elapsed_s, limits.trials - before.evaluations)
-    result = study.run(InProcessExecutor(problem.space), left, on_progress=report, handle_interrupts=False)
+    with _stopped_by(connection, study):
+        result = study.run(InProcessExecutor(problem.space), left, on_progress=report, handle_interrupts=False)
     connection.send(_last_news(run, metric, result))
+
+
+@contextlib.contextmanager
+def _stopped_by(connection: Connection, study: Study) -> Iterator[None]:
+    """Inside, whatever comes in stops the study, and so does the end of the other side: at once, also in the middle of a step."""
+    ended = threading.Event()
+
+    def listen() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while not connection.poll(POLL_S):
+                if ended.is_set():
+                    return
+            connection.recv()
+        while not ended.is_set():  # a run that is only beginning forgets that it was stopped before
+            study.stop()
+            ended.wait(POLL_S)
+
+    listener = threading.Thread(target=listen, name="stop of a run", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        listener.join()
 
 
 def forget_intermediate_results() -> None:

@@ -94,7 +94,7 @@ def _standings(case: CaseOutcome) -> tuple[tuple[str, ...], list[tuple[str, ...]
             reached(standing.paper, standing),
             *([reached(standing.optimum, standing)] if optimum else []),
             regret_area(compared, standing),
-            _duel(case, leader, standing.strategy),
+            _pairwise(case, leader, standing.strategy),
         )
         rows.append(row)
     return names, rows
@@ -134,18 +134,18 @@ def _budget(limits: Budget) -> str:
     return " or ".join(parts)
 
 
-def _duel(case: CaseOutcome, leader: str, other: str) -> str:
+def _pairwise(case: CaseOutcome, leader: str, other: str) -> str:
     if leader == other:
         return ""
-    duel = pairwise_test_of(case.comparison, leader, other)
-    if duel is None:
+    pairwise = pairwise_test_of(case.comparison, leader, other)
+    if pairwise is None:
         return "no common seed yet"
-    if not (duel.final.wins or duel.final.losses or duel.area.wins or duel.area.losses):
+    if not (pairwise.final.wins or pairwise.final.losses or pairwise.area.wins or pairwise.area.losses):
         return "alike"
-    soon = duel.final.wins == duel.final.losses == 0
-    test, p, needs = duel.final, duel.adjusted_final, duel.needs_final
+    soon = pairwise.final.wins == pairwise.final.losses == 0
+    test, p, needs = pairwise.final, pairwise.adjusted_final, pairwise.needs_final
     if soon:
-        test, p, needs = duel.area, duel.adjusted_area, duel.needs_area
+        test, p, needs = pairwise.area, pairwise.adjusted_area, pairwise.needs_area
     shown = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.2g}"
     if needs is not None:
         shown = f", needs {needs} seeds"

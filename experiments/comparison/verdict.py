@@ -170,11 +170,11 @@ def _way(standing: Standing) -> str:
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:
-    duel = pairwise_test_of(comparison, leader, name)
-    if duel is None or duel.adjusted_final is None:
+    pairwise = pairwise_test_of(comparison, leader, name)
+    if pairwise is None or pairwise.adjusted_final is None:
         return name
-    p = "p < 0.001" if duel.adjusted_final < 0.001 else f"p = {duel.adjusted_final:.2g}"
-    return f"{name} ({p}, effect {duel.final.effect:.2f})"
+    p = "p < 0.001" if pairwise.adjusted_final < 0.001 else f"p = {pairwise.adjusted_final:.2g}"
+    return f"{name} ({p}, effect {pairwise.final.effect:.2f})"
 
 
 def _share(loss: float, better: float) -> str:

@@ -87,12 +87,21 @@ class Overview:
         self._fronts: dict[tuple[str, float], tuple[Reading, Front]] = {}  # by name and creation
         self._changed: dict[tuple[str, float], tuple[int, float]] = {}  # trials, and when we saw that number first
         self._unreadable: dict[tuple[str, float], tuple[int, str]] = {}  # trials when they could not be read, and why
+        self.damaged: tuple[str, ...] = ()
+        """Sentences about studies that could not be read last time, and are left out."""
         self._lock = threading.Lock()
         self._working = threading.Lock()
 
+    def _rows(self) -> list[StudyRow]:
+        """Of the studies that are looked at and can be read."""
+        damaged: list[str] = []
+        rows = self._store.studies(damaged=lambda error: damaged.append(str(error)))
+        self.damaged = tuple(damaged)
+        return [row for row in rows if self._wanted(row)]
+
     def entries(self) -> tuple[list[Entry], bool]:
         """Newest first; whether all has been read."""
-        rows, running = [row for row in self._store.studies() if self._wanted(row)], self._pulse.running()
+        rows, running = self._rows(), self._pulse.running()
         self._notice(rows)
         whole = True
         if any(self._is_stale(row) for row in rows):
@@ -104,7 +113,7 @@ class Overview:
 
     def all_entries(self) -> list[Entry]:
         """Newest first, when all has been read."""
-        rows, running = [row for row in self._store.studies() if self._wanted(row)], self._pulse.running()
+        rows, running = self._rows(), self._pulse.running()
         self._notice(rows)
         self._read(rows)
         return [self._entry(row, running.get(row.name, 0)) for row in reversed(rows)]

@@ -39,13 +39,13 @@ def require_workers(space: Space, workplace: Workplace) -> None:
             f"module (a .py file beside the notebook) and import it from there, or use jobs=1 and no time_limit."
         )
     require_picklable(space)
-    crew = ProcessSource(space, 1)
-    worker = crew.hire()
+    source = ProcessSource(space, 1)
+    worker = source.start_worker()
     try:
         news: list[tuple[Worker, News]] = []
         until = time.monotonic() + PATIENCE_S
         while not news and time.monotonic() < until:
-            news = crew.wait([worker], WAIT_S)
+            news = source.wait([worker], WAIT_S)
     finally:
         worker.kill()
     for _, what in news:

@@ -52,12 +52,14 @@ class Family:
 @dataclass(frozen=True)
 class Asked:
     """What the command line says. `given`: the family's options by parameter name, only those that were given; `limits` on
-    metrics by name, a device's memory among them; `device` as `evaluators.devices.Device.as_json` writes it."""
+    metrics by name, a device's memory among them, and `stated` those of them that --limit names; `device` as
+    `evaluators.devices.Device.as_json` writes it."""
 
     given: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, float] = field(default_factory=dict)
     objective: str | None = None
     device: Mapping[str, Any] | None = None
+    stated: frozenset[str] = frozenset()
 
 
 @runtime_checkable

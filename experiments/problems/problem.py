@@ -58,6 +58,14 @@ class Problem(Protocol):
 
 
 @runtime_checkable
+class LoadsForTest(Protocol):
+    """Ability of a problem: the first `test_metrics` of a process loads for about a second, which nothing can end."""
+
+    def is_loaded(self) -> bool:
+        """Whether that is done."""
+
+
+@runtime_checkable
 class HasTargets(Protocol):
     """Ability: a candidate is a program that can be written for several targets."""
 

@@ -155,12 +155,12 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
 
 
 def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
-    """One case: the verdict, standings, duels, regret, final values, and the domain's own figures of the best run."""
+    """One case: the verdict, standings, pairwise tests, regret, final values, and the domain's own figures of the best run."""
     comparison, objective = case.comparison, case.problem.space.objectives[0]
     blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective))]
     blocks.append(_standings(comparison, objective))
-    if comparison.duels:
-        blocks.append(_duels(comparison))
+    if comparison.pairwise_tests:
+        blocks.append(_pairwise_tests(comparison))
     label = metric_label(objective.metric)
     seeds = max(len(standing.runs) for standing in comparison.standings)
     curves: list[Figure] = []
@@ -259,19 +259,19 @@ def _reached(reached: Reached | None) -> tuple[Cell, Cell, Cell]:
     return (reached.runs, reached.evaluations, None if reached.seconds is None else resolved(reached.seconds))
 
 
-def _duels(comparison: Comparison) -> Table:
+def _pairwise_tests(comparison: Comparison) -> Table:
     columns = (
         *("first", "second", "wins", "ties", "losses", "p", "p, adjusted", "needs seeds", "effect"),
         *("sooner", "later", "p of that", "adjusted", "needs seeds ", "effect of that"),
     )
     rows = [
         (
-            *(duel.first, duel.second, duel.final.wins, duel.final.ties, duel.final.losses),
-            *(duel.final.p, duel.adjusted_final, duel.needs_final, duel.final.effect),
-            *(duel.area.wins, duel.area.losses, duel.area.p),
-            *(duel.adjusted_area, duel.needs_area, duel.area.effect),
+            *(pairwise.first, pairwise.second, pairwise.final.wins, pairwise.final.ties, pairwise.final.losses),
+            *(pairwise.final.p, pairwise.adjusted_final, pairwise.needs_final, pairwise.final.effect),
+            *(pairwise.area.wins, pairwise.area.losses, pairwise.area.p),
+            *(pairwise.adjusted_area, pairwise.needs_area, pairwise.area.effect),
         )
-        for duel in comparison.duels
+        for pairwise in comparison.pairwise_tests
     ]
     caption = (
         "Pairs of strategies, seed by seed: what the runs ended with, and on the right how soon (their regret areas). p is of "

@@ -42,8 +42,9 @@ def request_from(
         raise ValueError(f"--objective {objective}: for the space {space} there is {known}.")
     board = find_device(device) if device else None
     amounts: dict[str, float] = {} if board is None else {"flash": board.flash_bytes, "ram": board.ram_bytes}
-    amounts.update(parse_limit(text) for text in limits)
-    asked = Asked(given, amounts, objective, None if board is None else board.as_json())
+    stated = dict(parse_limit(text) for text in limits)
+    amounts.update(stated)
+    asked = Asked(given, amounts, objective, None if board is None else board.as_json(), frozenset(stated))
     door = family.front_door
     return TuneRequest(
         space=space,

@@ -18,7 +18,7 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.fixed_point.finalists import Finalist, measure_finalist, measure_float
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer
-from kilotune.experiments.problems.problem import AnswersCapacity, Explains, Metrics, Problem
+from kilotune.experiments.problems.problem import AnswersCapacity, Explains, LoadsForTest, Metrics, Problem
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
@@ -59,8 +59,9 @@ class TuneOutcome:
 
 def free_study_name(store: Store, space: str) -> str:
     """space-date-time, with a number behind it when that is taken."""
-    stem = f"{space}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
-    taken = {row.name for row in store.studies()}
+    plain = re.sub(r"[^\w-]", "_", space)  # a plug-in's may have any
+    stem = f"{plain}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
+    taken = set(store.study_names())
     return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
 
 
@@ -202,6 +203,8 @@ def conclude(
     front no more than `finalists`. What is not there when `is_over` says so is left out."""
 
     def on_data(trial: Trial | None) -> Metrics | None:
+        if study.stopped and isinstance(problem, LoadsForTest) and not problem.is_loaded():
+            return None  # whoever pressed Ctrl-C is waiting
         return None if trial is None else made_in_time(is_over, lambda: problem.test_metrics(trial.assignment))
 
     def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> Finalist | None:
@@ -268,7 +271,7 @@ def _best_as_json(outcome: TuneOutcome, best: Trial, artifacts: dict[str, str]) 
 
 
 def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
-    """The result file (DESIGN: schema 1)."""
+    """The result file: `result_schema` says what stands in it."""
     problem, result = outcome.problem, outcome.result
     best = result.best
     return {

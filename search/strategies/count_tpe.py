@@ -125,7 +125,7 @@ class FlatTables:
 
 
 class TreeTables:
-    """The same by (decision, option), for spaces where an answer decides what is asked next."""
+    """Counts of chosen options by (decision, option), for spaces where an answer decides what is asked next."""
 
     def __init__(self, space: Space) -> None:
         self._space = space

@@ -61,10 +61,10 @@ class LocalSearch:
                 in_vain = 0 if found.rank < home.rank else in_vain + 1
                 if found.rank <= home.rank:  # equal ones too: that is how it crosses a plateau
                     home = found
-            best = min(best, home, key=lambda standpoint: standpoint.rank)
+            best = min(best, home, key=lambda measured: measured.rank)
             restarted = random_candidate(self._space, self._rng)
             found = yield from self.descend((yield from self._measured(restarted)))
-            best = min(best, found, key=lambda standpoint: standpoint.rank)
+            best = min(best, found, key=lambda measured: measured.rank)
 
     def start(self) -> Walk:
         """Where the first descent begins: the space's best guess."""
@@ -78,7 +78,7 @@ class LocalSearch:
         while todo:
             batch, todo = todo[:batch_size], todo[batch_size:]
             candidates: list[Assignment] = [self._moves.apply(here.candidate, dict([move])) for move in batch]
-            points = self._standpoints((yield candidates))
+            points = self._ranked((yield candidates))
             better = sorted(
                 ((point, move) for point, move in zip(points, batch, strict=True) if point.rank < here.rank),
                 key=lambda pair: pair[0].rank,
@@ -108,14 +108,14 @@ class LocalSearch:
                 if len(changes) > 1:
                     candidates.append(self._moves.apply(here.candidate, changes))
         if candidates:
-            together = self._standpoints((yield candidates))
+            together = self._ranked((yield candidates))
             best = min([best, *together], key=lambda point: point.rank)
         return best
 
     def _measured(self, candidate: Assignment) -> Walk:
-        return self._standpoints((yield [candidate]))[0]
+        return self._ranked((yield [candidate]))[0]
 
-    def _standpoints(self, trials: Iterable[Trial]) -> list[MeasuredCandidate]:
+    def _ranked(self, trials: Iterable[Trial]) -> list[MeasuredCandidate]:
         return [MeasuredCandidate(trial.assignment, self._ranking.rank(trial.measurement)) for trial in trials]
 
     def _shuffled(self, moves: Iterable[Move]) -> list[Move]:

@@ -18,11 +18,11 @@ class RefineSearch(LocalSearch):
         batch = next(procedure, [])
         while batch:
             trials = yield batch
-            met += self._standpoints(trials)
+            met += self._ranked(trials)
             try:
                 batch = procedure.send(trials)
             except StopIteration:
                 break
         if not met:
             return (yield from super().start())
-        return min(met, key=lambda standpoint: standpoint.rank)
+        return min(met, key=lambda measured: measured.rank)

@@ -16,7 +16,7 @@ from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
-from kilotune.spaces.cm.plain_annealing import AnnealingContext, AnnealingSchedule, annealed
+from kilotune.spaces.cm.reference_annealing import AnnealingContext, AnnealingSchedule, annealed
 
 HOT, COLD = 0.05, 0.0005
 """First and last temperature, in the unit of the energy: squares of shares of the target."""

@@ -72,7 +72,7 @@ class CmCandidates:
 
     @cached_property
     def tables(self) -> RouteTables:
-        """Of the hardware."""
+        """The routes of the hardware."""
         return route_tables(self.hardware)
 
     def alternatives(self, start: int, goal: int) -> tuple[tuple[int, ...], ...]:

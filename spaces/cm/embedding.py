@@ -8,6 +8,7 @@ solver is some thirty times faster, and CP-SAT faster again where partitions are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,12 @@ class EmbeddingResult:
 
     cores: tuple[int, ...] | None = None
     impossible: bool = False
+
+
+def load_solvers() -> None:
+    """Before a clock runs: importing them takes longer than many a question."""
+    import z3  # noqa: F401
+    from ortools.sat.python import cp_model  # noqa: F401
 
 
 def solve_as_in_the_paper(problem: Embedding, seconds: float) -> EmbeddingResult:
@@ -105,8 +112,9 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
     return EmbeddingResult(impossible=status == z3.unsat)
 
 
-def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> EmbeddingResult:
-    """The same clauses; one worker."""
+def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0, effort: float = math.inf) -> EmbeddingResult:
+    """Placement by CP-SAT with the clauses of `solve_without_quantifiers`, one solver thread; `seconds` is a
+    limit. `effort`: the solver's own count of its work, in seconds of some machine."""
     from ortools.sat.python import cp_model  # imports pandas, and few mappings come to this
 
     model = cp_model.CpModel()
@@ -123,6 +131,7 @@ def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0) -> Embe
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed % (1 << 31)
     solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+    solver.parameters.max_deterministic_time = effort
     status = solved(solver, model)
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return EmbeddingResult(tuple(next(c for c, one in enumerate(row) if solver.value(one)) for row in on))

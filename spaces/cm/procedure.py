@@ -14,11 +14,19 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.search.space import Assignment, Procedure
 from kilotune.spaces.cm.baselines import balanced_replicas, snake_cores
 from kilotune.spaces.cm.candidates import CmCandidates
-from kilotune.spaces.cm.embedding import Embedding, EmbeddingResult, solve_with_cp_sat, solve_without_quantifiers
+from kilotune.spaces.cm.embedding import (
+    Embedding,
+    EmbeddingResult,
+    load_solvers,
+    solve_with_cp_sat,
+    solve_without_quantifiers,
+)
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 SECONDS = 15.0
-REFUTING_SECONDS = 0.25
+REFUTING_EFFORT = 0.25
+"""In CP-SAT's deterministic seconds, so that a busy machine gives up no sooner."""
+
 STEPS_A_QUESTION = 20_000_000
 MOST_LINKS = 6
 MOST_LITERALS = 400_000
@@ -44,12 +52,13 @@ def embedded_cores(
     than Z3, and nothing is asked that half of the time is not left for. The placement is the same where there is one.
     """
     once = space.lowered({})
+    load_solvers()
     deadline = time.monotonic() + seconds
     for links in range(1, 2 if space.strict else MOST_LINKS + 1):
         problem = embedding_of(once, space, links)
         if refute_first and _literals(problem) <= most_literals:
-            refuting = min(REFUTING_SECONDS, deadline - time.monotonic())
-            if refuting > 0 and solve_with_cp_sat(problem, refuting).impossible:
+            refuting = deadline - time.monotonic() - seconds / 2
+            if refuting > 0 and solve_with_cp_sat(problem, refuting, effort=REFUTING_EFFORT).impossible:
                 continue
             if deadline - time.monotonic() < seconds / 2:
                 return None
@@ -87,5 +96,5 @@ def _solve(problem: Embedding, seconds: float, most_literals: int) -> EmbeddingR
 
 
 def _literals(problem: Embedding) -> int:
-    """Of its formula."""
+    """The number of literals in the formula of this embedding."""
     return 2 * len(problem.edges) * int(problem.near.sum())

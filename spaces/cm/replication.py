@@ -44,7 +44,7 @@ class LayerShape:
     cores: int
 
     def iterations(self, replication: Replication) -> int:
-        """Of its largest replica, per image."""
+        """Iterations per image of the largest replica."""
         if replication.axis == "rows":
             return -(-self.height // replication.count) * self.width
         return -(-self.width // replication.count) * self.height

@@ -94,7 +94,7 @@ class MemoryCandidates:
 
     @cached_property
     def ids(self) -> list[str]:
-        """Of the buffers, in the order of the instance."""
+        """The buffers' ids, in the order of the instance."""
         return [b.id for b in self.instance.buffers]
 
     @cached_property

@@ -74,7 +74,7 @@ def check_placement(instance: Instance, placement: Placement, capacity_bytes: in
 
 
 def check_residences(instance: Instance, residences: Sequence[Residence], capacity_bytes: int | None = None) -> int:
-    """The same where buffers may move, in one bank."""
+    """The peak in bytes of a placement in one bank in which buffers may move. PlacementError where it breaks the definition."""
     buffers = {b.id: b for b in instance.buffers}
     by_buffer: dict[str, list[Residence]] = defaultdict(list)
     peak_bytes = 0

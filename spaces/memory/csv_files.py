@@ -28,7 +28,7 @@ LARGEST = 1 << 40
 """Sizes and program points above this are mistakes (a terabyte); below it the compiled search cannot overflow."""
 
 MOST_BYTES = 1 << 28
-"""Of a file: some ten million buffers."""
+"""The largest file that is read: some ten million buffers."""
 
 
 def read_instance(path: Path) -> Instance:

@@ -19,7 +19,7 @@ WORK = 20_000_000
 """Neighbours looked at in one step; some nanoseconds each."""
 
 LARGEST_SHARE, SMALLEST_SHARE = 0.1, 0.004
-"""Of the way to the goal that one step aims at."""
+"""The largest and the smallest share of the way to the goal that one step aims at."""
 
 AFTER_SUCCESS, AFTER_FAILURE = 1.2, 0.7
 

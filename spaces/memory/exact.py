@@ -27,12 +27,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.spaces.memory.answer import FitResult, FitStatus
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.ejecting import Ejection
+from kilotune.spaces.memory.fit_result import FitResult, FitStatus
 from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection, load_kernel
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
-from kilotune.spaces.memory.plain_search import fits_within_reference
+from kilotune.spaces.memory.reference_search import fits_within_reference
 
 FIRST_WORK_LIMIT = 1_000_000
 """Buffers looked at; some nanoseconds each."""
@@ -225,7 +225,7 @@ class _Component:
         return answer.nodes
 
     def _rank(self, turn: int) -> Order:
-        """Of every buffer its place in the order of this turn."""
+        """Every buffer's place in the order of this turn."""
         buffers = self.buffers
         width = buffers.upper - buffers.lower
         if turn < len(STATIC_ORDERS):

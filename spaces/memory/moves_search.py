@@ -50,7 +50,7 @@ class BankProblem:
     cuts: tuple[Cut, ...]
 
     def price(self, cuts: Cuts) -> Fraction:
-        """Of moving at all of them."""
+        """The price of moving at all of these cuts, in bytes of peak."""
         price = self.memory.migration_price or Fraction(0)
         return price * sum(self.instance.buffers[i].size for i, _ in cuts)
 

@@ -47,7 +47,7 @@ def place_in_order(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) ->
 
 
 def place_in_order_reference(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
-    """The same without compiled code."""
+    """Offsets in bytes of buffers placed one after the other, in Python: the definition of the compiled `place_in_order`."""
     offsets = np.zeros(len(buffers), dtype=np.int64)
     ends = np.zeros(len(buffers), dtype=np.int64)
     for count, b in enumerate(order):

@@ -47,7 +47,7 @@ class _BankSearch:
         self.rest = [sum(least[place:], Fraction(0)) for place in range(len(least) + 1)]
 
     def bound(self, homes: Sequence[int]) -> Fraction:
-        """Of all choices that begin with these banks (in `order`); UNREACHED when a live sum exceeds a capacity."""
+        """A bound on the cost of all choices that begin with these banks (in `order`); UNREACHED when a live sum exceeds a capacity."""
         begins, ends, count = self.arrays.sections
         change = np.zeros((len(self.memory.banks), count + 1), dtype=np.int64)
         total = self.rest[len(homes)]

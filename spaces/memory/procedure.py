@@ -102,7 +102,7 @@ class _Allocation:
         raise _does_not_fit(self.instance, self.memory, self.buffers[i], usage)
 
     def _record_moves(self, i: int, k: int) -> None:
-        """Of the live buffers of a bank, to where they lie now; the one that is placed was nowhere before."""
+        """Note the moves of a bank's live buffers to where they lie now; the one that is placed was nowhere before."""
         point, bank = self.buffers[i].lower, self.memory.banks[k].name
         for start, _, j in self.live[k]:
             source, begun = self.since[j]

@@ -24,10 +24,10 @@ from kilotune.spaces.reverse_split.splits import (
 )
 
 MOST_DEPTH = 192
-"""Of splitting.c."""
+"""The greatest depth of kernels that splitting.c takes."""
 
 LARGEST_WEIGHT = 1 << 30
-"""Of splitting.c."""
+"""The largest count of a sum that splitting.c takes."""
 
 RULES = ("first", "last", "factor")
 """How B of a split is found, by the numbers of splitting.c."""

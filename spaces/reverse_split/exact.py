@@ -34,7 +34,8 @@ from kilotune.spaces.reverse_split.programs import (
 
 PROOF_WORK_OF_A_STEP = 250_000
 MOST_PROVABLE_TARGETS = 8
-"""Of more targets programs.c only searches the hard ones' neighbourhoods: it may overlook a program."""
+"""The most targets of an exact proof. Of more, programs.c searches only the neighbourhoods of the hard ones, so it may overlook
+a program."""
 
 SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
 """Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and
@@ -59,7 +60,7 @@ WORK_ON_TIES = 20_000_000
 """A few seconds."""
 
 COUNTED_STEPS = 16
-"""Of longer plans the least number of registers is not looked for while searching."""
+"""The longest plans whose least number of registers is looked for while searching."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class _ProgramSearch:
                 return
 
     def _slice(self, work: int) -> int:
-        """Of the work of a step, what the clock allows."""
+        """How much of a step's work the clock allows."""
         return int(max(1_000, min(work, work * self.seconds_left())))
 
     def _ties(self) -> Iterator[IncumbentProgram]:

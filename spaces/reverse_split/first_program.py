@@ -11,7 +11,7 @@ from kilotune.spaces.reverse_split.programs import Costs
 
 
 def least_cost(problem: SplitProblem) -> float:
-    """Of the first objective, without a search."""
+    """The least loss of the first objective that is known without a search."""
     return float(lower_bound(problem.wanted, problem.depth, problem.target, _costs(problem)))
 
 

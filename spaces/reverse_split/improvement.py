@@ -26,7 +26,7 @@ WORK_OF_A_STEP = 300_000
 """Values looked at between two standings; a fraction of a second."""
 
 WORK_OF_SETTING_UP = 300
-"""Of a question on a program of up to 20 instructions, in Python."""
+"""The work of setting up a query on a program of up to 20 instructions, in Python."""
 
 SPARE_CELLS = 1
 """How far new values may reach beyond the box of the current ones."""

@@ -94,7 +94,7 @@ class _Programs:
 
     @property
     def cells(self) -> int:
-        """Of the grid."""
+        """The number of cells of the grid."""
         return len(self._grid)
 
     def solve(self, seed: int, seconds: float) -> Plan | None:

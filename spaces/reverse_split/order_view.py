@@ -10,7 +10,7 @@ from kilotune.search.space import Assignment, Decision
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.plain_search import reference_search
+from kilotune.spaces.reverse_split.reference_search import reference_search
 from kilotune.spaces.reverse_split.splits import start_sums
 
 NODES, PLAIN_NODES = 3_000, 100

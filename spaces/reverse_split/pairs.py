@@ -73,7 +73,7 @@ def _keep(
 
 
 def _factor_steps(total: Sum) -> Iterator[Transformation]:
-    """Of t in the factor 1 + t. A sum of one sign has no factor whose pairs are not parts of it; in others pairs that
+    """Candidates for t in the factor 1 + t. A sum of one sign has no factor whose pairs are not parts of it; in others pairs that
     cancel need no two cells at this distance."""
     if len({weight > 0 for _, weight in total}) < 2:
         return

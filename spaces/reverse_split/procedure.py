@@ -9,7 +9,7 @@ from kilotune.spaces.reverse_split.compiled import MOST_DEPTH, SplitLimits, Spli
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import largest_splits
-from kilotune.spaces.reverse_split.plain_search import reference_plans
+from kilotune.spaces.reverse_split.reference_search import reference_plans
 from kilotune.spaces.reverse_split.splits import from_image, start_sums
 
 NODE_LIMIT = 20_000

@@ -12,13 +12,13 @@ from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
-from kilotune.spaces.reverse_split.plain_search import reference_plans
 from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT
+from kilotune.spaces.reverse_split.reference_search import reference_plans
 from kilotune.spaces.reverse_split.splits import start_sums
 
 FIRST_NODES = 20_000
 MOST_NODES = 256_000
-"""Of a round of the split search; about 5 microseconds each for small kernels. Those of large ones end earlier, by the work
+"""The most nodes of a round of the split search; about 5 microseconds each for small kernels. Those of large ones end earlier, by the work
 that splitting.c counts."""
 
 LEAST_NODES, NODES_A_SECOND = 100, 20_000

@@ -54,7 +54,7 @@ class ReverseSplitSpace(ReverseSplitCandidates):
         return fingerprint(self.name, SEMANTICS, p.wanted, p.depth, p.target, p.registers, p.goal)
 
     def fallback(self) -> Assignment | None:
-        """Of kernels that the procedure takes its time for: the constructed program, which is long, and there at once."""
+        """For kernels that the procedure takes its time for, the constructed program, which is long, and there at once."""
         weights = (weight for total in self.problem.wanted for _, weight in total)
         digits = sum(len(signed_digits(Fraction(weight), 0)) for weight in weights)
         return self.program_candidate(self.first_plan) if digits >= MANY_DIGITS else None

@@ -190,7 +190,7 @@ def _scaled(weight: int, t: Transformation) -> int:
 
 
 def largest_share(b: int, a: int, t: Transformation, same: bool) -> int:
-    """Of b at one cell and a where it leads to, how much of b is half of a pair; signed."""
+    """How much of b (signed) at one cell is half of a pair with a at the cell that t leads to."""
     if not a or not b or ((a > 0) != (b > 0)) != t.negated:
         return 0
     up, down = 1 << max(t.doublings, 0), 1 << max(-t.doublings, 0)

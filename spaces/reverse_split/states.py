@@ -66,7 +66,7 @@ class MethodState:
         )
 
     def bound(self) -> float:
-        """Of every program."""
+        """A bound on the first objective of every program."""
         return self.space.least
 
 
@@ -108,7 +108,8 @@ class SplitState:
         return SplitState(self.space, after_split(self.sums, split), (*self.answers, str(option)))
 
     def bound(self) -> float:
-        """Of every program: sums that are transforms of each other become one, so splits alone promise nothing."""
+        """A bound on the first objective of every program: sums that are transforms of each other become one, so splits alone promise
+        nothing."""
         return self.space.least
 
 

@@ -33,7 +33,7 @@ DEMOTED_OFFSETS = (0, 1, 2)
 """Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
 
 INPUT_OFFSETS = tuple(range(-4, 5))
-"""The same for the input, around its data-driven 8-bit scale."""
+"""Offsets of the input's scale around its data-driven 8-bit scale."""
 
 MOST_BOUNDS_KEPT = 1 << 16
 

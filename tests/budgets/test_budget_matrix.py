@@ -128,14 +128,26 @@ def processor_seconds(pid: int) -> float:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor time of another process: Linux")
 @pytest.mark.parametrize(
-    ("space", "strategy"), [("memory", "random"), ("shiftry", "refine"), ("shiftry", "cp"), ("seedot", "exhaustive")]
+    ("space", "strategy", "given"),
+    [
+        ("memory", "random", "buffers.csv"),
+        ("shiftry", "refine", "network"),
+        ("shiftry", "cp", "network"),
+        ("seedot", "exhaustive", "network"),
+        ("reverse-split", "exhaustive", "gauss5"),
+        ("reverse-split", "cp", "gauss5"),
+        ("cm", "anneal", "resnet20"),
+        ("cm", "cp", "resnet20"),
+    ],
 )
 def test_the_first_ctrl_c_ends_a_command_with_what_it_has(
-    folder: Path, tmp_path: Path, space: str, strategy: str
+    folder: Path, tmp_path: Path, space: str, strategy: str, given: str
 ) -> None:
-    problem(folder, space)
-    given = folder / ("buffers.csv" if space == "memory" else "network")
-    arguments = ("--space", space, "--strategy", strategy, "--input", str(given), "--output", "found")
+    place = given
+    if given in ("buffers.csv", "network"):
+        problem(folder, space)
+        place = str(folder / given)
+    arguments = ("--space", space, "--strategy", strategy, "--input", place, "--output", "found")
     status, seconds, said = ended_by_ctrl_c(tmp_path, arguments)
     assert status == ExitStatus.INTERRUPTED, said
     assert seconds < 2 * ALLOWED_S  # of these the artefacts are some, which are written in full

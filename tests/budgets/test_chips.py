@@ -21,6 +21,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Space
 from kilotune.search.study import Study
+from tests.budgets.hard_inputs import write_dense_network
 
 PROMISED_S = 1.0
 ALLOWED_S = 2 * PROMISED_S
@@ -29,6 +30,21 @@ KERNELS = {
     "ninth": ([["1/9"] * 3] * 3, 24),
     "large": ([[f"{(37 * x * x + 11 * x * y + 53 * y) % 255 - 127}/128" for x in range(7)] for y in range(7)], 8),
     "plain": ([[1, 0, -1], [2, 0, -2], [1, 0, -1]], None),
+}
+LARGE_MESH = {
+    "name": "mesh-24x24",
+    "topology": {"kind": "mesh", "rows": 24, "columns": 24},
+    "link": {"elements_per_tick": 64, "hop_ticks": 1},
+    "crossbar": {"rows": 128, "columns": 128, "per_core": 1},
+    "core": {"sram_bytes": 65536, "dpu_operations_per_tick": 4096},
+    "gmem": {
+        "input_ports": [0, 23],
+        "output_ports": [552, 575],
+        "elements_per_tick": 64,
+        "hop_ticks": 1,
+        "order": "row-major",
+    },
+    "element_bytes": 1,
 }
 SPLITTERS = ("exhaustive", "random", "local", "tpe", "greedy", "cp")
 MAPPERS = ("anneal", "exhaustive", "random", "local", "tpe", "greedy", "cp")
@@ -93,3 +109,17 @@ def test_a_kernel_that_got_no_program_is_no_bad_input(
     with pytest.raises(SystemExit) as end:
         main([*arguments, "--output", str(tmp_path / "out")])
     assert end.value.code in (ExitStatus.FEASIBLE, ExitStatus.INFEASIBLE), capsys.readouterr().err
+
+
+def test_a_network_of_hundreds_of_stages_gets_a_mapping_within_its_budget(tmp_path: Path) -> None:
+    """5 s ended after 32 CPU-s and with nothing, on a network like DenseNet-121. The reading of the input is in the budget."""
+    budget_s = 5.0
+    hardware = tmp_path / "large.json"
+    hardware.write_text(json.dumps(LARGE_MESH))
+    network = write_dense_network(tmp_path / "dense.onnx")
+    begun_s = time.process_time()
+    space = build_problem(request_from("cm", input=str(network), options={"hardware": str(hardware)})).space
+    left_s = budget_s - (time.process_time() - begun_s)
+    study, _ = searched(space, "anneal", left_s)
+    assert time.process_time() - begun_s < budget_s + PROMISED_S
+    assert study.front.best is not None

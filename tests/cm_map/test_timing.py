@@ -10,8 +10,8 @@ import pytest
 from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.occupancy import occupancies
-from kilotune.evaluators.cm.plain_timing import simulate_reference
 from kilotune.evaluators.cm.recurrence import schedule
+from kilotune.evaluators.cm.reference_timing import simulate_reference
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.experiments.problems.cm.networks import chain, resnet18, resnet20, vgg16

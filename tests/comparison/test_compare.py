@@ -24,9 +24,9 @@ from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison
-from kilotune.search.division import SharedStudy
 from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
+from kilotune.search.work_sharing import SharedStudy
 from tests.commands import tune
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]

@@ -22,7 +22,7 @@ from kilotune.experiments.dashboard.watched import WatchedStudy
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.optuna_export import telling_trials
 from kilotune.experiments.studies.requests import request_from
-from kilotune.search import division
+from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front
 from kilotune.search.schema import TUNERS
@@ -90,18 +90,18 @@ def test_who_beats_is_running_and_who_stops_is_not(store: Store) -> None:
     assert pulse.running() == {}  # whoever ran it has left
     register(store, "mine", "othermachine-1-abc", 3)
     assert pulse.running() == {"mine": 1}
-    now[0] = division.DEAD_AFTER_S - 1
+    now[0] = work_sharing.DEAD_AFTER_S - 1
     register(store, "mine", "othermachine-1-abc", 4)
     assert pulse.running() == {"mine": 1}
-    now[0] += division.DEAD_AFTER_S + 1
+    now[0] += work_sharing.DEAD_AFTER_S + 1
     assert pulse.running() == {}
 
 
 def test_a_dead_process_of_this_machine_is_known_at_once(store: Store) -> None:
     run_flat(store, "mine", 5)
-    register(store, "mine", f"{division._machine()}-{os.getpid()}-abc", 0)
+    register(store, "mine", f"{work_sharing._machine()}-{os.getpid()}-abc", 0)
     assert Pulse(store).running() == {"mine": 1}
-    register(store, "mine", f"{division._machine()}-999999999-def", 0)
+    register(store, "mine", f"{work_sharing._machine()}-999999999-def", 0)
     assert Pulse(store).running() == {"mine": 1}
 
 

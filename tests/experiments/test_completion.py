@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
+from kilotune.codegen.cm.hardware import shipped_hardware
 from kilotune.experiments.cli import cli
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.search.comparison_store import save_comparison
@@ -51,6 +52,7 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--space", "reverse-split", "--input", "sob"), ["sobel", "sobel-pair"]),
         (("--space", "memory", "--input", "mini"), ["minimalloc-a"]),
         (("--device", "m"), ["mega", "mkr1000"]),
+        (("--space", "cm", "--hardware", "mesh"), [name for name in shipped_hardware() if name.startswith("mesh")]),
         (("compare", "--suite", "f"), ["five-spaces"]),
         (("list", "st"), ["strategies", "studies"]),
     ],

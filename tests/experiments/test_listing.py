@@ -49,6 +49,20 @@ def test_studies_with_their_best_gap_and_proof(listed: dict[str, dict[str, Any]]
     assert text.splitlines()[1].split()[-4:] == ["peak_bytes", "288", "0", "proved"]
 
 
+def test_a_study_with_a_damaged_cell_of_its_own_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = tmp_path / "studies.db"
+    for name in ("whole", "damaged"):
+        tune("memory", strategy="exhaustive", storage=storage, study=name, budget="20s")
+    with contextlib.closing(sqlite3.connect(storage)) as connection, connection:
+        connection.execute("UPDATE studies SET seed = 'x' WHERE name = 'damaged'")
+    rows = listing.rows("studies", lambda: Store(str(storage)))
+    assert [(row["name"], row["best"]) for row in rows] == [("whole", 288)]
+    assert "is damaged: study 'damaged', column seed: expected a whole number" in capsys.readouterr().err
+    assert tune("memory", strategy="exhaustive", storage=storage, budget="20s").result.best is not None
+
+
 def test_a_damaged_study_is_said_to_be_and_the_others_are_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

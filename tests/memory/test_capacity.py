@@ -106,12 +106,13 @@ def test_the_command_says_it_and_the_json_too(
     assert json.loads(Path("r.json").read_text())["capacity"]["answer"] == answer
 
 
+@pytest.mark.parametrize("device", [(), ("--device", "uno")])
 def test_a_limit_on_flash_is_refused_with_the_limits_that_there_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    device: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KILOTUNE_STORAGE", str(tmp_path / "studies.db"))
     with pytest.raises(SystemExit) as end:
-        main(["--space", "memory", "--limit", "flash=4KiB"])
+        main(["--space", "memory", "--limit", "flash=4KiB", *device])
     assert end.value.code == ExitStatus.BAD_INPUT
     message = capsys.readouterr().err
     assert "expected --limit ram=SIZE or --capacity SIZE, found --limit flash" in message

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.study import Study
-from kilotune.spaces.memory.answer import FitStatus
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.csv_files import read_instance
 from kilotune.spaces.memory.exact import PlacementSearchStep, fits_within, minimise_peak
+from kilotune.spaces.memory.fit_result import FitStatus
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
-from kilotune.spaces.memory.plain_search import fits_within_reference
+from kilotune.spaces.memory.reference_search import fits_within_reference
 from kilotune.spaces.memory.space import MemorySpace
 from tests.memory.problems import DATA, instances, least_peak, make, random_instance
 

@@ -25,12 +25,13 @@ M, N, K, WORDS = 96, 64, 48, 1024
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package as pip leaves it behind (which itself would need the network for setuptools)."""
     folder = tmp_path_factory.mktemp("reader")
-    space, python, draw = blocks("own-space.md", "python")
+    space, python, check, draw = blocks("own-space.md", "python")
     written = tomllib.loads(blocks("own-space.md", "toml")[0])
     project = written["project"]
     (module,) = written["tool"]["setuptools"]["py-modules"]
     install(folder, project["name"], module, f"{space}\n\n{draw}", **project["entry-points"]["kilotune.spaces"])
     (folder / "from_python.py").write_text(python)
+    (folder / "test_tiles.py").write_text(check)
     return folder
 
 
@@ -130,6 +131,10 @@ def test_python_finds_the_same(place: Path) -> None:
     printed = run(place, sys.executable, "from_python.py").stdout.splitlines()
     assert printed[0].endswith("27648 True")
     assert printed[1] == "43008"
+
+
+def test_the_check_of_the_page_passes(place: Path) -> None:
+    assert "1 passed" in run(place, sys.executable, "-m", "pytest", "-q", "test_tiles.py").stdout
 
 
 def test_help_names_it(place: Path) -> None:

@@ -19,12 +19,13 @@ from tests.plugins.packages import environment, install
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package as pip leaves it behind."""
     folder = tmp_path_factory.mktemp("reader")
-    (strategy,) = blocks("own-strategy.md", "python")
+    strategy, check = blocks("own-strategy.md", "python")
     written = tomllib.loads(blocks("own-strategy.md", "toml")[0])
     project = written["project"]
     (module,) = written["tool"]["setuptools"]["py-modules"]
     ((group, points),) = project["entry-points"].items()
     install(folder, project["name"], module, strategy, group, **points)
+    (folder / "test_evolution.py").write_text(check)
     return folder
 
 
@@ -58,6 +59,10 @@ def test_it_proves_by_measuring_everything(place: Path) -> None:
     )
     assert result["evaluations"] == 40
     assert result["strategy"] == "evolution"
+
+
+def test_the_check_of_the_page_passes(place: Path) -> None:
+    assert "1 passed" in run(place, sys.executable, "-m", "pytest", "-q", "test_evolution.py").stdout
 
 
 def test_the_strategy_has_as_many_lines_as_the_page_says() -> None:

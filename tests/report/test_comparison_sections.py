@@ -155,13 +155,13 @@ def test_a_case_has_its_tables_and_figures_and_survives_a_lost_study() -> None:
     sections = comparison_sections(comparison_outcome(), no_study)
     assert [s.title for s in sections] == ["All cases", "memory-case", "The best run"]
     case = sections[1]
-    standings, duels = [b for b in case.blocks if isinstance(b, Table)]
+    standings, pairwise_tests = [b for b in case.blocks if isinstance(b, Table)]
     assert [row[0] for row in standings.rows] == ["exhaustive", "greedy"]
     by_name = dict(zip(standings.columns, standings.rows[0], strict=True))
     assert by_name["median"] == 40.0
     assert by_name["runs proved"] == 4
     assert by_name["runs to the optimum"] == 4
-    assert duels.rows[0][:5] == ("exhaustive", "greedy", 4, 0, 0)
+    assert pairwise_tests.rows[0][:5] == ("exhaustive", "greedy", 4, 0, 0)
     assert len(list(figures_in(case.blocks))) == 3
     assert case.blocks[0] == Paragraph("A verdict.")
     assert "the study is gone" in sections[2].blocks[0].text  # type: ignore[union-attr]

@@ -20,12 +20,12 @@ from kilotune.experiments.report.study_sections import study_sections
 from kilotune.experiments.report.text import cell_text
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
-from kilotune.search.division import SharedStudy
 from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Decision, Direction, Measurement, Objective, Trial
 from kilotune.search.store import Store, StudyRow
 from kilotune.search.study import Study
+from kilotune.search.work_sharing import SharedStudy
 from tests.report.studies import make_study, shiftry_request
 from tests.report.studies import request_from as asked
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,11 +26,19 @@ NASTY = "<script>alert(1)</script>"
 
 
 def study_of(
-    folder: Path, space: str, given: str, strategy: str, trials: int, fails: bool = False, **options: Any
+    folder: Path,
+    space: str,
+    given: str,
+    strategy: str,
+    trials: int,
+    fails: bool = False,
+    procedure_first: bool = False,
+    **options: Any,
 ) -> tuple[Problem, Study]:
     """A study as `tune report` finds it: run for so many trials, then read from its store. `fails`: nothing can be measured."""
     family, _ = find_offer(space)
     request = TuneRequest(space, str(family.front_door.resolve_input(given)), strategy, 0, options)
+    request = dataclasses.replace(request, procedure_first=procedure_first)
     store = Store(str(folder / "studies.db"))
     problem, study = tuning.start_or_resume(store, "study", request, CommandTime(Budget()))
     executor = InProcessExecutor(Failing(problem.space) if fails else problem.space)

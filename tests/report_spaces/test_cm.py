@@ -316,3 +316,25 @@ def test_loads_are_classed_by_share() -> None:
         "75 % and more",
         "75 % and more",
     ]
+
+
+def test_the_paper_s_placement_is_the_study_s_where_it_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report asked the solver again, and left out what took it more than two seconds."""
+    monkeypatch.setattr(cm, "paper_candidate", lambda space: None)
+    problem, study = study_of(tmp_path, "cm", "lenet5", "local", 6, procedure_first=True)
+    answer = run_procedure(problem.space)
+    assert answer is not None
+    section = draw(problem, study)[-1]
+    (table,) = (block for block in section.blocks if isinstance(block, Table))
+    assert table.rows[0][2] == answer.metrics["ticks_per_image"]
+
+
+@pytest.mark.parametrize(("trials", "procedure_first"), [(2, True), (6, False)])
+def test_a_study_without_the_embedding_claims_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trials: int, procedure_first: bool
+) -> None:
+    monkeypatch.setattr(cm, "paper_candidate", lambda space: None)
+    problem, study = study_of(tmp_path, "cm", "lenet5", "local", trials, procedure_first=procedure_first)
+    (block,) = draw(problem, study)[-1].blocks
+    assert isinstance(block, Paragraph)
+    assert block.text.startswith("Left out: ")

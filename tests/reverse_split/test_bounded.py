@@ -18,9 +18,9 @@ from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.pairs import largest_splits
-from kilotune.spaces.reverse_split.plain_search import reference_search
 from kilotune.spaces.reverse_split.plans import plan_of_splits
 from kilotune.spaces.reverse_split.procedure import first_descent
+from kilotune.spaces.reverse_split.reference_search import reference_search
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from kilotune.spaces.reverse_split.splits import Sums, Transformation, after_split, from_image, named_split, start_sums
 

@@ -17,9 +17,9 @@ from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.pairs import largest_splits
-from kilotune.spaces.reverse_split.plain_search import reference_plans, reference_search
 from kilotune.spaces.reverse_split.plans import plan_of_splits
 from kilotune.spaces.reverse_split.procedure import PAPER, paper_plans
+from kilotune.spaces.reverse_split.reference_search import reference_plans, reference_search
 from kilotune.spaces.reverse_split.splits import Sums, from_image
 from tests.reverse_split.kernels import GAUSS3, LAPLACIAN, SOBEL, box, kernels
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.search import division
+from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.store import Store
@@ -38,7 +38,7 @@ def space(log: str = "", pause_s: float = 0.004) -> Logged:
 
 
 if __name__ == "__main__":
-    division.BEAT_S, division.DEAD_AFTER_S = 0.2, 2.0
+    work_sharing.BEAT_S, work_sharing.DEAD_AFTER_S = 0.2, 2.0
     logged = space(sys.argv[3], float(sys.argv[4]))
     study = Study.resume(Store(sys.argv[1]), "shared", logged)
     print("started", flush=True)

@@ -114,16 +114,16 @@ def test_standings_by_hand() -> None:
     assert none.regret_area == pytest.approx(1.0)
     assert none.optimum is not None
     assert (none.optimum.runs, none.optimum.evaluations) == (0, None)
-    duel = pairwise_test_of(compared, "slow", "none")
-    assert (duel.final.wins, duel.final.ties, duel.final.losses) == (3, 0, 0)
-    assert duel.area.wins == 2  # on seed 2 both have nothing better than 20 all the time
-    assert duel.area.ties == 1
+    pairwise = pairwise_test_of(compared, "slow", "none")
+    assert (pairwise.final.wins, pairwise.final.ties, pairwise.final.losses) == (3, 0, 0)
+    assert pairwise.area.wins == 2  # on seed 2 both have nothing better than 20 all the time
+    assert pairwise.area.ties == 1
 
 
 def test_pairs_are_by_seed_and_missing_ones_are_left_out() -> None:
     runs = [run("a", s, (1, 1.0, float(s))) for s in range(4)] + [run("b", s, (1, 1.0, s + 0.5)) for s in (3, 1, 7)]
-    (duel,) = compare(runs, None).duels
-    assert (duel.final.wins, duel.final.ties, duel.final.losses) == (2, 0, 0)
+    (pairwise,) = compare(runs, None).pairwise_tests
+    assert (pairwise.final.wins, pairwise.final.ties, pairwise.final.losses) == (2, 0, 0)
 
 
 def test_who_is_level_with_the_leader() -> None:
@@ -149,8 +149,10 @@ def test_what_no_outcome_could_show_needs_more_seeds(seeds: int, needed: int | N
     """Six seeds of four strategies give an adjusted p of 0.19 at the least."""
     compared = compare(strategies_of(seeds), None)
     assert undecided(compared) == ({} if needed is None else dict.fromkeys("bcd", needed))
-    assert {duel.needs_final for duel in compared.duels} == {needed}
-    assert min(d.adjusted_final or 1.0 for d in compared.duels) == pytest.approx(min(1.0, 6 * 2.0 ** (1 - seeds)))
+    assert {pairwise.needs_final for pairwise in compared.pairwise_tests} == {needed}
+    assert min(d.adjusted_final or 1.0 for d in compared.pairwise_tests) == pytest.approx(
+        min(1.0, 6 * 2.0 ** (1 - seeds))
+    )
     assert indistinguishable(compared) == (tuple("abcd") if needed else ("a",))
     assert seeds_needed(4) == 8
 
@@ -180,9 +182,9 @@ def test_times_under_the_resolution_are_no_difference(offset_s: float, told_apar
     ]
     compared = compare(runs, None, 1.0)
     assert compared.standings[0].strategy == ("soon" if told_apart else "late")
-    (duel,) = compared.duels
-    assert (duel.area.wins, duel.area.ties, duel.area.losses) == ((8, 0, 0) if told_apart else (0, 8, 0))
-    assert duel.adjusted_area == (pytest.approx(2 / 2**8) if told_apart else None)
+    (pairwise,) = compared.pairwise_tests
+    assert (pairwise.area.wins, pairwise.area.ties, pairwise.area.losses) == ((8, 0, 0) if told_apart else (0, 8, 0))
+    assert pairwise.adjusted_area == (pytest.approx(2 / 2**8) if told_apart else None)
     first, second = compared.standings
     assert first.regret_area is not None
     assert second.regret_area is not None

@@ -38,7 +38,7 @@ class Source:
     most_workers = 1
     jobs_each = 2
 
-    def hire(self) -> Worker:
+    def start_worker(self) -> Worker:
         return Forgetful()
 
     def wait(self, workers: Sequence[Worker], timeout_s: float) -> list[tuple[Worker, News]]:

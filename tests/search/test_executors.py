@@ -48,7 +48,7 @@ def two_workers() -> Iterator[PoolExecutor]:
 
 
 def processes_of(executor: PoolExecutor) -> list[SpawnProcess]:
-    return [desk.worker.process for desk in executor._desks if isinstance(desk.worker, ProcessWorker)]
+    return [slot.worker.process for slot in executor._slots if isinstance(slot.worker, ProcessWorker)]
 
 
 def collect(executor: Executor, tickets: int) -> dict[int, Finished]:

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import CompletionItem
 
 from kilotune.experiments.problems.family import Family, Offer
+
+
+def _accelerators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For a shell: those that come with kilotune; files where none begins so."""
+    from kilotune.codegen.cm.hardware import shipped_hardware
+
+    names = [name for name in shipped_hardware() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
+
 
 CM = Family(
     "Networks on computational memory (cm)",
@@ -20,6 +30,7 @@ CM = Family(
         click.Option(
             ["--hardware"],
             metavar="FILE|NAME",
+            shell_complete=_accelerators,
             help="The accelerator: a JSON file, or a shipped one  [default: mesh-8x8]",
         ),
         click.Option(

@@ -140,7 +140,7 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
     """`PlacementOptions` as JSON: the capacity is --capacity, else the RAM limit. ValueError for one that is no size."""
     if {"latency", "cycles"} & set(asked.limits):
         raise ValueError("Buffers take no time: limits on latency or cycles do not go with the space memory.")
-    if "flash" in asked.limits and asked.device is None:
+    if "flash" in asked.stated:
         raise ValueError("Buffers live in RAM: expected --limit ram=SIZE or --capacity SIZE, found --limit flash.")
     given = dict(asked.given)
     text = given.pop("capacity", None)

@@ -18,6 +18,7 @@ from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
+from kilotune.evaluators.scamp5.images import photographs_are_loaded
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
@@ -79,6 +80,10 @@ class KernelProblem:
             return dict(_quality(self._text(assignment), self.kernels.kernels))
         except (ModuleNotFoundError, ValueError):
             return None
+
+    def is_loaded(self) -> bool:
+        """Whether photographs are at hand."""
+        return photographs_are_loaded()
 
     def float_metrics(self) -> dict[str, Metrics]:
         """Empty: the exact convolution is what errors are measured against."""

@@ -16,10 +16,11 @@ from kilotune.experiments.problems.cm.usage import Usage, usage_of
 from kilotune.experiments.problems.paper_trials import Question
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
+from kilotune.search.candidates import first_candidate
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from kilotune.spaces.cm.lowered import LoweredPipeline
-from kilotune.spaces.cm.procedure import embedded_cores
+from kilotune.spaces.cm.procedure import MOST_LINKS, embedded_cores, embedding_of, snake_candidate
 from kilotune.spaces.cm.space import CmSpace
 
 DRAWN_IMAGES = 3
@@ -76,7 +77,7 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
         head = (Paragraph("No mapping found keeps the constraints yet; the nearest is drawn."),)
     usage, hardware = mapped.usage, space.hardware
     mesh = _mesh(mapped, f"The best mapping, trial {best.number}", "Cores and links, best mapping")
-    beside, paper = _paper(space, mapped)
+    beside, paper = _paper(space, study, mapped)
     busiest = busiest_figure(mapped.lowered, hardware, usage, mapped.ticks, result.bound)
     return (
         Section(
@@ -177,16 +178,16 @@ def _mesh(mapped: _Mapped, what: str, title: str, more: str = "") -> Figure:
     return Figure(figure, _mesh_words(mapped, what) + more, title, min(figure.layout.height, NARROW_PX))
 
 
-def _paper(space: CmSpace, best: _Mapped) -> tuple[tuple[Figure, ...], tuple[Block, ...]]:
+def _paper(space: CmSpace, study: Study, best: _Mapped) -> tuple[tuple[Figure, ...], tuple[Block, ...]]:
     """The mesh that stands beside that of the best mapping, and what its section says."""
-    candidate = paper_candidate(space)
+    candidate = embedded_in(space, study) or paper_candidate(space)
     if candidate is None:
         text = (
             f"Left out: within {EMBEDDING_SECONDS:g} s no solver finds the paper's placement (cmnnc, Section 3.1: every layer once, "
             f"connected ones as near as possible) on {space.hardware.name}."
         )
         return (), (Paragraph(text),)
-    measurement = space.measure(candidate)
+    measurement = study.book.measurement(candidate) or space.measure(candidate)
     if measurement.failure is not None:
         return (), (Paragraph(f"The paper's placement does not run: {measurement.failure}"),)
     paper = _mapped(space, candidate, measurement)
@@ -199,6 +200,30 @@ def _paper(space: CmSpace, best: _Mapped) -> tuple[tuple[Figure, ...], tuple[Blo
     drawn = Paragraph(f"The paper's placement is drawn beside the best mapping. {words}")
     table = Table(("metric", "best mapping", "paper's placement"), rows, "The best mapping beside the paper's.")
     return (figure,), (drawn, table)
+
+
+def embedded_in(space: CmSpace, study: Study) -> Assignment | None:
+    """The paper's placement as a study has found it, which began with the paper's procedure; None where that had no time, or found
+    none. The procedure's trials come first: its baselines, then the placement, unless that is a baseline itself."""
+    if not study.procedure_first:
+        return None
+    once, balanced = snake_candidate(space, balanced=False), snake_candidate(space, balanced=True)
+    before = [once] if balanced == once else [once, balanced]
+    *first, following = (trial.assignment for trial in study.book.trials()[: len(before) + 1])
+    if first != before:  # not even the baselines, or nothing after them
+        return None
+    cores = _cores(space, following)
+    if min(cores) >= 0 and following == space.candidate({}, cores) and following != first_candidate(space):
+        return following
+    cores = _cores(space, once)
+    links = 1 if space.strict else MOST_LINKS
+    in_order = cores == list(range(len(cores)))  # the one placement that is tried without a solver
+    return once if in_order and embedding_of(space.lowered({}), space, links).holds(cores) else None
+
+
+def _cores(space: CmSpace, candidate: Assignment) -> list[int]:
+    """Of the stages without replicas; -1 for one that the candidate does not have."""
+    return [int(candidate.get(f"core {stage.name}", -1)) for stage in space.lowered({}).pipeline.stages]
 
 
 def paper_candidate(space: CmSpace) -> Assignment | None:

@@ -81,7 +81,7 @@ class SharedStudy:
         with self._store.transaction() as connection:
             # An update first: from here on no other process can claim until this transaction ends.
             connection.execute(STUDIES.update().where(STUDIES.c.id == self._study).values(name=self._name))
-            self._bury_the_dead(connection)
+            self._release_dead_workers(connection)
             taken = self._taken(connection, numbers)
             mine = list(_first_run((n for n in numbers if n not in taken), most))
             if mine:
@@ -122,7 +122,7 @@ class SharedStudy:
             connection.execute(CLAIMS.delete().where(CLAIMS.c.study_id == self._study, CLAIMS.c.first.in_(void)))
         return finished.union(*(range(row.first, row.last + 1) for row in open_ones))
 
-    def _bury_the_dead(self, connection: sa.Connection) -> None:
+    def _release_dead_workers(self, connection: sa.Connection) -> None:
         now = time.monotonic()
         query = sa.select(TUNERS.c.owner, TUNERS.c.beat).where(TUNERS.c.study_id == self._study)
         beats = {row.owner: row.beat for row in connection.execute(query)}

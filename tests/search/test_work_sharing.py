@@ -14,13 +14,13 @@ import pytest
 import sqlalchemy as sa
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.search import division
+from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
-from kilotune.search.division import SharedStudy, working
 from kilotune.search.schema import CLAIMS, TUNERS
 from kilotune.search.space import Trial
 from kilotune.search.store import Store, StudyRow, TrialRow
 from kilotune.search.study import Study
+from kilotune.search.work_sharing import SharedStudy, working
 from tests.search.sharing_study import space
 
 ROOT = Path(__file__).parents[2]
@@ -66,7 +66,7 @@ def test_two_tuners_find_the_trials_of_one_and_measure_none_twice(database: Path
 def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, tmp_path: Path) -> None:
     logs = [tmp_path / "victim.log", tmp_path / "heir.log"]
     victim = tuner(database, 250, logs[0], pause_s=60.0)
-    while not logs[0].exists():
+    while not (logs[0].exists() and logs[0].stat().st_size):  # it exists a moment before its first line
         time.sleep(0.01)
     heir = tuner(database, 250, logs[1])
     victim.send_signal(signal.SIGKILL)
@@ -101,8 +101,8 @@ def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -
 
 
 def test_the_claims_of_a_process_that_no_longer_beats_are_void(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "BEAT_S", 0.1)
-    monkeypatch.setattr(division, "DEAD_AFTER_S", 0.8)
+    monkeypatch.setattr(work_sharing, "BEAT_S", 0.1)
+    monkeypatch.setattr(work_sharing, "DEAD_AFTER_S", 0.8)
     _, one, two = study_with_two(tmp_path)
     assert one.claim(range(4), 4) == [0, 1, 2, 3]
     for _ in range(12):  # it lives, so it keeps them, however long that takes
@@ -178,7 +178,7 @@ def test_a_trial_that_two_processes_finish_counts_once(tmp_path: Path) -> None:
 
 def test_only_processes_that_live_count_as_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of another machine is known by its beat, one of this machine also by its end; nobody's clock matters."""
-    monkeypatch.setattr(division, "BEAT_S", 0.1)
+    monkeypatch.setattr(work_sharing, "BEAT_S", 0.1)
     store, one, two = study_with_two(tmp_path)
     for name in ("gone", "far", "nobody"):
         store.create(StudyRow(name, "flat", "f", "local", 1))

@@ -19,7 +19,7 @@ MOVES_SHARE = 100
 
 PLACEMENT_SHARE, NEIGHBOUR_SHARE = 0.65, 0.8
 HOP_WEIGHT = 0.3
-"""Of a link too many, where connected stages must be on linked cores."""
+"""The energy of a link too many, where connected stages must be on linked cores."""
 
 
 @dataclass(frozen=True)

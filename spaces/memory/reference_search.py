@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kilotune.spaces.memory.answer import FitResult, FitStatus
 from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.fit_result import FitResult, FitStatus
 from kilotune.spaces.memory.orders import Order
 
 Key = tuple[int, int]

@@ -1,0 +1,138 @@
+"""Checks of what a space may be able to do besides."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from kilotune.search.candidates import random_draw
+from kilotune.search.encoding import encoding_of
+from kilotune.search.front import Ranking
+from kilotune.search.space import (
+    Assignment,
+    FlatSpace,
+    HasAnnealing,
+    HasExactSearch,
+    HasFallback,
+    HasFlatView,
+    HasProcedure,
+    Trial,
+)
+from kilotune.testing.probe import Probe
+
+MOST_BATCHES = 200
+"""Of a procedure that are measured; a long one is not followed to its end."""
+
+MOST_STEPS = 20
+"""Of a search of the space's own that are looked at."""
+
+SECONDS = 2.0
+"""That an exact search is told it has left."""
+
+
+def check_flat_view(probe: Probe) -> None:
+    """A flat view has the space's objectives and constraints, and its candidates are the space's and measure the same."""
+    space = probe.space
+    if not isinstance(space, HasFlatView):
+        return
+    import numpy as np
+
+    view = space.flat_view()
+    if not isinstance(view, FlatSpace):
+        raise probe.error("flat view", expected="a space with `decisions`", found=type(view).__name__)
+    for member in ("objectives", "constraints"):
+        if getattr(view, member) != getattr(space, member):
+            raise probe.error("flat view", expected=f"the {member} of the space", found=repr(getattr(view, member)))
+    draw, rng = random_draw(view), np.random.default_rng(probe.seed)
+    candidates = [draw(rng) for _ in range(min(probe.samples, 8))]
+    for candidate, seen, whole in zip(candidates, view.evaluate(candidates), space.evaluate(candidates), strict=True):
+        if seen != whole:
+            raise probe.error(
+                "flat view", expected=f"{whole}, as the space measures it", found=str(seen), candidate=candidate
+            )
+        _require_candidate(probe, "flat view", candidate)
+        violation, loss, *_ = Ranking.of(space).rank(seen)
+        for bound in (space.start().bound(), view.start().bound()):
+            if violation == 0.0 and bound > loss:
+                raise probe.error(
+                    "flat view", expected=f"a bound of at most {loss}", found=str(bound), candidate=candidate
+                )
+
+
+def check_procedure(probe: Probe) -> None:
+    """A procedure yields batches of candidates, the same ones for the same trials."""
+    space = probe.space
+    if isinstance(space, HasProcedure) and _procedure_of(probe, space) != _procedure_of(probe, space):
+        raise probe.error("procedure", expected="the same candidates when it runs again", found="others")
+
+
+def check_fallback(probe: Probe) -> None:
+    """A fallback is a candidate, always the same."""
+    if not isinstance(probe.space, HasFallback):
+        return
+    fallback = probe.space.fallback()
+    if fallback is None:
+        return
+    _require_candidate(probe, "fallback", fallback)
+    if probe.space.fallback() != fallback:
+        raise probe.error("fallback", expected="the same candidate again", found="another", candidate=fallback)
+
+
+def check_exact_search(probe: Probe) -> None:
+    """An exact search yields candidates, and bounds that no feasible candidate is below."""
+    if not isinstance(probe.space, HasExactSearch):
+        return
+    steps = itertools.islice(probe.space.exact_search(probe.seed, lambda: SECONDS), MOST_STEPS)
+    least, bound = min(probe.feasible_losses.values(), default=math.inf), -math.inf
+    for step in steps:
+        if step.candidate is not None:
+            _require_candidate(probe, "exact search", step.candidate)
+            violation, loss, *_ = Ranking.of(probe.space).rank(probe.space.evaluate([step.candidate])[0])
+            least = min(least, loss) if violation == 0.0 else least
+        bound = max(bound, step.bound)
+        if math.isnan(step.bound) or bound > least:
+            raise probe.error(
+                "exact search",
+                expected=f"a bound of at most {least}, which a feasible candidate reaches",
+                found=str(step.bound),
+                candidate=step.candidate,
+            )
+
+
+def check_annealing(probe: Probe) -> None:
+    """Annealing yields candidates, or None while it has nothing new."""
+    if not isinstance(probe.space, HasAnnealing):
+        return
+    for candidate in itertools.islice(probe.space.anneal(probe.seed), MOST_STEPS):
+        if candidate is not None:
+            _require_candidate(probe, "annealing", candidate)
+
+
+def _procedure_of(probe: Probe, space: HasProcedure) -> list[Assignment]:
+    """What it yields in its first batches."""
+    procedure, found = space.procedure(), list[Assignment]()
+    try:
+        batch = next(procedure)
+        for _ in range(MOST_BATCHES):
+            for candidate in batch:
+                _require_candidate(probe, "procedure", candidate)
+            measured = zip(batch, probe.space.evaluate(batch) if batch else [], strict=True)
+            trials = [Trial(len(found) + i, c, m) for i, (c, m) in enumerate(measured)]
+            found += batch
+            batch = procedure.send(trials)
+    except StopIteration:
+        pass
+    return found
+
+
+def _require_candidate(probe: Probe, check: str, candidate: Assignment) -> None:
+    """Raise when a study could not store it, or would not read it back as it is."""
+    try:
+        encoding = encoding_of(probe.space)
+        restored = encoding.candidate(encoding.key(candidate))
+    except (ValueError, KeyError) as error:
+        raise probe.error(check, expected="a candidate of the space", found=str(error), candidate=candidate) from error
+    if dict(restored) != dict(candidate):
+        raise probe.error(
+            check, expected="a candidate of the space", found=f"one read as {restored}", candidate=candidate
+        )

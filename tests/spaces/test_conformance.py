@@ -1,0 +1,40 @@
+"""Every space of ours is what `kilotune.testing.check_space` says a space is, and every strategy that fits it what
+`check_strategy` says a strategy is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.requests import request_from
+from kilotune.search.space import Space
+from kilotune.testing import check_space, check_strategy
+
+BUNDLED = {
+    "seedot": {"space": "seedot", "input": "protonn-cancer"},
+    "seedot-limited": {"space": "seedot", "input": "protonn-cancer", "limits": ["flash=400"]},
+    "shiftry": {"space": "shiftry", "input": "worked-example"},
+    "shiftry-bonsai": {"space": "shiftry", "input": "bonsai-digits", "limits": ["flash=3KiB"]},
+    "memory": {"space": "memory"},
+    "reverse-split": {"space": "reverse-split", "input": "sobel"},
+    "cm": {"space": "cm", "input": "lenet5"},
+}
+SLOW = {"cm": ["procedure", "annealing"], "reverse-split": ["procedure"]}
+"""Searches that take seconds, which the tests of these spaces follow to their end."""
+
+
+def bundled(name: str) -> Space:
+    return build_problem(request_from(**BUNDLED[name])).space  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_our_spaces_conform(name: str) -> None:
+    check_space(bundled(name), samples=8, most=40, skip=SLOW.get(name, ()))
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [("memory", "local"), ("memory", "tpe"), ("shiftry", "local"), ("shiftry", "cp")],
+)
+def test_our_strategies_conform_on_our_spaces(name: str, strategy: str) -> None:
+    check_strategy(strategy, spaces=[bundled(name)], trials=12, skip=["bound", "end", "claim"])
