@@ -72,14 +72,9 @@ def check_study_name(name: str) -> str:
     return name
 
 
-def start_or_resume(store: Store, name: str | None, request: TuneRequest, time: CommandTime) -> tuple[Problem, Study]:
-    """A new study, or the stored one of that name when the same was asked of it. StoreError when something else was."""
-    problem = time.build(request)
-    return problem, join(store, name, problem, time.budget)
-
-
 def join(store: Store, name: str | None, problem: Problem, budget: Budget) -> Study:
-    """A new study of a problem, or the stored one of that name; see `start_or_resume`."""
+    """A new study of a problem, or the stored one of that name when the same was asked of it. StoreError when something else
+    was."""
     request = problem.request
     existing = None if name is None else next(iter(store.studies(check_study_name(name))), None)
     if existing is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
 from kilotune.search.candidates import random_draw
 from kilotune.search.encoding import encoding_of
 from kilotune.search.front import Ranking
@@ -35,8 +37,6 @@ def check_flat_view(probe: Probe) -> None:
     space = probe.space
     if not isinstance(space, HasFlatView):
         return
-    import numpy as np
-
     view = space.flat_view()
     if not isinstance(view, FlatSpace):
         raise probe.error("flat view", expected="a space with `decisions`", found=type(view).__name__)
