@@ -117,7 +117,7 @@ def test_batch_normalisation_and_constants_are_folded_into_the_convolution() -> 
     # what somebody else reads is not folded away
     nodes[3] = helper.make_node("Add", ["c", "p"], ["y"])
     proto = model(nodes, [1, 2, 6, 6], constants)
-    assert [type(node).__name__ for node in import_model(proto, "test").nodes] == ["Conv", "Affine", "Add"]
+    assert [type(node).__name__ for node in import_model(proto, "test").nodes] == ["ConvNode", "AffineNode", "AddNode"]
     assert_agrees(proto, (2, 6, 6))
 
 
