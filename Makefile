@@ -49,10 +49,11 @@ contracts: $(VENV)/.test-installed
 	for floor in $(FLOORS); do ln -sfn $(CURDIR)/$$floor build/floors/kilotune/$$floor; done
 	PYTHONPATH=build/floors $(BIN)/lint-imports
 
-# mypy follows a regular install only: editable ones map folders in a way that it does not see
+# mypy follows folders only: an editable install maps them in a way that it does not see, and a regular one lacks what only
+# developers run
 types: $(VENV)/.test-installed
-	rm -rf build
-	$(BIN)/pip install --quiet --no-deps --target build/types .
+	rm -rf build/types && mkdir -p build/types/kilotune
+	ln -s $(addprefix $(CURDIR)/,search codegen evaluators spaces experiments) $(CURDIR)/public/* build/types/kilotune/
 	MYPYPATH=build/types $(BIN)/mypy -p kilotune
 
 $(VENV)/.installed: pyproject.toml

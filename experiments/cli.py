@@ -14,7 +14,7 @@ import click
 from kilotune.codegen.diagnostics import sentence
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
-from kilotune.experiments.commands import completion
+from kilotune.experiments.commands import completion, listing
 from kilotune.experiments.commands.command_line import (
     TuneGroup,
     budget_option,
@@ -26,8 +26,10 @@ from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.commands.export_targets import ExportCommand, TargetName
+from kilotune.experiments.commands.listing import listed_names
+from kilotune.experiments.commands.listing_options import given_to_listing, with_listing_options
 from kilotune.experiments.commands.report import report_command
-from kilotune.experiments.problems.registry import space_names
+from kilotune.experiments.problems.registry import example_space, space_names
 from kilotune.experiments.studies.requests import given_options, request_from
 
 if TYPE_CHECKING:
@@ -36,23 +38,22 @@ if TYPE_CHECKING:
     from kilotune.search.stopping import StopRule
     from kilotune.search.store import Store
 
-LISTED = (
-    "spaces",
-    "strategies",
-    "models",
-    "filters",
-    "networks",
-    "devices",
-    "hardware",
-    "studies",
-    "comparisons",
-    "buffers",
-)
+
+SPACE = example_space()
+HELP = f"""Search for the best decisions a compiler for tiny hardware can make, and write the program.
+
+\b
+tune --space {SPACE:<30}a bundled model, 60 seconds
+tune --space {SPACE} --input my-model --limit flash=4KiB --budget 2h
+tune resume STUDY                          go on where a run was stopped or killed
+tune list models                           what can be tuned out of the box
+"""
 
 
 @click.group(
     cls=TuneGroup,
     invoke_without_command=True,
+    help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
     "3 internal error, 4 bad usage or bad input.",
@@ -78,14 +79,6 @@ LISTED = (
 @click.version_option(package_name="kilotune")
 @click.pass_context
 def cli(context: click.Context, /, **options: Any) -> None:
-    """Search for the best decisions a compiler for tiny hardware can make, and write the program.
-
-    \b
-    tune --space shiftry                       a bundled model, 60 seconds
-    tune --space shiftry --input my-model --limit flash=4KiB --budget 2h
-    tune resume STUDY                          go on where a run was stopped or killed
-    tune list models                           what can be tuned out of the box
-    """
     if context.invoked_subcommand is not None:
         return
     if options["space"] is None:
@@ -186,54 +179,15 @@ def export_command(
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(LISTED))
-@click.option(
-    "--input",
-    "input_",
-    metavar="PATH|NAME",
-    shell_complete=completion.inputs,
-    help="buffers: the model folder, or a bundled model.",
-)
-@click.option(
-    "--study",
-    metavar="NAME",
-    shell_complete=completion.studies,
-    help="buffers: those of the study's best candidate.",
-)
-@click.option("--bits", type=click.Choice(["8", "16", "32"]), help="buffers: one width for all [default: 16].")
+@click.argument("what", type=click.Choice(listed_names()))
+@with_listing_options
 @storage_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
-def list_command(
-    what: str, input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool
-) -> None:
+def list_command(what: str, storage: str | None, as_json: bool, **options: Any) -> None:
     """Show what there is. `buffers`: a program's temporaries as CSV (id,lower,upper,size; live in [lower, upper))."""
-    if what == "buffers":
-        _list_buffers(input_, study, bits, storage, as_json)
-        return
-    if input_ or study or bits:
-        raise click.UsageError("--input, --study and --bits go with `tune list buffers` only.")
-    from kilotune.experiments.commands import listing
-
-    rows = listing.rows(what, lambda: _open(storage))
-    click.echo(json.dumps(rows, indent=2) if as_json else listing.table(rows))
-
-
-def _list_buffers(input_: str | None, study: str | None, bits: str | None, storage: str | None, as_json: bool) -> None:
-    from kilotune.experiments.problems.fixed_point import buffers
-    from kilotune.experiments.problems.fixed_point.problem import ModelProblem
-    from kilotune.experiments.studies import tuning
-
-    if study is None:
-        listed = buffers.buffers_of_bundle(input_, int(bits or buffers.DEFAULT_BITS))
-    elif bits or input_:
-        raise click.UsageError("--study takes the program and the widths of the study's best: no --input, no --bits.")
-    else:
-        problem, stored, _ = tuning.resume(_open(storage), study)
-        best = stored.result().best
-        if best is None or not isinstance(problem, ModelProblem):
-            raise ValueError(f"Study {study!r} holds no program yet: there are no widths.")
-        listed = buffers.buffers_of_candidate(problem.lower(best.assignment))
-    click.echo(json.dumps(buffers.as_rows(listed), indent=2) if as_json else buffers.as_csv(listed), nl=as_json)
+    given = given_to_listing(what, options)
+    rows = listing.rows(what, lambda: _open(storage), given)
+    click.echo(json.dumps(rows, indent=2) if as_json else listing.text_of(what, rows))
 
 
 @cli.command("cache")

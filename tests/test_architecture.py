@@ -59,16 +59,73 @@ def test_import_linter_agrees_and_sees_every_floor(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def package_of(path: Path) -> str:
-    """The installed package that a file of the source tree belongs to."""
-    parts = path.parent.relative_to(ROOT).parts
-    return ".".join(("kilotune", *(parts[1:] if parts[0] == FACE else parts)))
+def test_every_folder_with_code_is_a_package() -> None:
+    """Then `setup.py` finds it."""
+    assert {p.parent for p in SOURCES if p.name == "__init__.py"} == {p.parent for p in SOURCES}
 
 
-def test_every_package_is_installed() -> None:
-    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    there = {package_of(path) for path in SOURCES if path.name == "__init__.py"}
-    assert listed == there == {package_of(path) for path in SOURCES}
+PROBLEMS = ROOT / "experiments" / "problems"
+FAMILIES = [folder.parent for folder in PROBLEMS.glob("*/family.py")]
+NOT_INSTALLED = [
+    ROOT / "experiments" / folder
+    for folder in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["kilotune"]["developers"]
+]
+PRODUCT = [path for path in SOURCES if not any(path.is_relative_to(folder) for folder in NOT_INSTALLED)]
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module and name that a file imports, as dotted names."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def is_within(module: str, folder: Path) -> bool:
+    package = "kilotune." + ".".join(folder.relative_to(ROOT).parts)
+    return module == package or module.startswith(package + ".")
+
+
+def test_nobody_but_the_folders_themselves_imports_a_concrete_problem() -> None:
+    """The registry finds them. They may use one another: a placement can come from a model."""
+    found = {
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in PRODUCT
+        if not any(path.is_relative_to(folder) for folder in FAMILIES)
+        for module in imported_modules(path)
+        if any(is_within(module, folder) for folder in FAMILIES)
+    }
+    assert len(FAMILIES) >= 4
+    assert found == set()
+
+
+def test_what_is_installed_imports_nothing_that_is_not() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in PRODUCT
+        for module in imported_modules(path)
+        if any(is_within(module, folder) for folder in NOT_INSTALLED)
+    }
+    assert found == set()
+
+
+def test_above_the_problems_nobody_names_a_space() -> None:
+    """A name in the code is a case that a new space does not get. Names that are words besides count where they stand alone."""
+    from kilotune.experiments.problems.registry import entries
+
+    names = [entry.space for entry in entries()]
+    found = {}
+    for path in PRODUCT:
+        if path.is_relative_to(ROOT / "experiments") and not any(path.is_relative_to(folder) for folder in FAMILIES):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    for name in names:
+                        if node.value == name or f"--space {name}" in node.value:
+                            found[f"{path.relative_to(ROOT)}:{node.lineno}"] = node.value
+    assert found == {}
 
 
 def test_names_say_something() -> None:

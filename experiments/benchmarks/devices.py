@@ -31,7 +31,7 @@ from kilotune.evaluators.on_device import (
     fastest_that_fits,
     measure_checked,
 )
-from kilotune.experiments.problems.fixed_point.finalists import measure_float
+from kilotune.experiments.problems.fixed_point.device_runs import measure_float
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget

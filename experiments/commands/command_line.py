@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from kilotune.experiments.commands import completion
-from kilotune.experiments.problems.family import Family
-from kilotune.experiments.problems.registry import FAMILIES, families_of, objective_help, offers
+from kilotune.experiments.problems.family import SpaceFamily
+from kilotune.experiments.problems.registry import FAMILIES, entries, families_of, input_help, objective_help
 
 storage_option = click.option(
     "--storage",
@@ -26,15 +26,14 @@ problem_options = (
     click.option(
         "--space",
         shell_complete=completion.spaces,
-        help=f"What to decide: {', '.join(o.space for o in offers())} (see `tune list spaces`).",
+        help=f"What to decide: {', '.join(o.space for o in entries())} (see `tune list spaces`).",
     ),
     click.option(
         "--input",
         "input_",
         metavar="PATH|NAME",
         shell_complete=completion.inputs,
-        help="A model folder or a bundled model (`tune list models`); memory: or a CSV; reverse-split: JSON, or a filter; "
-        "cm: ONNX, or a network.",
+        help=f"What it is decided for: {input_help()}.",
     ),
     click.option(
         "--device",
@@ -142,7 +141,7 @@ class TuneGroup(WithFamilies, click.Group):
         self.format_commands(ctx, formatter)
 
 
-def _families_to_complete(space: str | None) -> tuple[Family, ...]:
+def _families_to_complete(space: str | None) -> tuple[SpaceFamily, ...]:
     """For a shell, which has no use for what is wrong with a plug-in."""
     try:
         return families_of(space)
@@ -154,8 +153,8 @@ def _debug_option() -> click.Option:
     return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show tracebacks.")
 
 
-def _families(ctx: click.Context) -> tuple[Family, ...]:
-    families: tuple[Family, ...] = ctx.meta.get(FAMILIES_KEY, FAMILIES)
+def _families(ctx: click.Context) -> tuple[SpaceFamily, ...]:
+    families: tuple[SpaceFamily, ...] = ctx.meta.get(FAMILIES_KEY, FAMILIES)
     return families
 
 
@@ -170,7 +169,7 @@ def _space_in(args: Sequence[str]) -> str | None:
     return found
 
 
-def _refuse_taken(family: Family, space: str, params: Sequence[click.Parameter]) -> None:
+def _refuse_taken(family: SpaceFamily, space: str, params: Sequence[click.Parameter]) -> None:
     """ValueError when an option of a plug-in's family is there already."""
     taken = {name for param in params for name in (param.name, *param.opts, *param.secondary_opts)}
     for option in family.options:

@@ -64,8 +64,8 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
     Exit status: 0 complete, 1 complete and no run of any case met the constraints, else as of `tune`.
 
     \b
-    tune compare --space memory --strategies exhaustive,greedy,tpe,cp,random --repeats 10 --budget 10s
-    tune compare --space shiftry --strategies all --repeats 12
+    tune compare --space SPACE --strategies exhaustive,greedy,tpe,cp,random --repeats 10 --budget 10s
+    tune compare --space SPACE --strategies all --repeats 12
     tune compare --suite five-spaces --name five --budget 5s
     tune report five
     """

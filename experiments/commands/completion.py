@@ -46,13 +46,14 @@ def strategy_lists(context: click.Context, parameter: click.Parameter, incomplet
 def inputs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """What is bundled for the --space that is given, the models without one; files where nothing bundled begins so."""
     from kilotune.experiments.problems.family import NamesInputs
-    from kilotune.experiments.problems.registry import find_offer
+    from kilotune.experiments.problems.registry import FAMILIES, find_entry
 
     names: tuple[str, ...] = ()
+    space = context.params.get("space")
     with contextlib.suppress(ValueError):
-        front_door = find_offer(context.params.get("space") or "shiftry")[0].front_door
-        if isinstance(front_door, NamesInputs):
-            names = front_door.input_names()
+        factory = (find_entry(space)[0] if space else FAMILIES[0]).factory
+        if isinstance(factory, NamesInputs):
+            names = factory.input_names()
     return _beginning(incomplete, names) or [CompletionItem(incomplete, type="file")]
 
 

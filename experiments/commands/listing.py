@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.console import Console
 from rich.table import Table
 
+from kilotune.experiments.problems.family import ListedRows, Listing, ListingRequest
+from kilotune.experiments.problems.registry import listings
+from kilotune.experiments.studies.requests import NOTHING
 from kilotune.search.store import Store
 
 if TYPE_CHECKING:
     from kilotune.experiments.dashboard.overview import Entry
+    from kilotune.experiments.problems.problem import Problem
     from kilotune.search.entry_points import EntryPoint
+    from kilotune.search.space import Trial
 
 STRATEGIES = {
     "greedy": "the paper's own procedure",
@@ -29,23 +35,58 @@ STRATEGIES = {
 }
 
 
-def rows(what: str, open_store: Callable[[], Store]) -> list[dict[str, Any]]:
-    """One row a thing; the keys are the columns."""
-    listings: dict[str, Callable[[], list[dict[str, Any]]]] = {
+GENERAL = ("spaces", "strategies", "devices", "studies", "comparisons")
+"""What every space has."""
+
+
+def listed_names() -> tuple[str, ...]:
+    """What `tune list` takes."""
+    return (*GENERAL, *(listing.name for listing in listings()))
+
+
+def find_listing(what: str) -> Listing | None:
+    """What a family of spaces lists under that name; None for what every space has."""
+    return next((listing for listing in listings() if listing.name == what), None)
+
+
+def rows(what: str, open_store: Callable[[], Store], given: Mapping[str, Any] = NOTHING) -> ListedRows:
+    """One row a thing; the keys are the columns. `given`: the listing's options by parameter name."""
+    listing = find_listing(what)
+    if listing is not None:
+        found: ListedRows = _function(listing.rows)(ListingRequest(given, lambda study: _best_of(open_store(), study)))
+        return found
+    general: dict[str, Callable[[], ListedRows]] = {
         "spaces": _spaces,
         "strategies": _strategies,
-        "models": _models,
-        "filters": _filters,
         "devices": _devices,
-        "networks": _networks,
-        "hardware": _hardware,
         "studies": lambda: _studies(open_store()),
         "comparisons": lambda: _comparisons(open_store()),
     }
-    return listings[what]()
+    return general[what]()
 
 
-def table(listed: list[dict[str, Any]]) -> str:
+def text_of(what: str, listed: ListedRows) -> str:
+    """The rows as the listing writes them, a table where it does not say."""
+    listing = find_listing(what)
+    return (
+        table(listed) if listing is None or listing.text is None else str(_function(listing.text)(listed)).rstrip("\n")
+    )
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def _best_of(store: Store, study: str) -> tuple[Problem, Trial | None]:
+    from kilotune.experiments.studies import tuning
+
+    problem, stored, _ = tuning.resume(store, study)
+    return problem, stored.result().best
+
+
+def table(listed: ListedRows) -> str:
     """The rows as aligned text."""
     if not listed:
         return "none"
@@ -67,25 +108,25 @@ def _cell(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _spaces() -> list[dict[str, Any]]:
+def _spaces() -> ListedRows:
     from kilotune.experiments.problems.plugins import load_plug_in, mistake, plug_ins
-    from kilotune.experiments.problems.registry import offers
+    from kilotune.experiments.problems.registry import entries
 
     def row(name: str, decides: str, strategy: str | None, source: str) -> dict[str, Any]:
         return {"name": name, "decides": decides, "default_strategy": strategy, "from": source}
 
-    listed = [row(o.space, o.decides, o.best_strategy, "kilotune") for o in offers()]
+    listed = [row(o.space, o.decides, o.best_strategy, "kilotune") for o in entries()]
     for plug_in in plug_ins():
         wrong = mistake(plug_in)
         if wrong is not None:
             listed.append(row(plug_in.name, f"not usable: {wrong}", None, plug_in.package))
             continue
-        _, offer = load_plug_in(plug_in)
-        listed.append(row(offer.space, offer.decides, offer.best_strategy, plug_in.package))
+        _, entry = load_plug_in(plug_in)
+        listed.append(row(entry.space, entry.decides, entry.best_strategy, plug_in.package))
     return listed
 
 
-def _strategies() -> list[dict[str, Any]]:
+def _strategies() -> ListedRows:
     from kilotune.search.entry_points import entry_points
     from kilotune.search.strategy import own_strategy_names
     from kilotune.search.strategy_plugins import GROUP
@@ -111,42 +152,7 @@ def strategy_plug_in_words(entry: EntryPoint) -> str:
     return "" if plug_in is None else plug_in.summary
 
 
-def _models() -> list[dict[str, Any]]:
-    """Measured now, with the float evaluator: no figure is copied from anywhere."""
-    from kilotune.codegen.bundle import load_bundle
-    from kilotune.codegen.float_evaluator import run_float
-    from kilotune.experiments.models.catalogue import model_names, model_path
-
-    listed = []
-    for name in model_names():
-        bundle = load_bundle(model_path(name))
-        accuracy: dict[str, float | None] = {"train": None, "test": None}
-        for part, data in (("train", bundle.train), ("test", bundle.test)):
-            if data is not None and bundle.class_count:
-                labels = run_float(bundle.program, bundle.parameters, data.features).labels
-                accuracy[part] = round(100.0 * float((labels == data.targets).mean()), 2)
-        listed.append(
-            {
-                "name": name,
-                "parameters": sum(int(array.size) for array in bundle.parameters.values()),
-                "classes": bundle.class_count,
-                "train_samples": None if bundle.train is None else len(bundle.train.features),
-                "float_train_accuracy_percent": accuracy["train"],
-                "float_test_accuracy_percent": accuracy["test"],
-            }
-        )
-    return listed
-
-
-def _filters() -> list[dict[str, Any]]:
-    from kilotune.experiments.problems.reverse_split.filters import FILTERS
-
-    return [
-        {"name": f.name, "size": f.size, "what": f.what, "depth": f.kernels.exact_depth()} for f in FILTERS.values()
-    ]
-
-
-def _devices() -> list[dict[str, Any]]:
+def _devices() -> ListedRows:
     from kilotune.evaluators.architectures.registry import boards
     from kilotune.evaluators.devices import cost_table
 
@@ -165,36 +171,7 @@ def _devices() -> list[dict[str, Any]]:
     ]
 
 
-def _networks() -> list[dict[str, Any]]:
-    from kilotune.experiments.models.onnx_networks import MADE
-    from kilotune.experiments.problems.cm.problem import SHAPES
-
-    shapes = [{"name": name, "what": "by its shapes, no weights"} for name in SHAPES]
-    return shapes + [{"name": name, "what": "ONNX, seeded weights"} for name in MADE]
-
-
-def _hardware() -> list[dict[str, Any]]:
-    from kilotune.codegen.cm.hardware import load_hardware, shipped_hardware
-
-    listed = []
-    for name in shipped_hardware():
-        hardware = load_hardware(name)
-        inner = [link for link in hardware.links if hardware.gmem not in (link.source, link.target)]
-        crossbar = f"{hardware.crossbars_per_core} of {hardware.crossbar_rows}x{hardware.crossbar_columns}"
-        listed.append(
-            {
-                "name": name,
-                "cores": hardware.cores,
-                "links": len(inner),
-                "elements_per_tick": max(link.elements_per_tick for link in inner),
-                "crossbars": crossbar,
-                "sram_bytes": hardware.sram_bytes,
-            }
-        )
-    return listed
-
-
-def _studies(store: Store) -> list[dict[str, Any]]:
+def _studies(store: Store) -> ListedRows:
     """Oldest first, without the runs of comparisons, which are hundreds. `best` is in the unit of `metric`, the first
     objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
     from kilotune.experiments.dashboard.overview import Overview
@@ -237,7 +214,7 @@ def _proof(entry: Entry) -> str | None:
     return "proved" if entry.gap == 0 else None
 
 
-def _comparisons(store: Store) -> list[dict[str, Any]]:
+def _comparisons(store: Store) -> ListedRows:
     from kilotune.experiments.comparison.records import missing_runs, stored_plan
     from kilotune.search.comparison_store import comparisons
 

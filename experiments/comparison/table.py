@@ -10,6 +10,7 @@ from rich.text import Text
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import amount, cpu_time, regret_area
+from kilotune.experiments.report.wording import counted
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Reached, ReferenceKind, Standing, pairwise_test_of
@@ -130,7 +131,7 @@ def _budget(limits: Budget) -> str:
     if math.isfinite(limits.seconds):
         parts.append(f"{Budget(seconds=limits.seconds)} of CPU time")
     if math.isfinite(limits.trials):
-        parts.append(f"{limits.trials:.0f} trial{'' if limits.trials == 1 else 's'}")
+        parts.append(counted(limits.trials, "trial"))
     return " or ".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kilotune.experiments.comparison.plan import Plan
+from kilotune.experiments.report.wording import counted, precise
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.comparison import (
     Comparison,
@@ -120,7 +121,7 @@ def amount(objective: Objective, loss: float) -> str:
     value = as_metric(loss, objective)
     if value is None:
         return "none"
-    return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
+    return precise(value)
 
 
 def percent(loss: float, better: float) -> str:
@@ -165,8 +166,7 @@ def _way(standing: Standing) -> str:
     reached = standing.optimum
     if reached is None or reached.seconds is None or reached.evaluations is None:
         return standing.strategy
-    plural = "" if reached.evaluations == 1 else "s"
-    return f"{standing.strategy} ({reached.evaluations:.0f} evaluation{plural}, {cpu_time(reached.seconds)} CPU-s)"
+    return f"{standing.strategy} ({counted(reached.evaluations, 'evaluation')}, {cpu_time(reached.seconds)} CPU-s)"
 
 
 def _worse(comparison: Comparison, leader: str, name: str) -> str:

@@ -15,8 +15,8 @@ from kilotune.experiments.dashboard.optuna_pages import MOST_TRIALS
 from kilotune.experiments.dashboard.overview import Entry, standing_words
 from kilotune.experiments.report.page import environment
 from kilotune.experiments.report.text import metric_label
+from kilotune.experiments.report.wording import number
 from kilotune.experiments.terminal.live_view import duration
-from kilotune.experiments.terminal.summary import number
 from kilotune.search.comparison_store import ComparisonRow
 from kilotune.search.store import StudyRow
 from kilotune.search.study import Study

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
-from kilotune.experiments.problems.problem import Metrics, Problem, export_trial
+from kilotune.experiments.problems.problem import Metrics, Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.studies import tuning
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
@@ -104,7 +104,7 @@ class TunedStudy:
     @property
     def test_metrics(self) -> Metrics | None:
         """The best trial on data that no search sees; None where there are none."""
-        return None if self.best is None else self.problem.test_metrics(self.best.assignment)
+        return None if self.best is None else metrics_on_test_data(self.problem, self.best.assignment)
 
     def outcome(self) -> tuning.TuneOutcome:
         """All that the command reports: the procedure, test data, the float model, and, with a device, the programs measured

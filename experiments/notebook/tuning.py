@@ -97,7 +97,7 @@ def tune(
         family = plain_family(space.name, f"The space {space.name}", type(space))
         made_of = {HANDED_OVER: type(space).__name__}
         request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed, made_of, True, str(rule))
-        problem = PlainProblem(request, space, (family, family.offers[0]))
+        problem = PlainProblem(request, space, (family, family.entries[0]))
     search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
     return TunedStudy(problem, search, workplace, row).resume(time.for_search(), progress=progress, stop=stop)
 

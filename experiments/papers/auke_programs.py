@@ -10,7 +10,7 @@ from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.experiments.problems.registry import find_offer
+from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.problems.reverse_split.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -46,9 +46,9 @@ class FoundProgram:
 
 def best_program(name: str, target: str, seconds: float, objective: str = "instructions") -> FoundProgram:
     """The best that the space's own strategy finds for a well-known filter. ValueError when it finds none."""
-    _, offer = find_offer("reverse-split")
+    _, entry = find_entry("reverse-split")
     request = TuneRequest(
-        "reverse-split", name, offer.best_strategy, options={"target": target, "objective": objective}
+        "reverse-split", name, entry.best_strategy, options={"target": target, "objective": objective}
     )
     problem = build_problem(request)
     start = time.process_time()

@@ -1,9 +1,9 @@
-"""A family: spaces that take the same input and the same options."""
+"""A family: spaces that take the same input and the same options. A folder of `problems/` has one, in its `family.py`."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
@@ -13,13 +13,17 @@ import click
 if TYPE_CHECKING:
     from kilotune.experiments.problems.problem import Problem
     from kilotune.experiments.studies.request import TuneRequest
+    from kilotune.search.space import Trial
+
+ListedRows = list[dict[str, Any]]
+"""Of a table: the keys are the columns."""
 
 
 @dataclass(frozen=True)
-class Offer:
+class SpaceEntry:
     """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour.
     `instead`: the best strategy by an option that changes it. `objectives` are the names that --objective takes, the
-    default first. `drawing`: the module that draws the space's own figures."""
+    default first. `drawing`: the module that draws the space's own figures (see `report.section.Drawing`)."""
 
     space: str
     decides: str
@@ -34,23 +38,54 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Family:
-    """`options` are of the command line, with None (or an empty tuple) where one is not given: what is left out is
-    decided by the front door. `module` is the front door; it is imported when a command needs it."""
+class Listing:
+    """What `tune list NAME` shows. `rows` and `text` are functions, as `module:function`: `rows` takes a `ListingRequest`,
+    `text` writes its rows where a table is not the form for them. `takes_input`: --input and --study go with it."""
 
-    title: str
-    offers: tuple[Offer, ...]
-    options: tuple[click.Option, ...]
-    module: str
-
-    @property
-    def front_door(self) -> FrontDoor:
-        """The module itself."""
-        return cast(FrontDoor, importlib.import_module(self.module))
+    name: str
+    rows: str
+    text: str | None = None
+    takes_input: bool = False
+    options: tuple[click.Option, ...] = ()
 
 
 @dataclass(frozen=True)
-class Asked:
+class ListingRequest:
+    """What was asked of a listing. `given`: the options that were given, by parameter name; `best_of`: the problem of a
+    stored study, and its best trial, None where there is none."""
+
+    given: Mapping[str, Any]
+    best_of: Callable[[str], tuple[Problem, Trial | None]]
+
+
+@dataclass(frozen=True)
+class SpaceFamily:
+    """`options` are of the command line, with None (or an empty tuple) where one is not given: what is left out is
+    decided by the factory. `module` is the factory; it is imported when a command needs it.
+
+    `inputs` says what --input takes, for its help text. `metrics` are the metrics in words, in the order in which they are
+    shown; a `*` stands for any text (`*_peak_bytes`, `* peak bytes`). Without them every metric is shown by its name.
+    `rank`: where the family stands among
+    the others, in help texts and lists; equal ones by title.
+    """
+
+    title: str
+    entries: tuple[SpaceEntry, ...]
+    options: tuple[click.Option, ...]
+    module: str
+    inputs: str = ""
+    metrics: tuple[tuple[str, str], ...] = ()
+    listings: tuple[Listing, ...] = ()
+    rank: int = 100
+
+    @property
+    def factory(self) -> ProblemFactory:
+        """The module itself."""
+        return cast(ProblemFactory, importlib.import_module(self.module))
+
+
+@dataclass(frozen=True)
+class CommandOptions:
     """What the command line says. `given`: the family's options by parameter name, only those that were given; `limits` on
     metrics by name, a device's memory among them, and `stated` those of them that --limit names; `device` as
     `evaluators.devices.Device.as_json` writes it."""
@@ -62,24 +97,39 @@ class Asked:
     stated: frozenset[str] = frozenset()
 
 
-@runtime_checkable
-class NamesInputs(Protocol):
-    """Ability of a front door: something is bundled."""
-
-    def input_names(self) -> tuple[str, ...]:
-        """What --input takes besides files, as `resolve_input` knows it."""
-
-
-class FrontDoor(Protocol):
+class ProblemFactory(Protocol):
     """What the module of a family defines, as functions."""
 
     def resolve_input(self, text: str | None) -> Path | str:
         """A path, or what is bundled under that name; None: the default. InputError when it is neither. A text stands for
         itself (a space of a plug-in)."""
 
-    def read_options(self, space: str, asked: Asked) -> dict[str, Any]:
+    def read_options(self, space: str, asked: CommandOptions) -> dict[str, Any]:
         """`TuneRequest.options`. ValueError, a sentence, for something that cannot be used."""
 
     def build_problem(self, request: TuneRequest) -> Problem:
         """Load the input and make the space. InputError for an input that cannot be used, ValueError for options that
         do not go with it."""
+
+
+@runtime_checkable
+class NamesInputs(Protocol):
+    """Ability of a factory: something is bundled."""
+
+    def input_names(self) -> tuple[str, ...]:
+        """What --input takes besides files, as `resolve_input` knows it."""
+
+
+@runtime_checkable
+class WritesOptions(Protocol):
+    """Ability of a factory: options of a request are called otherwise on the command line, or there are limits among them."""
+
+    def command_options(self, options: Mapping[str, Any]) -> CommandOptions:
+        """What `read_options` has read; a value of None is an option that was not given."""
+
+
+def command_options(factory: ProblemFactory, options: Mapping[str, Any]) -> CommandOptions:
+    """The command line behind the options of a request."""
+    if isinstance(factory, WritesOptions):
+        return factory.command_options(options)
+    return CommandOptions(options, objective=options.get("objective"), device=options.get("device"))

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
-from kilotune.experiments.artefacts.folder import ArtefactFolder
-from kilotune.experiments.artefacts.inputs import files_read
-from kilotune.experiments.problems.family import Family, Offer
-from kilotune.experiments.problems.problem import Metrics
+from kilotune.experiments.problems.exported_texts import ExportsTexts
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
 from kilotune.experiments.studies.request import TuneRequest
-from kilotune.search.candidates import count_candidates
-from kilotune.search.space import Assignment, FlatSpace, Space, Trial
+from kilotune.search.space import FlatSpace, Space, Trial
 
-DECISIONS = "decisions.json"
+ARTEFACTS = MappingProxyType({"decisions": "decisions.json"})
 SPACE_MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "evaluate")
 
 
 @dataclass(frozen=True)
-class PlainProblem:
-    """A space with nothing around it. What it decided is written as decisions.json. `offered`: for an object that was handed
-    over in Python (see `problem.BringsOffer`)."""
+class PlainProblem(ExportsTexts):
+    """A space with nothing around it. What it decided is written as decisions.json. `entry`: for an object that was handed
+    over in Python (see `problem.BringsEntry`)."""
+
+    artefact_names: ClassVar[Mapping[str, str]] = ARTEFACTS
+    artefact: ClassVar[str] = "result"
 
     request: TuneRequest
     space: Space
-    offered: tuple[Family, Offer] | None = None
+    entry: tuple[SpaceFamily, SpaceEntry] | None = None
 
     @property
     def name(self) -> str:
@@ -35,35 +36,12 @@ class PlainProblem:
         return self.request.input or self.space.name
 
     @property
-    def size(self) -> int | None:
-        """Where the space counts its candidates, or is flat."""
-        return count_candidates(self.space)
-
-    @property
     def measured_by(self) -> str:
         """The space itself."""
         return f"{type(self.space).__name__}.evaluate"
 
-    def test_metrics(self, assignment: Assignment) -> Metrics | None:
-        """None: there are no data."""
-        return None
-
-    def float_metrics(self) -> dict[str, Metrics]:
-        """Empty: there is no float model."""
-        return {}
-
-    def certificate(self) -> dict[str, Any] | None:
-        """None: bounds come from the space's states, or from a search."""
-        return None
-
-    def check_output(self, folder: Path) -> None:
-        """Any folder will do in which the name is free, or of an earlier export."""
-        self._folder(folder).check((DECISIONS,))
-
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
-        """decisions.json. ValueError when the trial could not be measured."""
-        if trial.measurement.failure is not None:
-            raise ValueError(f"Trial {trial.number} has no result: {trial.measurement.failure}")
+    def texts(self, trial: Trial) -> dict[str, str]:
+        """The decisions and what was measured, as JSON."""
         written = {
             "space": self.request.space,
             "input": self.request.input,
@@ -73,11 +51,7 @@ class PlainProblem:
         text = json.dumps(
             written, indent=2, default=lambda option: option.item()
         )  # NumPy's, of a space that is not flat
-        self._folder(folder).write({DECISIONS: text + "\n"})
-        return {"decisions": str(folder / DECISIONS)}
-
-    def _folder(self, folder: Path) -> ArtefactFolder:
-        return ArtefactFolder(folder, files_read(self.request))
+        return {"decisions": text + "\n"}
 
 
 def _plain(metric: float) -> float | None:

@@ -7,11 +7,11 @@ import importlib.metadata
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kilotune.experiments.problems.family import Asked, Family, FrontDoor, Offer
+from kilotune.experiments.problems.family import CommandOptions, ProblemFactory, SpaceEntry, SpaceFamily
 
 if TYPE_CHECKING:
     from kilotune.experiments.problems.plain_problem import PlainProblem
@@ -68,43 +68,45 @@ def mistake(plug_in: PlugIn) -> str | None:
     return None
 
 
-def load_plug_in(plug_in: PlugIn) -> tuple[Family, Offer]:
-    """Import it. ValueError, a sentence, when it cannot be imported or is neither a Family nor something that makes a
+def load_plug_in(plug_in: PlugIn) -> tuple[SpaceFamily, SpaceEntry]:
+    """Import it. ValueError, a sentence, when it cannot be imported or is neither a SpaceFamily nor something that makes a
     space."""
     who = f"The plug-in {plug_in.name!r} of {plug_in.source}"
     try:
         made = plug_in.entry_point.load()
-        if isinstance(made, Family):
-            made.front_door  # noqa: B018  imported now, so that what is wrong with it is said here
+        if isinstance(made, SpaceFamily):
+            made.factory  # noqa: B018  imported now, so that what is wrong with it is said here
     except (Exception, SystemExit) as error:
         raise ValueError(f"{who} cannot be loaded: {type(error).__name__}: {_one_line(error)}") from error
-    if isinstance(made, Family):
+    if isinstance(made, SpaceFamily):
         family = made
     elif callable(made):
         family = plain_family(plug_in.name, who, made)
     else:
-        raise ValueError(f"{who}: expected a function that makes a space, or a Family, found {type(made).__name__}.")
-    for offer in family.offers:
-        if offer.space == plug_in.name:
-            return family, offer
-    offered = ", ".join(offer.space for offer in family.offers) or "nothing"
-    raise ValueError(f"{who}: expected a Family that offers {plug_in.name!r}, found one that offers {offered}.")
+        raise ValueError(
+            f"{who}: expected a function that makes a space, or a SpaceFamily, found {type(made).__name__}."
+        )
+    for entry in family.entries:
+        if entry.space == plug_in.name:
+            return family, entry
+    found = ", ".join(entry.space for entry in family.entries) or "nothing"
+    raise ValueError(f"{who}: expected a SpaceFamily with an entry {plug_in.name!r}, found one with {found}.")
 
 
 @dataclass(frozen=True)
-class PlainFamily(Family):
+class PlainSpaceFamily(SpaceFamily):
     """A space without options: `make` makes it from --input; without that it is called with its own default, or with None."""
 
-    make: Callable[..., Space]
+    make: Callable[..., Space] = field(kw_only=True)
 
     @property
-    def front_door(self) -> FrontDoor:
-        return PlainDoor(self.title, self.make)
+    def factory(self) -> ProblemFactory:
+        return PlainFactory(self.title, self.make)
 
 
 @dataclass(frozen=True)
-class PlainDoor:
-    """The front door (`families.family.FrontDoor`) of a function that makes a space."""
+class PlainFactory:
+    """The `ProblemFactory` of a function that makes a space."""
 
     title: str
     make: Callable[..., Space]
@@ -117,7 +119,7 @@ class PlainDoor:
             raise ValueError(f"--input {text}: {self.title} takes no input.")
         return str(Path(text).resolve()) if Path(text).exists() else text
 
-    def read_options(self, space: str, asked: Asked) -> dict[str, Any]:
+    def read_options(self, space: str, asked: CommandOptions) -> dict[str, Any]:
         """None. ValueError for limits or a device: a space brings its own constraints."""
         if asked.limits or asked.device:
             raise ValueError(f"--limit and --device do not go with the space {space}: it has its own constraints.")
@@ -140,13 +142,13 @@ class PlainDoor:
         return PlainProblem(request, as_space(space, self.title))
 
 
-def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainFamily:
+def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainSpaceFamily:
     """Of a function or a class that makes a space. A function `draw` beside it draws the space's own figures."""
     module = make.__module__
     drawing = module if hasattr(sys.modules.get(module), "draw") else None
     summary = (inspect.getdoc(make) or "").partition("\n\n")[0]
-    offer = Offer(space, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
-    return PlainFamily(title, (offer,), (), module, make)
+    entry = SpaceEntry(space, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
+    return PlainSpaceFamily(title, (entry,), (), module, make=make)
 
 
 def _has_default(make: Callable[..., Space]) -> bool:

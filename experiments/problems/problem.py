@@ -1,16 +1,21 @@
-"""A space with its data at the front door, and how a request becomes one."""
+"""A space with its data at the front door, what it may be able to do besides, and how a request becomes one."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from kilotune.experiments.problems.family import Family, Offer
-from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer
-from kilotune.experiments.problems.registry import find_offer
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.result import Result
 from kilotune.search.space import Assignment, Space, Trial
+
+if TYPE_CHECKING:
+    from kilotune.evaluators.device import Device
+    from kilotune.evaluators.on_device import DeviceMeasurement
+    from kilotune.experiments.problems.device_check import DeviceCheck
+    from kilotune.experiments.report.section import Section
 
 Metrics = dict[str, float]
 
@@ -19,7 +24,7 @@ HANDED_OVER = "handed_over"
 
 
 class Problem(Protocol):
-    """A space with its data, and what the front door wants to know about it besides."""
+    """A space with its data: what every space has. The classes below are what only some can do."""
 
     @property
     def request(self) -> TuneRequest:
@@ -34,21 +39,8 @@ class Problem(Protocol):
         """Of the model or the instance, for people."""
 
     @property
-    def size(self) -> int | None:
-        """Number of candidates, where it is known."""
-
-    @property
     def measured_by(self) -> str:
         """What runs the candidates."""
-
-    def test_metrics(self, assignment: Assignment) -> Metrics | None:
-        """A candidate on data that no search sees; None where there are none."""
-
-    def float_metrics(self) -> dict[str, Metrics]:
-        """The exact model, by part of the data; empty where there is none."""
-
-    def certificate(self) -> dict[str, Any] | None:
-        """Why no candidate can beat the space's own bound, as JSON; None where that has no short proof."""
 
     def check_output(self, folder: Path) -> None:
         """ValueError when `export` would refuse that folder: to be known before a search, not after it."""
@@ -58,11 +50,51 @@ class Problem(Protocol):
 
 
 @runtime_checkable
-class LoadsForTest(Protocol):
-    """Ability of a problem: the first `test_metrics` of a process loads for about a second, which nothing can end."""
+class HasTestData(Protocol):
+    """Ability: a candidate can be measured on data that no search sees."""
+
+    def test_metrics(self, assignment: Assignment) -> Metrics | None:
+        """None where there are no such data for this input."""
+
+
+@runtime_checkable
+class LoadsTestData(Protocol):
+    """Ability: the first `test_metrics` of a process loads for about a second, which nothing can end."""
 
     def is_loaded(self) -> bool:
         """Whether that is done."""
+
+
+@runtime_checkable
+class HasFloatBaseline(Protocol):
+    """Ability: there is an exact model that the candidates approximate."""
+
+    def float_metrics(self) -> dict[str, Metrics]:
+        """The exact model, by part of the data (`train`, `test`)."""
+
+
+@runtime_checkable
+class HasCertificate(Protocol):
+    """Ability: the space's own bound has a short proof."""
+
+    def certificate(self) -> dict[str, Any]:
+        """Why no candidate can beat the bound, as JSON; `sentence` says it without its full stop."""
+
+
+@runtime_checkable
+class RunsOnDevice(Protocol):
+    """Ability: a candidate is a program that a device can run, where one was asked for."""
+
+    @property
+    def device(self) -> Device | None:
+        """The device that was asked for."""
+
+    def check_on_device(self, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
+        """The trial's program on the device, at the request's level first; None without a device. DivergenceError when it
+        computes something else there than the search measured."""
+
+    def float_on_device(self) -> DeviceMeasurement | None:
+        """The exact model on the device; None without one or its tools, and where it has no room for it."""
 
 
 @runtime_checkable
@@ -85,6 +117,24 @@ class Explains(Protocol):
 
 
 @runtime_checkable
+class DescribesBest(Protocol):
+    """Ability: a report shows the best candidate otherwise than by the text of what is exported."""
+
+    def best_section(self, trial: Trial) -> Section:
+        """The candidate in tables. The trial has been measured."""
+
+
+class CapacityAnswer(Protocol):
+    """Whether everything fits a capacity, with the proof."""
+
+    def sentence(self) -> str:
+        """For the terminal."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result file."""
+
+
+@runtime_checkable
 class AnswersCapacity(Protocol):
     """Ability: whether everything fits a capacity may be what was asked."""
 
@@ -93,23 +143,43 @@ class AnswersCapacity(Protocol):
 
 
 @runtime_checkable
-class BringsOffer(Protocol):
+class BringsEntry(Protocol):
     """Ability: the problem is of no space on the list, and says itself what would stand there."""
 
     @property
-    def offered(self) -> tuple[Family, Offer] | None:
+    def entry(self) -> tuple[SpaceFamily, SpaceEntry] | None:
         """None where it is on the list after all."""
 
 
-def offer_of(problem: Problem) -> tuple[Family, Offer]:
+def entry_of(problem: Problem) -> tuple[SpaceFamily, SpaceEntry]:
     """The family of its space, and the entry there."""
-    brought = problem.offered if isinstance(problem, BringsOffer) else None
-    return brought or find_offer(problem.request.space)
+    brought = problem.entry if isinstance(problem, BringsEntry) else None
+    return brought or find_entry(problem.request.space)
 
 
 def is_listed(problem: Problem) -> bool:
     """Whether its space has a name that a command can ask for."""
-    return not isinstance(problem, BringsOffer) or problem.offered is None
+    return not isinstance(problem, BringsEntry) or problem.entry is None
+
+
+def metrics_on_test_data(problem: Problem, assignment: Assignment) -> Metrics | None:
+    """A candidate on data that no search sees; None where there are none."""
+    return problem.test_metrics(assignment) if isinstance(problem, HasTestData) else None
+
+
+def float_metrics_of(problem: Problem) -> dict[str, Metrics]:
+    """The exact model, by part of the data; empty where there is none."""
+    return problem.float_metrics() if isinstance(problem, HasFloatBaseline) else {}
+
+
+def certificate_of(problem: Problem) -> dict[str, Any] | None:
+    """Why no candidate can beat the space's own bound, as JSON; None where that has no short proof."""
+    return problem.certificate() if isinstance(problem, HasCertificate) else None
+
+
+def device_of(problem: Problem) -> Device | None:
+    """The device that the programs are for; None without one."""
+    return problem.device if isinstance(problem, RunsOnDevice) else None
 
 
 def export_trial(
@@ -135,5 +205,5 @@ def build_problem(request: TuneRequest) -> Problem:
             f"This study is of a {handed_over} that was handed over in Python, which no command can make: go on with it "
             f"there, by tune(..., study=NAME)."
         )
-    family, _ = find_offer(request.space)
-    return family.front_door.build_problem(request)
+    family, _ = find_entry(request.space)
+    return family.factory.build_problem(request)

@@ -1,42 +1,50 @@
-"""All families, and the one of a space."""
+"""All families, and the one of a space. A folder beside this module that has a `family.py` is one of them: nothing else has
+to be told of it."""
 
 from __future__ import annotations
 
-from kilotune.experiments.problems.cm.family import CM
-from kilotune.experiments.problems.family import Family, Offer
-from kilotune.experiments.problems.fixed_point.family import FIXED_POINT
-from kilotune.experiments.problems.memory.family import MEMORY
-from kilotune.experiments.problems.reverse_split.family import REVERSE_SPLIT
+import importlib
+import pkgutil
+
+from kilotune.experiments import problems
+from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
 from kilotune.search.suggestion import did_you_mean
 
-FAMILIES: tuple[Family, ...] = (FIXED_POINT, MEMORY, REVERSE_SPLIT, CM)
+
+def _own_families() -> tuple[SpaceFamily, ...]:
+    folders = sorted(module.name for module in pkgutil.iter_modules(problems.__path__) if module.ispkg)
+    families = [importlib.import_module(f"{problems.__name__}.{folder}.family").FAMILY for folder in folders]
+    return tuple(sorted(families, key=lambda family: (family.rank, family.title)))
+
+
+FAMILIES: tuple[SpaceFamily, ...] = _own_families()
 """Our own. Those of other packages are asked for by name: see `plugins`."""
 
 
-def offers() -> tuple[Offer, ...]:
+def entries() -> tuple[SpaceEntry, ...]:
     """Every space of our own."""
-    return tuple(offer for family in FAMILIES for offer in family.offers)
+    return tuple(entry for family in FAMILIES for entry in family.entries)
 
 
 def is_own(space: str) -> bool:
     """Whether a space is our own; no plug-in can take its name."""
-    return any(offer.space == space for offer in offers())
+    return any(entry.space == space for entry in entries())
 
 
 def space_names() -> tuple[str, ...]:
     """Every space, those of plug-ins among them (which need not work)."""
     from kilotune.experiments.problems.plugins import plug_ins
 
-    return tuple(dict.fromkeys([*(offer.space for offer in offers()), *(plug_in.name for plug_in in plug_ins())]))
+    return tuple(dict.fromkeys([*(entry.space for entry in entries()), *(plug_in.name for plug_in in plug_ins())]))
 
 
-def find_offer(space: str) -> tuple[Family, Offer]:
+def find_entry(space: str) -> tuple[SpaceFamily, SpaceEntry]:
     """The family of a space and its entry there. ValueError, a sentence: there is none (then it lists the spaces), or its
     plug-in does not work (then it says why)."""
     for family in FAMILIES:
-        for offer in family.offers:
-            if offer.space == space:
-                return family, offer
+        for entry in family.entries:
+            if entry.space == space:
+                return family, entry
     from kilotune.experiments.problems.plugins import find_plug_in, load_plug_in
 
     plug_in = find_plug_in(space)
@@ -46,16 +54,40 @@ def find_offer(space: str) -> tuple[Family, Offer]:
     return load_plug_in(plug_in)
 
 
-def families_of(space: str | None) -> tuple[Family, ...]:
+def families_of(space: str | None) -> tuple[SpaceFamily, ...]:
     """Whose options a command takes: our own families, and the one of the space when that is of a plug-in. ValueError when
     the plug-in does not work."""
     from kilotune.experiments.problems.plugins import find_plug_in
 
     if space is None or is_own(space) or find_plug_in(space) is None:
         return FAMILIES
-    return (*FAMILIES, find_offer(space)[0])
+    return (*FAMILIES, find_entry(space)[0])
+
+
+def listings() -> tuple[Listing, ...]:
+    """What `tune list` shows of our own families."""
+    return tuple(listing for family in FAMILIES for listing in family.listings)
+
+
+def metric_words() -> tuple[tuple[str, str], ...]:
+    """The metrics of all our own families in words, each once, in the order in which they are shown."""
+    words: dict[str, str] = {}
+    for metric, label in (pair for family in FAMILIES for pair in family.metrics):
+        words.setdefault(metric, label)
+    return tuple(words.items())
+
+
+def example_space() -> str:
+    """The space of the examples in help texts."""
+    return FAMILIES[0].entries[-1].space
 
 
 def objective_help() -> str:
     """What --objective takes, by space."""
-    return "; ".join(f"{', '.join(offer.objectives)} ({offer.space})" for offer in offers() if offer.objectives)
+    return "; ".join(f"{', '.join(entry.objectives)} ({entry.space})" for entry in entries() if entry.objectives)
+
+
+def input_help() -> str:
+    """What --input takes, by space."""
+    known = (family for family in FAMILIES if family.inputs)
+    return "; ".join(f"{family.inputs} ({', '.join(entry.space for entry in family.entries)})" for family in known)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 
 from kilotune.experiments.commands.listing import STRATEGIES
-from kilotune.experiments.problems.problem import Problem, is_listed, offer_of
+from kilotune.experiments.problems.problem import Problem, entry_of, is_listed
 from kilotune.experiments.report.command import command_line, described_device, given_options, input_name
 from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label
 from kilotune.search.budget import Budget
+from kilotune.search.candidates import count_candidates
 from kilotune.search.space import Constraint, FlatSpace, Objective
 from kilotune.search.store import StudyRow
 
@@ -17,10 +18,10 @@ from kilotune.search.store import StudyRow
 def asked_section(problem: Problem, row: StudyRow) -> Section:
     """Space, input, strategy, limits, and the command that asks it again."""
     request, space = problem.request, problem.space
-    family, offer = offer_of(problem)
+    family, entry = entry_of(problem)
     began = datetime.datetime.fromtimestamp(row.created, datetime.UTC)
     facts: list[tuple[str, Cell]] = [
-        ("space", f"{request.space}: {offer.decides}"),
+        ("space", f"{request.space}: {entry.decides}"),
         ("input", ": ".join(dict.fromkeys(n for n in (input_name(request, family), problem.name) if n))),
         ("strategy", _strategy(request.strategy)),
         ("seed", request.seed),
@@ -33,8 +34,9 @@ def asked_section(problem: Problem, row: StudyRow) -> Section:
         facts.append(("options", " ".join(options)))
     if isinstance(space, FlatSpace):
         facts.append(("decisions", len(space.decisions)))
-    if problem.size is not None:
-        facts.append(("candidates", f"{problem.size:.3g}" if problem.size >= 1e6 else problem.size))
+    size = count_candidates(space)
+    if size is not None:
+        facts.append(("candidates", f"{size:.3g}" if size >= 1e6 else size))
     facts += [
         ("measured by", problem.measured_by),
         ("study", row.name),

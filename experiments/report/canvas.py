@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -98,18 +97,6 @@ def thinned(values: Sequence[float] | FloatArray, most: int = MOST_POINTS) -> In
     return np.array(sorted(kept), dtype=np.int64)
 
 
-def number(value: float) -> str:
-    """As it stands in a sentence: four digits where there are decimals."""
-    if not math.isfinite(value):
-        return str(value)
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:.4g}"
-
-
 def shortened(name: str, most: int = 14) -> str:
     """Under an axis there is no room for long names."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 trial`, `3 trials`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

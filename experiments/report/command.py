@@ -11,22 +11,14 @@ from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.evaluators.architectures.registry import boards
-from kilotune.experiments.problems.family import Asked, Family
-from kilotune.experiments.problems.registry import find_offer
-from kilotune.experiments.studies.request import TuneRequest
-
-LIMITS = (
-    ("flash_limit_bytes", "flash", "{:.0f}"),
-    ("ram_limit_bytes", "ram", "{:.0f}"),
-    ("cycles_limit", "cycles", "{:.15g}"),
-    ("latency_limit_ms", "latency", "{:.15g}ms"),
-)
-"""Option of a request, what --limit calls it, and how an amount is written."""
+from kilotune.experiments.problems.family import CommandOptions, SpaceFamily, command_options
+from kilotune.experiments.problems.registry import find_entry
+from kilotune.experiments.studies.request import TuneRequest, limit_text
 
 
 def command_line(request: TuneRequest, budget: str) -> str:
     """For a shell, in whatever folder. A bundled input goes by its name, what was left out stays out."""
-    family, _ = find_offer(request.space)
+    family, _ = find_entry(request.space)
     name = input_name(request, family)
     if Path(name).exists():  # a file beside whoever asks now, and not a bundled one
         name = request.input
@@ -38,30 +30,30 @@ def command_line(request: TuneRequest, budget: str) -> str:
     return shlex.join([*parts, *given_options(request, family)])
 
 
-def input_name(request: TuneRequest, family: Family | None = None) -> str:
+def input_name(request: TuneRequest, family: SpaceFamily | None = None) -> str:
     """The name of what is bundled, or the path. `family`: of the request's space, where that is not on the list."""
-    door = (family or find_offer(request.space)[0]).front_door
+    factory = (family or find_entry(request.space)[0]).factory
     path = Path(request.input)
     for name in (path.name, path.stem):
         try:
-            if str(door.resolve_input(name)) == request.input:
+            if str(factory.resolve_input(name)) == request.input:
                 return name
         except (InputError, OSError):
             continue
     return request.input
 
 
-def given_options(request: TuneRequest, family: Family) -> list[str]:
+def given_options(request: TuneRequest, family: SpaceFamily) -> list[str]:
     """Options that say something else than the family's defaults."""
-    options, defaults = request.options, family.front_door.read_options(request.space, Asked())
-    parts = list(_device_and_limits(options))
-    objective = options.get("objective")
-    if objective is not None and objective != defaults.get("objective"):
-        parts += ["--objective", str(objective)]
+    factory = family.factory
+    asked = command_options(factory, request.options)
+    default = command_options(factory, factory.read_options(request.space, CommandOptions()))
+    parts = list(_device_and_limits(asked))
+    if asked.objective is not None and asked.objective != default.objective:
+        parts += ["--objective", str(asked.objective)]
     for option in family.options:
-        name = str(option.name)
-        value, default = _value(name, options), _value(name, defaults)
-        if value is None or value == default or value in ((), []):
+        value = asked.given.get(str(option.name))
+        if value is None or value == default.given.get(str(option.name)) or value in ((), []):
             continue
         if isinstance(value, bool):
             parts.append(option.opts[0] if value else option.secondary_opts[0])
@@ -85,26 +77,12 @@ def _device_file(device: Mapping[str, Any]) -> str:
     return f"{stem}.json"
 
 
-def _device_and_limits(options: Mapping[str, Any]) -> Iterator[str]:
-    device = options.get("device") or {}
+def _device_and_limits(asked: CommandOptions) -> Iterator[str]:
+    device = asked.device or {}
     if device:
         shipped = any(known.as_json() == device for known in boards())
         yield from ("--device", str(device["name"]) if shipped else _device_file(device))
-    implied = {"flash_limit_bytes": device.get("flash_bytes"), "ram_limit_bytes": device.get("ram_bytes")}
-    for name, word, form in LIMITS:
-        limit = options.get(name)
-        if limit is not None and limit != implied.get(name):
-            yield from ("--limit", f"{word}={form.format(limit)}")
-
-
-def _value(name: str, options: Mapping[str, Any]) -> Any:
-    """An option as the command line writes it."""
-    if name == "capacity":
-        return options.get("capacity_bytes")
-    if name == "accumulator_bits":
-        from kilotune.experiments.problems.fixed_point.problem import ACCUMULATORS
-
-        widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
-        return widths.get(str(options.get("accumulator")))
-    value = options.get(name)
-    return "x".join(map(str, value)) if name == "image_shape" and value else value
+    implied = {"flash": device.get("flash_bytes"), "ram": device.get("ram_bytes")}
+    for name, limit in asked.limits.items():
+        if limit != implied.get(name):
+            yield from ("--limit", limit_text(name, limit))

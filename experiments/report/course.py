@@ -12,6 +12,7 @@ from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, VE
 from kilotune.experiments.report.reported import Reported, thinned
 from kilotune.experiments.report.section import Block, Figure, Paragraph, Row, Section
 from kilotune.experiments.report.text import metric_label, plotly_text
+from kilotune.experiments.report.wording import counted
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective, Trial
@@ -196,7 +197,7 @@ def pareto_sections(reported: Reported) -> tuple[Section, ...]:
         figure.update_layout({f"{letter}axis": {"title": {"text": label}, **axis_of(values)}})
     description = (
         f"{metric_label(first.metric)} ({first.direction.value}) against {metric_label(second.metric)} "
-        f"({second.direction.value}): {_count(len(staircase))} that none beats in both, of {len(points)} that meet the "
+        f"({second.direction.value}): {counted(len(staircase), 'candidate')} that none beats in both, of {len(points)} that meet the "
         f"constraints."
     )
     return (Section("Pareto front", (Figure(figure, description),)),)
@@ -278,7 +279,3 @@ def _staircase(reported: Reported) -> list[Trial]:
             front.append(trial)
             lowest = loss
     return front
-
-
-def _count(candidates: int) -> str:
-    return f"{candidates} candidate{'' if candidates == 1 else 's'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from kilotune.experiments.problems.problem import Explains, Problem
+from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
 from kilotune.experiments.report.reported import Reported
 from kilotune.experiments.report.section import Block, Listing, Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label
@@ -41,13 +41,13 @@ def found_section(reported: Reported) -> Section:
         at = titles.index("paper's procedure")
         titles, rows = titles[:at] + titles[at + 1 :], [(label, v[:at] + v[at + 1 :]) for label, v in rows]
     sentences = [*conclusion(outcome).split("\n"), *_against_paper(reported)]
-    certificate = problem.certificate()
+    certificate = certificate_of(problem)
     if certificate is not None:
         sentences.append(f"Bound: {certificate['sentence']}.")
-    if outcome.finalist is not None:
-        sentences.append(on_device(outcome.finalist))
-        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
-            sentences.append(against_float(outcome.finalist.measured, outcome.float_on_device))
+    if outcome.device_check is not None:
+        sentences.append(on_device(outcome.device_check))
+        if outcome.device_check.measured is not None and outcome.float_on_device is not None:
+            sentences.append(against_float(outcome.device_check.measured, outcome.float_on_device))
     blocks: list[Block] = []
     if outcome.result.status is Status.RUNNING:
         blocks.append(Paragraph(f"{unended(reported.study)} This is how far it had come."))
@@ -71,8 +71,8 @@ def artefact_sections(problem: Problem, best: Trial) -> tuple[Section, ...]:
     """The program, the placement or the mapping itself; none where the best trial has none."""
     if best.measurement.failure is not None:
         return ()
-    if problem.request.space == "cm":
-        return (_mapping(problem, best),)
+    if isinstance(problem, DescribesBest):
+        return (problem.best_section(best),)
     with tempfile.TemporaryDirectory() as folder:
         written = problem.export(best, Path(folder) / "best")
         what, title = next(((w, t) for w, t in ARTEFACTS if w in written), (next(iter(written)), "The best candidate"))
@@ -93,28 +93,6 @@ def _cut(text: str) -> tuple[Block, ...]:
         return (Listing(text),)
     note = f"The first {MOST_LINES} of {len(lines)} lines; `tune export` writes all of them."
     return (Listing("\n".join(lines[:MOST_LINES])), Paragraph(note))
-
-
-def _mapping(problem: Problem, best: Trial) -> Section:
-    from kilotune.experiments.problems.cm.artefacts import describe
-    from kilotune.experiments.problems.cm.problem import MappingProblem
-
-    assert isinstance(problem, MappingProblem)
-    described = describe(problem, best)
-    stages = [(stage["name"], stage["core"], stage["iterations"], *stage["matrix"]) for stage in described["stages"]]
-    streams = [
-        (s["name"], " → ".join(map(str, s["route"])) or "same core", s["elements"], s["buffer_packets"])
-        for s in described["streams"]
-    ]
-    return Section(
-        "The best mapping",
-        (
-            Table(("stage", "core", "iterations an image", "rows", "columns"), stages, "Stages on cores."),
-            Table(
-                ("stream", "route", "elements", "buffer, packets"), streams, "Streams on routes, with their buffers."
-            ),
-        ),
-    )
 
 
 def _against_paper(reported: Reported) -> list[str]:

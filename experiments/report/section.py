@@ -88,7 +88,7 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
 
 
 class Drawing(Protocol):
-    """What a module of a space's figures (see `Offer.drawing`) defines as a function `draw`."""
+    """What a module of a space's figures (see `SpaceEntry.drawing`) defines as a function `draw`."""
 
     def __call__(self, problem: Problem, study: Study) -> tuple[Section, ...]:
         """The space's own figures of a study with at least one trial, which may still be running. Takes a second or two

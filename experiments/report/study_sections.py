@@ -6,7 +6,7 @@ import importlib
 import logging
 from typing import cast
 
-from kilotune.experiments.problems.problem import Problem, offer_of
+from kilotune.experiments.problems.problem import Problem, entry_of
 from kilotune.experiments.report.asked import asked_section
 from kilotune.experiments.report.course import course_section, pareto_sections
 from kilotune.experiments.report.found import artefact_sections, found_section, unended
@@ -32,7 +32,7 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
         ended = unended(study) if study.status is Status.RUNNING else f"`tune resume {study.name}` goes on with it."
         nothing = Paragraph(f"This study holds no trial yet. {ended}")
         return (asked, Section("What was found", (nothing,)))
-    reported = Reported(problem, study, row, trials, tuning.conclude(problem, study, study.result(), finalists=0))
+    reported = Reported(problem, study, row, trials, tuning.conclude(problem, study, study.result(), most_checked=0))
     best = reported.outcome.result.best
     return (
         asked,
@@ -49,7 +49,7 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
 
 def drawn_sections(problem: Problem, study: Study) -> tuple[Section, ...]:
     """The space's own figures. A drawing that fails is said, and costs no more than itself."""
-    module = offer_of(problem)[1].drawing
+    module = entry_of(problem)[1].drawing
     if module is None:
         return ()
     try:

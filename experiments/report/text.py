@@ -7,7 +7,7 @@ import math
 
 from kilotune.experiments.report.metric_names import metric_label
 from kilotune.experiments.report.section import Cell
-from kilotune.experiments.terminal.summary import number
+from kilotune.experiments.report.wording import number
 
 __all__ = ("cell_text", "metric_label", "plotly_text")
 

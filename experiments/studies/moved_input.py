@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.problems.problem import Problem, build_problem
-from kilotune.experiments.problems.registry import find_offer
+from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.store import Store, StoreError, StudyRow
 
@@ -38,8 +38,8 @@ def with_moved_input(store: Store, row: StudyRow, place: str) -> StudyRow:
             f"{row.name} is a run of the comparison {row.request['comparison']}: its input stays where it is."
         )
     earlier = TuneRequest.from_json(row.request)
-    family, _ = find_offer(earlier.space)
-    request = dataclasses.replace(earlier, input=str(family.front_door.resolve_input(place)))
+    family, _ = find_entry(earlier.space)
+    request = dataclasses.replace(earlier, input=str(family.factory.resolve_input(place)))
     space = build_problem(request).space
     if (space.name, space.fingerprint) != (row.space, row.fingerprint):
         raise StoreError(

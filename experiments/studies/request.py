@@ -117,6 +117,12 @@ def parse_limit(text: str) -> tuple[str, float]:
     )
 
 
+def limit_text(name: str, amount: float) -> str:
+    """A limit as --limit reads it: `parse_limit` gives the same name and amount."""
+    forms = {"flash": "{:.0f}", "ram": "{:.0f}", "latency": "{:.15g}ms"}
+    return f"{name}={forms.get(name, '{:.15g}').format(amount)}"
+
+
 def whole_bytes(limit: float | None) -> int | None:
     """A limit in bytes; None stays None."""
     return None if limit is None else int(limit)

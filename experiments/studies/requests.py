@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from kilotune.experiments.problems.family import Asked, Family
-from kilotune.experiments.problems.registry import FAMILIES, families_of, find_offer
+from kilotune.experiments.problems.family import CommandOptions, SpaceFamily
+from kilotune.experiments.problems.registry import FAMILIES, families_of, find_entry
 from kilotune.experiments.studies.request import TuneRequest, parse_limit
 from kilotune.search.suggestion import did_you_mean
 
@@ -35,23 +35,23 @@ def request_from(
     """
     from kilotune.evaluators.devices import find_device
 
-    family, offer = find_offer(space)
+    family, entry = find_entry(space)
     given = _of_family(family, space, options)
-    if objective is not None and objective not in offer.objectives:
-        known = ", ".join(offer.objectives) or "no choice"
+    if objective is not None and objective not in entry.objectives:
+        known = ", ".join(entry.objectives) or "no choice"
         raise ValueError(f"--objective {objective}: for the space {space} there is {known}.")
     board = find_device(device) if device else None
     amounts: dict[str, float] = {} if board is None else {"flash": board.flash_bytes, "ram": board.ram_bytes}
     stated = dict(parse_limit(text) for text in limits)
     amounts.update(stated)
-    asked = Asked(given, amounts, objective, None if board is None else board.as_json(), frozenset(stated))
-    door = family.front_door
+    asked = CommandOptions(given, amounts, objective, None if board is None else board.as_json(), frozenset(stated))
+    factory = family.factory
     return TuneRequest(
         space=space,
-        input=str(door.resolve_input(input)),
-        strategy=strategy or offer.strategy(given),
+        input=str(factory.resolve_input(input)),
+        strategy=strategy or entry.strategy(given),
         seed=seed,
-        options=door.read_options(space, asked),
+        options=factory.read_options(space, asked),
     )
 
 
@@ -64,12 +64,12 @@ def given_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def read_keywords(space: str, keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Options under the command's names, `in_place=False` for --no-in-place, as `request_from` takes them. ValueError for one
     that the space does not have, and for a value that the option does not take."""
-    family, _ = find_offer(space)
+    family, _ = find_entry(space)
     known = {keyword_of(option): option for option in family.options}
     read = {}
     for keyword, value in keywords.items():
         if keyword not in known:
-            others = [o.space for other in FAMILIES for o in other.offers if keyword in map(keyword_of, other.options)]
+            others = [o.space for other in FAMILIES for o in other.entries if keyword in map(keyword_of, other.options)]
             hint = f" (it is an option of {', '.join(others)})" if others else did_you_mean(keyword, known)
             raise ValueError(
                 f"There is no option {keyword!r} of the space {space}{hint}; there {'are' if known else 'is'} "
@@ -99,7 +99,7 @@ def _converted(keyword: str, option: click.Option, value: Any) -> Any:
     return values if option.multiple else values[0]
 
 
-def _of_family(family: Family, space: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _of_family(family: SpaceFamily, space: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given. ValueError for one of another family, or of none."""
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     own = {str(option.name) for option in family.options}
@@ -107,7 +107,7 @@ def _of_family(family: Family, space: str, options: Mapping[str, Any]) -> dict[s
         for other in FAMILIES:
             for option in other.options:
                 if option.name == name:
-                    spaces = ", ".join(offer.space for offer in other.offers)
+                    spaces = ", ".join(entry.space for entry in other.entries)
                     raise ValueError(f"{option.opts[0]} does not go with the space {space}: it is for {spaces}.")
         raise ValueError(f"There is no option {name!r} of the space {space}.")
     return given

@@ -15,15 +15,26 @@ from typing import Any
 from kilotune.codegen.emit.levels import TRIED_LEVELS
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
-from kilotune.experiments.problems.fixed_point.finalists import Finalist, measure_finalist, measure_float
-from kilotune.experiments.problems.fixed_point.problem import ModelProblem
-from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer
-from kilotune.experiments.problems.problem import AnswersCapacity, Explains, LoadsForTest, Metrics, Problem
+from kilotune.experiments.problems.device_check import DeviceCheck
+from kilotune.experiments.problems.problem import (
+    AnswersCapacity,
+    CapacityAnswer,
+    Explains,
+    LoadsTestData,
+    Metrics,
+    Problem,
+    RunsOnDevice,
+    certificate_of,
+    device_of,
+    float_metrics_of,
+    metrics_on_test_data,
+)
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
+from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
@@ -34,7 +45,7 @@ from kilotune.search.store import Store, StoreError, StudyRow
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
-MOST_FINALISTS = 8
+MOST_CHECKED = 8
 """Candidates of the front that are compiled for the device."""
 
 
@@ -49,9 +60,9 @@ class TuneOutcome:
     float_metrics: dict[str, Metrics]
     procedure_test: Metrics | None = None  # the procedure's
     procedure_ended: bool = True  # no: there was no time for it
-    finalist: Finalist | None = None  # the best candidate on the device
-    procedure_finalist: Finalist | None = None
-    front_finalists: tuple[Finalist | None, ...] = ()
+    device_check: DeviceCheck | None = None  # the best candidate on the device
+    procedure_device_check: DeviceCheck | None = None
+    front_device_checks: tuple[DeviceCheck | None, ...] = ()
     float_on_device: DeviceMeasurement | None = None
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
@@ -174,7 +185,7 @@ def run(
     stop: StopRule = SETTLED,
 ) -> TuneOutcome:
     """Search until the budget is spent, the strategy ends, `stop` says so, or Ctrl-C; then what the time still allows of the rest."""
-    measures_device = isinstance(problem, ModelProblem) and problem.options.board is not None
+    measures_device = device_of(problem) is not None
     with stops_on_interrupt(study):
         executor = workplace.executor(problem.space)
         try:
@@ -191,25 +202,27 @@ def conclude(
     problem: Problem,
     study: Study,
     result: Result,
-    finalists: int = MOST_FINALISTS,
+    most_checked: int = MOST_CHECKED,
     is_over: Callable[[], bool] = never,
 ) -> TuneOutcome:
     """Add what is measured once: the paper's procedure, the test data, the float model, programs on the device, of the
-    front no more than `finalists`. What is not there when `is_over` says so is left out."""
+    front no more than `most_checked`. What is not there when `is_over` says so is left out."""
 
     def on_data(trial: Trial | None) -> Metrics | None:
-        if study.stopped and isinstance(problem, LoadsForTest) and not problem.is_loaded():
+        if study.stopped and isinstance(problem, LoadsTestData) and not problem.is_loaded():
             return None  # whoever pressed Ctrl-C is waiting
-        return None if trial is None else made_in_time(is_over, lambda: problem.test_metrics(trial.assignment))
+        return None if trial is None else made_in_time(is_over, lambda: metrics_on_test_data(problem, trial.assignment))
 
-    def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> Finalist | None:
-        return None if trial is None else made_in_time(is_over, lambda: measure_finalist(problem, trial, levels))
+    def on_device(trial: Trial | None, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
+        if trial is None or not isinstance(problem, RunsOnDevice):
+            return None
+        return made_in_time(is_over, lambda: problem.check_on_device(trial, levels))
 
     test = on_data(result.best)
-    float_metrics = made_in_time(is_over, problem.float_metrics) or {}
+    float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
     procedure = _procedure_in_time(problem, study, is_over)
     procedure_test = on_data(procedure)
-    finalist = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
+    device_check = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
     return TuneOutcome(
         problem,
         result,
@@ -218,10 +231,10 @@ def conclude(
         float_metrics,
         procedure_test,
         procedure is not None or not isinstance(problem.space, HasProcedure),
-        finalist,
+        device_check,
         on_device(procedure),
-        tuple(on_device(trial) for trial in result.front[:finalists]),
-        made_in_time(is_over, lambda: measure_float(problem)) if isinstance(problem, ModelProblem) else None,
+        tuple(on_device(trial) for trial in result.front[:most_checked]),
+        made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
     )
 
 
@@ -261,7 +274,7 @@ def _best_as_json(outcome: TuneOutcome, best: Trial, artifacts: dict[str, str]) 
         "test_metrics": _finite(outcome.test),
         "artifacts": artifacts,
         **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
-        **_on_device(outcome.finalist),
+        **_on_device(outcome.device_check),
     }
 
 
@@ -281,8 +294,8 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         ],
         "best": None if best is None else _best_as_json(outcome, best, artifacts),
         "front": [
-            {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(finalist)}
-            for t, finalist in zip_longest(result.front, outcome.front_finalists)
+            {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(device_check)}
+            for t, device_check in zip_longest(result.front, outcome.front_device_checks)
         ],
         "procedure": None
         if outcome.procedure is None
@@ -290,7 +303,7 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
             "assignment": dict(outcome.procedure.assignment),
             "metrics": _finite(outcome.procedure.measurement.metrics),
             "test_metrics": _finite(outcome.procedure_test),
-            **_on_device(outcome.procedure_finalist),
+            **_on_device(outcome.procedure_device_check),
         },
         "float": {
             **outcome.float_metrics,
@@ -299,8 +312,8 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "bound": result.bound,
         "gap": result.gap,
         "proved": result.proved,
-        "size": problem.size,
-        "certificate": problem.certificate(),
+        "size": count_candidates(problem.space),
+        "certificate": certificate_of(problem),
         **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
         "evaluations": result.evaluations,
         "elapsed_s": round(result.elapsed_s, 3),
@@ -332,8 +345,8 @@ def _usage(result: Result) -> dict[str, Any] | None:
     }
 
 
-def _on_device(finalist: Finalist | None) -> dict[str, Any]:
-    return {} if finalist is None else {"on_device": finalist.as_json()}
+def _on_device(device_check: DeviceCheck | None) -> dict[str, Any]:
+    return {} if device_check is None else {"on_device": device_check.as_json()}
 
 
 def _finite(metrics: Mapping[str, float] | None) -> dict[str, float | None] | None:

@@ -13,9 +13,10 @@ from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.text import Text
 
-from kilotune.experiments.report.metric_names import SHOWN, metric_label
+from kilotune.experiments.problems.registry import metric_words
+from kilotune.experiments.report.metric_names import metric_label
+from kilotune.experiments.report.wording import number, rate_text
 from kilotune.experiments.terminal.sparkline import ASCII_BLOCKS, BLOCKS, best_so_far_at, sparkline
-from kilotune.experiments.terminal.summary import number, rate_text
 from kilotune.experiments.terminal.usage import extreme, going_on_for
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Constraint
@@ -111,7 +112,7 @@ class LiveView:
             return []
         space, metrics = self._study.space, progress.incumbent.measurement.metrics
         told = {o.metric for o in space.objectives} | {c.metric for c in space.constraints}
-        shown = [(text, metrics[name]) for name, text in SHOWN if name in metrics and name not in told]
+        shown = [(text, metrics[name]) for name, text in metric_words() if name in metrics and name not in told]
         return [Text(f"{text} {number(value)}") for text, value in shown[:OTHER_METRICS]]
 
     def _limits(self, progress: Progress, ascii_only: bool) -> list[Text]:

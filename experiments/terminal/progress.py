@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 
 from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.report.wording import rate_text
 from kilotune.experiments.terminal.live_view import Asked, LiveView
-from kilotune.experiments.terminal.summary import rate_text
 from kilotune.experiments.terminal.usage import going_on_for
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective

@@ -8,16 +8,14 @@ from rich.console import Console
 from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
-from kilotune.experiments.problems.fixed_point.finalists import Finalist
-from kilotune.experiments.problems.plain_problem import PlainProblem
-from kilotune.experiments.problems.problem import Explains
-from kilotune.experiments.report.metric_names import SHOWN
+from kilotune.experiments.problems.device_check import DeviceCheck
+from kilotune.experiments.problems.problem import Explains, certificate_of, entry_of
+from kilotune.experiments.report.metric_names import shown_metrics
+from kilotune.experiments.report.wording import number, rate_text
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.usage import usage_sentence
+from kilotune.search.candidates import count_candidates
 from kilotune.search.strategy import Outcome
-
-WHOLE_FROM = 10_000
-"""Larger numbers are shown without decimals."""
 
 
 def print_summary(outcome: TuneOutcome, console: Console) -> None:
@@ -44,13 +42,13 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
     problem, best = outcome.problem, outcome.result.best
     if best is not None and isinstance(problem, Explains):
         yield from problem.lines(best)
-    certificate = problem.certificate()
+    certificate = certificate_of(problem)
     if certificate is not None:
         yield f"Bound: {certificate['sentence']}."
-    if outcome.finalist is not None:
-        yield on_device(outcome.finalist)
-        if outcome.finalist.measured is not None and outcome.float_on_device is not None:
-            yield against_float(outcome.finalist.measured, outcome.float_on_device)
+    if outcome.device_check is not None:
+        yield on_device(outcome.device_check)
+        if outcome.device_check.measured is not None and outcome.float_on_device is not None:
+            yield against_float(outcome.device_check.measured, outcome.float_on_device)
     answer = answer_of(outcome)
     if answer is not None:
         yield answer.sentence()
@@ -75,22 +73,24 @@ def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[floa
             "paper's procedure",
             outcome.procedure.measurement.metrics if outcome.procedure else {},
             outcome.procedure_test,
-            _found(outcome.procedure_finalist),
+            _found(outcome.procedure_device_check),
         ),
-        ("best found", result.best.measurement.metrics if result.best else {}, outcome.test, _found(outcome.finalist)),
+        (
+            "best found",
+            result.best.measurement.metrics if result.best else {},
+            outcome.test,
+            _found(outcome.device_check),
+        ),
     ):
         if (title == "float" and not metrics) or (title == "paper's procedure" and outcome.procedure is None):
             continue
         titles.append(title)
-        columns.append({**metrics, **_test_metrics(test), **_measured(measured)})
-    banks = dict.fromkeys(m for column in columns for m in column if m.endswith("_peak_bytes"))
-    labels = [*SHOWN, *((m, f"{m.removesuffix('_peak_bytes')} peak bytes") for m in banks)]
-    if isinstance(problem, PlainProblem):  # nobody here has chosen what to show of it, so all is shown
-        known = dict(labels)
-        names = dict.fromkeys(metric for column in columns for metric in column if metric not in known)
-        labels += [(name, name.replace("_", " ")) for name in names]
-    rows = [(label, [column.get(m) for column in columns]) for m, label in labels if any(m in c for c in columns)]
-    return titles, rows
+        columns.append({**metrics, **_test_metrics(test, metrics), **_measured(measured)})
+    names = dict.fromkeys(metric for column in columns for metric in column)
+    labels = dict(shown_metrics(names))
+    if not entry_of(problem)[0].metrics:  # nobody has chosen what to show of it, so all is shown
+        labels.update((name, name.replace("_", " ")) for name in names if name not in labels)
+    return titles, [(label, [column.get(metric) for column in columns]) for metric, label in labels.items()]
 
 
 def conclusion(outcome: TuneOutcome) -> str:
@@ -112,7 +112,8 @@ def conclusion(outcome: TuneOutcome) -> str:
     else:
         text = f"How far the best {leading} is from the optimum is not known."
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
-    size = "" if outcome.problem.size is None else f" of {outcome.problem.size:.3g}"
+    count = count_candidates(outcome.problem.space)
+    size = "" if count is None else f" of {count:.3g}"
     candidates = "candidate" if result.evaluations == 1 and not size else "candidates"
     return (
         f"{text}\n{result.evaluations} {candidates}{size} in {result.elapsed_s:.1f} s "
@@ -120,17 +121,17 @@ def conclusion(outcome: TuneOutcome) -> str:
     )
 
 
-def _test_metrics(test: Mapping[str, float] | None) -> dict[str, float]:
-    if not test:
-        return {}
-    shown = {name: test[name] for name in ("rmse_grey_levels", "ssim") if name in test}
-    return shown | ({"test_accuracy_percent": test["accuracy_percent"]} if "accuracy_percent" in test else {})
+def _test_metrics(test: Mapping[str, float] | None, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Metrics on data that no search sees: those that only these data give, and those that have words of their own there."""
+    alone = {name: value for name, value in (test or {}).items() if name not in metrics}
+    named = {f"test_{name}": value for name, value in (test or {}).items()}
+    return alone | {name: value for name, value in named.items() if shown_metrics([name])}
 
 
-def on_device(finalist: Finalist) -> str:
+def on_device(check: DeviceCheck) -> str:
     """What was done on the device, or why nothing was."""
-    found, name = finalist.measured, finalist.device.name
-    better = finalist.better
+    found, name = check.measured, check.device.name
+    better = check.better
     hint = ""
     if better is not None:
         level, cycles, flash = better.level.lstrip("-"), number(round(better.cycles)), better.sizes.flash_bytes
@@ -138,8 +139,8 @@ def on_device(finalist: Finalist) -> str:
             f" At {better.level} it takes {cycles} cycles and {flash} bytes of flash (`tune export --level {level}`)."
         )
     if found is None:
-        predicted = "" if finalist.predicted_cycles is None else " Cycles are the cost model's."
-        return f"{finalist.reason}{predicted}{hint}"
+        predicted = "" if check.predicted_cycles is None else " Cycles are the cost model's."
+        return f"{check.reason}{predicted}{hint}"
     how = "Instructions counted, cycles approximate" if found.approximate else "Cycles counted"
     fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
     return (
@@ -148,27 +149,15 @@ def on_device(finalist: Finalist) -> str:
     )
 
 
-def against_float(finalist: DeviceMeasurement, floats: DeviceMeasurement) -> str:
+def against_float(fixed: DeviceMeasurement, floats: DeviceMeasurement) -> str:
     """How the best program compares with the float one on the same device."""
-    share = 100.0 * finalist.sizes.flash_bytes / floats.sizes.flash_bytes
-    return (
-        f"{floats.cycles / finalist.cycles:.1f} times as fast as the float program there, {share:.0f} % of its flash."
-    )
+    share = 100.0 * fixed.sizes.flash_bytes / floats.sizes.flash_bytes
+    return f"{floats.cycles / fixed.cycles:.1f} times as fast as the float program there, {share:.0f} % of its flash."
 
 
-def _found(finalist: Finalist | None) -> DeviceMeasurement | None:
-    return None if finalist is None else finalist.measured
+def _found(check: DeviceCheck | None) -> DeviceMeasurement | None:
+    return None if check is None else check.measured
 
 
 def _measured(found: DeviceMeasurement | None) -> dict[str, float]:
     return {} if found is None else {f"device_{name}": value for name, value in found.metrics().items()}
-
-
-def number(value: float) -> str:
-    """A metric as it is shown."""
-    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
-
-
-def rate_text(per_s: float) -> str:
-    """`567/s`; slow ones are no 0."""
-    return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"

@@ -20,7 +20,7 @@ from kilotune.evaluators.cm.verification import route_delays
 from kilotune.experiments.cli import main
 from kilotune.experiments.models.onnx_networks import lenet5
 from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
-from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.studies.request import TuneRequest
 from tests.cm_code.networks import model, single
 
@@ -151,7 +151,7 @@ def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path
     path, hardware = tmp_path / "net.onnx", tmp_path / "hardware.json"
     onnx.save(model([helper.make_node("Relu", ["x"], ["y"])], [1, 3, "h", "w"], {}), str(path))
     hardware.write_text(json.dumps(described(gmem={"order": "column-major"})))
-    options = read_options("cm", Asked({"image_shape": "3x4x6", "hardware": str(hardware)}))
+    options = read_options("cm", CommandOptions({"image_shape": "3x4x6", "hardware": str(hardware)}))
     problem = build_problem(TuneRequest("cm", str(resolve_input(str(path))), "anneal", 0, options))
     assert load_hardware(str(hardware)).input_order == "column-major"
     assert problem.network is not None
@@ -162,4 +162,4 @@ def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path
 @pytest.mark.parametrize("text", ["3x0x4", "3,4,5", "x", "1x2x3x4"])
 def test_image_shapes_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="expected channels, height and width"):
-        read_options("cm", Asked({"image_shape": text}))
+        read_options("cm", CommandOptions({"image_shape": text}))

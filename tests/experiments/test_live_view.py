@@ -22,10 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from kilotune.experiments.report.wording import rate_text
 from kilotune.experiments.terminal.live_view import Asked, LiveView, clock_text, done, duration, packed
 from kilotune.experiments.terminal.progress import describe
 from kilotune.experiments.terminal.sparkline import best_so_far_at, sparkline
-from kilotune.experiments.terminal.summary import rate_text
 from kilotune.search.result import Progress
 from kilotune.search.space import Constraint, Measurement, Trial
 from kilotune.search.study import Study

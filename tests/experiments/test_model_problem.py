@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.problem import build_problem, read_options, resolve_input
-from kilotune.experiments.problems.registry import find_offer, offers
+from kilotune.experiments.problems.registry import entries, find_entry
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 
@@ -16,7 +16,9 @@ MODEL = "fastgrnn16-digits"
 
 def ram_bytes(space: str, **given: object) -> tuple[float, float]:
     """RAM on the training and on the test data of one candidate."""
-    request = TuneRequest(space, str(resolve_input(MODEL)), "random", options=read_options(space, Asked(given)))
+    request = TuneRequest(
+        space, str(resolve_input(MODEL)), "random", options=read_options(space, CommandOptions(given))
+    )
     problem = build_problem(TuneRequest.from_json(request.as_json()))
     candidate = random_candidate(problem.space, np.random.default_rng(0))
     test = problem.test_metrics(candidate)
@@ -32,8 +34,8 @@ def test_results_in_place_save_ram_and_test_data_change_no_bytes(space: str) -> 
 
 
 def test_every_space_on_offer_has_a_front_door() -> None:
-    for offer in offers():
-        family, found = find_offer(offer.space)
-        assert found is offer
+    for entry in entries():
+        family, found = find_entry(entry.space)
+        assert found is entry
         for function in ("resolve_input", "read_options", "build_problem"):
-            assert callable(getattr(family.front_door, function))
+            assert callable(getattr(family.factory, function))

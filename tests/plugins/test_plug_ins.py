@@ -12,11 +12,11 @@ from tests.plugins.packages import PLAIN, install, tune
 FULL = """
 import click
 
-from kilotune.experiments.problems.family import Family, Offer
+from kilotune.experiments.problems.family import SpaceFamily, SpaceEntry
 
-FAMILY = Family(
+FAMILY = SpaceFamily(
     "Scaled sums (scaled)",
-    (Offer("scaled", "the least multiple of a sum", "exhaustive"),),
+    (SpaceEntry("scaled", "the least multiple of a sum", "exhaustive"),),
     (click.Option(["--factor"], type=click.IntRange(1), help="What the sum is multiplied by"),),
     "scaled",
 )
@@ -92,9 +92,9 @@ REASONS = {
     "absent": "has no attribute 'absent'",
     "exits": "cannot be loaded: SystemExit: no licence",
     "twin": "Several packages bring a space 'twin': one 0.1 (one:make), two 0.1 (two:make)",
-    "unoffered": "expected a Family that offers 'unoffered', found one that offers scaled",
+    "unoffered": "expected a SpaceFamily with an entry 'unoffered', found one with scaled",
     "doorless": "No module named 'no_such_module'",
-    "number": "expected a function that makes a space, or a Family, found str",
+    "number": "expected a function that makes a space, or a SpaceFamily, found str",
 }
 
 

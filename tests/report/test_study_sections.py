@@ -42,7 +42,7 @@ def shiftry(store: Store) -> tuple[Problem, Study, StudyRow]:
 
 
 def reported(problem: Problem, study: Study, row: StudyRow) -> Reported:
-    outcome = tuning.conclude(problem, study, study.result(), finalists=0)
+    outcome = tuning.conclude(problem, study, study.result(), most_checked=0)
     return Reported(problem, study, row, study.trials(), outcome)
 
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.problems.registry import find_offer
+from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.report.section import Figure, Paragraph, Section, Table, figures_in
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
@@ -36,8 +36,8 @@ def study_of(
     **options: Any,
 ) -> tuple[Problem, Study]:
     """A study as `tune report` finds it: run for so many trials, then read from its store. `fails`: nothing can be measured."""
-    family, _ = find_offer(space)
-    request = TuneRequest(space, str(family.front_door.resolve_input(given)), strategy, 0, options)
+    family, _ = find_entry(space)
+    request = TuneRequest(space, str(family.factory.resolve_input(given)), strategy, 0, options)
     request = dataclasses.replace(request, procedure_first=procedure_first)
     store = Store(str(folder / "studies.db"))
     problem = CommandTime(Budget()).build(request)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
+from kilotune.experiments.problems.cm.mapped import MappedNetwork
 from kilotune.experiments.problems.cm.picture import gantt_svg, mapping_svg
 from kilotune.search.space import Trial
-
-if TYPE_CHECKING:
-    from kilotune.experiments.problems.cm.problem import MappingProblem
 
 DRAWN_IMAGES = 3
 
@@ -23,7 +21,7 @@ NAMES = MappingProxyType({"mapping": "mapping.json", "picture": "mapping.svg", "
 """Of the files, by what they are."""
 
 
-def artefacts(problem: MappingProblem, trial: Trial) -> dict[str, str]:
+def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     """The texts that there are, by what they are. ValueError when execution contradicts the mapping."""
     verification = problem.verify(trial.assignment)
     if verification is not None and verification.different:
@@ -37,7 +35,7 @@ def artefacts(problem: MappingProblem, trial: Trial) -> dict[str, str]:
     return texts
 
 
-def _pictures(problem: MappingProblem, trial: Trial) -> dict[str, str]:
+def _pictures(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     """The mapping, and when which core works."""
     space = problem.space
     lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
@@ -51,7 +49,7 @@ def _pictures(problem: MappingProblem, trial: Trial) -> dict[str, str]:
     return drawn
 
 
-def describe(problem: MappingProblem, trial: Trial) -> dict[str, Any]:
+def describe(problem: MappedNetwork, trial: Trial) -> dict[str, Any]:
     """The mapping as JSON: stages on cores, streams on routes with their buffers."""
     space = problem.space
     lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)

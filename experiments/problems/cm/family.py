@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from kilotune.experiments.problems.family import Family, Offer
+from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
 
 
 def _accelerators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -16,10 +16,10 @@ def _accelerators(context: click.Context, parameter: click.Parameter, incomplete
     return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
-CM = Family(
+FAMILY = SpaceFamily(
     "Networks on computational memory (cm)",
     (
-        Offer(
+        SpaceEntry(
             "cm",
             "core, routes, buffers and replicas of every layer of a network (cmnnc, 2020)",
             "anneal",
@@ -46,4 +46,20 @@ CM = Family(
         ),
     ),
     "kilotune.experiments.problems.cm.problem",
+    inputs="ONNX, or a network of `tune list networks`",
+    metrics=(
+        ("ticks_per_image", "ticks per image"),
+        ("latency_ticks", "latency, ticks"),
+        ("cores", "cores"),
+        ("sram_bytes", "SRAM bytes"),
+        ("core_sram_bytes", "SRAM bytes of the fullest core"),
+        ("compute_ticks", "ticks of the busiest core"),
+        ("promised_ticks", "ticks of the busiest core or link"),
+        ("longest_route_links", "links of the longest route"),
+    ),
+    listings=(
+        Listing("networks", "kilotune.experiments.problems.cm.listings:networks"),
+        Listing("hardware", "kilotune.experiments.problems.cm.listings:hardware"),
+    ),
+    rank=40,
 )

@@ -7,25 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from kilotune.codegen.cm.hardware import load_hardware
-from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import ConvNode, Graph
 from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
-from kilotune.evaluators.cm.stream import Setting
-from kilotune.evaluators.cm.verification import Verification, verify
-from kilotune.experiments.artefacts.folder import ArtefactFolder
-from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.models.onnx_networks import MADE
+from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
+from kilotune.experiments.problems.cm.figures.best import mapping_section
+from kilotune.experiments.problems.cm.mapped import MappedNetwork
 from kilotune.experiments.problems.cm.networks import resnet18, resnet20, vgg16
-from kilotune.experiments.problems.family import Asked
-from kilotune.experiments.problems.problem import Metrics
+from kilotune.experiments.problems.exported_texts import ExportsTexts
+from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.report.section import Section
 from kilotune.experiments.studies.request import TuneRequest, stored_fields
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.cm.layers import ConvNetwork
 from kilotune.spaces.cm.network import PartitionedNetwork
@@ -37,9 +36,6 @@ SHAPES: Mapping[str, Callable[[], ConvNetwork]] = MappingProxyType(
 """Networks known by their shapes alone: there are no weights to execute them with."""
 
 DEFAULT_NETWORK = "resnet20"
-VERIFIED_IMAGES = 2
-MOST_VERIFIED_ITERATIONS = 150_000
-"""Some ten seconds of integer execution."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +48,11 @@ class MappingOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class MappingProblem:
+class MappingProblem(MappedNetwork, ExportsTexts):
     """A mapping space and the request that it comes from. network: None for one that is known by its shapes alone."""
 
-    request: TuneRequest
-    space: CmSpace
-    network: PartitionedNetwork | None
-    quantised: QuantisedGraph | None
+    artefact_names: ClassVar[Mapping[str, str]] = NAMES
+    artefact: ClassVar[str] = "mapping"
 
     @property
     def name(self) -> str:
@@ -69,78 +63,23 @@ class MappingProblem:
         return f"{self.space.network.name} ({matrices} matrices, {len(once.stages)} stages) and {hardware.name}"
 
     @property
-    def size(self) -> int | None:
-        """Not counted."""
-        return None
-
-    @property
     def measured_by(self) -> str:
         """The timing evaluator."""
         return "stream of images simulated tick by tick, with link contention and finite buffers"
 
-    def test_metrics(self, assignment: Assignment) -> Metrics | None:
-        """None: there are no data."""
-        return None
-
-    def float_metrics(self) -> dict[str, Metrics]:
-        """Empty: images are not classified here."""
-        return {}
-
-    def certificate(self) -> dict[str, Any] | None:
+    def certificate(self) -> dict[str, Any]:
         """What no mapping beats: the least ticks per image of cores and links."""
         ticks = self.space.least_ticks
         sentence = f"no mapping takes less than {ticks} ticks per image on {self.space.hardware.cores} cores"
         return {"ticks_per_image": ticks, "sentence": sentence}
 
-    def check_output(self, folder: Path) -> None:
-        """Any folder will do in which their names are free, or of an earlier export."""
-        from kilotune.experiments.problems.cm.artefacts import NAMES
+    def texts(self, trial: Trial) -> dict[str, str]:
+        """The mapping, its pictures, and the state machines of an ONNX network."""
+        return artefacts(self, trial)
 
-        self._folder(folder).check(NAMES.values())
-
-    def lowered(self, assignment: Assignment) -> LoweredNetwork | None:
-        """The candidate's stages with their programs; None for a network of shapes."""
-        return None if self.network is None else self.network.lower(self.space.replicas(assignment))
-
-    def setting(self, assignment: Assignment) -> Setting:
-        """What the timing evaluator runs."""
-        space = self.space
-        lowered, mapping = space.lowered(space.replicas(assignment)), space.mapping(assignment)
-        pace = space.promised_ticks(lowered, mapping)
-        return Setting(
-            lowered.pipeline,
-            lowered.streams,
-            lowered.ticks,
-            mapping.routes,
-            mapping.capacities,
-            space.hardware.links,
-            pace,
-        )
-
-    def verify(self, assignment: Assignment) -> Verification | None:
-        """Execute the candidate on seeded images; None without weights, or with too many iterations."""
-        lowered = self.lowered(assignment)
-        if lowered is None or self.quantised is None:
-            return None
-        iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
-        if iterations > MOST_VERIFIED_ITERATIONS:
-            return None
-        graph = self.quantised.graph
-        seeds = random_images(graph.shapes[graph.input], VERIFIED_IMAGES, self.request.seed + 1)
-        return verify(lowered, self.setting(assignment), [self.quantised.image(image) for image in seeds])
-
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
-        """mapping.json, the pictures, and lcu.py for an ONNX network. ValueError when the trial has no mapping."""
-        if trial.measurement.failure is not None:
-            raise ValueError(f"Trial {trial.number} has no mapping: {trial.measurement.failure}")
-        from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts
-
-        texts = artefacts(self, trial)
-        self._folder(folder).write({NAMES[what]: text for what, text in texts.items()})
-        return {what: str(folder / NAMES[what]) for what in texts}
-
-    def _folder(self, folder: Path) -> ArtefactFolder:
-        return ArtefactFolder(folder, files_read(self.request))
+    def best_section(self, trial: Trial) -> Section:
+        """Stages on cores, streams on routes."""
+        return mapping_section(describe(self, trial))
 
 
 def resolve_input(text: str | None) -> Path:
@@ -160,7 +99,7 @@ def input_names() -> tuple[str, ...]:
     return (*SHAPES, *MADE)
 
 
-def read_options(space: str, asked: Asked) -> dict[str, Any]:
+def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
     if asked.limits or asked.device:
         raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
@@ -176,6 +115,12 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
         "image_shape": None if given.get("image_shape") is None else _shape(given["image_shape"]),
         "strict": bool(given.get("strict", False)),
     }
+
+
+def command_options(options: Mapping[str, Any]) -> CommandOptions:
+    """What `read_options` has read, under the command's names."""
+    shape = options.get("image_shape")
+    return CommandOptions({**options, "image_shape": "x".join(map(str, shape)) if shape else None})
 
 
 def build_problem(request: TuneRequest) -> MappingProblem:

@@ -16,7 +16,7 @@ from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
-from kilotune.experiments.problems.fixed_point.problem import ModelProblem
+from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Trial
 
 RECORDED_SAMPLES = 100
@@ -24,7 +24,7 @@ RECORDED_SAMPLES = 100
 
 
 def export_program(
-    problem: ModelProblem, trial: Trial, folder: Path, target: str = "c", level: str | None = None
+    problem: TunedModel, trial: Trial, folder: Path, target: str = "c", level: str | None = None
 ) -> dict[str, str]:
     """Write the trial's program into `folder`, for one of `project_targets()`; the paths written, by what they are.
 
@@ -50,23 +50,23 @@ def export_program(
     return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}
 
 
-def check_export(problem: ModelProblem, folder: Path, target: str = "c") -> None:
+def check_export(problem: TunedModel, folder: Path, target: str = "c") -> None:
     """RefusedOutputError, a sentence, when `export_program` could not write into the folder."""
     _folder(problem, folder).check(project_names(project_target(target), folder.absolute().name))
 
 
-def _folder(problem: ModelProblem, folder: Path) -> ArtefactFolder:
+def _folder(problem: TunedModel, folder: Path) -> ArtefactFolder:
     return ArtefactFolder(folder, files_read(problem.request), alone=True)
 
 
-def emit_program(problem: ModelProblem, batch: FixedBatch) -> CSource:
+def emit_program(problem: TunedModel, batch: FixedBatch) -> CSource:
     """The C of a lowered candidate, its temporaries where the search placed them."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
     return emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
 
 
-def decisions(problem: ModelProblem, trial: Trial) -> dict[str, object]:
+def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
     batch = problem.lower(trial.assignment)
     labels = ir.label_variables(batch.program)

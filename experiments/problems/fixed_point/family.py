@@ -5,22 +5,22 @@ from __future__ import annotations
 import click
 
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.experiments.problems.family import Family, Offer
+from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
 
 TIMED = ("memory", "latency")
 """What is to be small, accuracy aside; latency needs a device."""
 
-FIXED_POINT = Family(
+FAMILY = SpaceFamily(
     "Fixed-point programs (seedot, shiftry)",
     (
-        Offer(
+        SpaceEntry(
             "seedot",
             "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)",
             "exhaustive",
             TIMED,
             drawing="kilotune.experiments.problems.fixed_point.figures.seedot",
         ),
-        Offer(
+        SpaceEntry(
             "shiftry",
             "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)",
             "refine",
@@ -60,4 +60,40 @@ FIXED_POINT = Family(
         ),
     ),
     "kilotune.experiments.problems.fixed_point.problem",
+    inputs="a model folder, or a bundled model of `tune list models`",
+    metrics=(
+        ("accuracy_percent", "train accuracy %"),
+        ("test_accuracy_percent", "test accuracy %"),
+        ("disagreements", "disagreements"),
+        ("precision_loss", "precision loss"),
+        ("mean_absolute_error", "mean absolute error"),
+        ("flash_bytes", "flash bytes"),
+        ("ram_bytes", "RAM bytes"),
+        ("demoted", "8-bit variables"),
+        ("cycles", "cycles, predicted"),
+        ("latency_ms", "ms an inference, predicted"),
+        ("device_cycles", "cycles, measured"),
+        ("device_approximate_cycles", "cycles, approximate"),
+        ("device_latency_ms", "ms an inference, measured"),
+        ("device_approximate_latency_ms", "ms an inference, approximate"),
+        ("device_flash_bytes", "flash bytes of the whole program"),
+        ("device_ram_bytes", "RAM bytes with sample and stack"),
+    ),
+    listings=(
+        Listing("models", "kilotune.experiments.problems.fixed_point.listings:models"),
+        Listing(
+            "buffers",
+            "kilotune.experiments.problems.fixed_point.buffers:listed",
+            text="kilotune.experiments.problems.fixed_point.buffers:as_csv",
+            takes_input=True,
+            options=(
+                click.Option(
+                    ["--bits"],
+                    type=click.Choice(["8", "16", "32"]),
+                    help="buffers: one width for all [default: 16].",
+                ),
+            ),
+        ),
+    ),
+    rank=10,
 )

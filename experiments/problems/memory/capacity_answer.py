@@ -19,7 +19,7 @@ class Answer(enum.Enum):
 
 
 @dataclass(frozen=True)
-class CapacityAnswer:
+class PlacementAnswer:
     """`least_bytes`: what no placement takes less than, as far as is known. `proof`: a sentence without its full stop."""
 
     answer: Answer
@@ -43,15 +43,15 @@ class CapacityAnswer:
         }
 
 
-def capacity_answer(capacity_bytes: int, known: LiveSum, result: Result) -> CapacityAnswer:
+def capacity_answer(capacity_bytes: int, known: LiveSum, result: Result) -> PlacementAnswer:
     """From what a study of that capacity has found (its first objective is the excess in bytes) and the largest live sum."""
     peak = None if result.best is None else result.best.measurement.metrics.get("peak_bytes")
     peak_bytes = None if peak is None else int(peak)
     excess = 0 if result.bound is None else max(int(result.bound), 0)
     least_bytes = max(known.peak_bytes, capacity_bytes + excess if excess else 0)
 
-    def answered(answer: Answer, proof: str) -> CapacityAnswer:
-        return CapacityAnswer(answer, capacity_bytes, peak_bytes, least_bytes, proof)
+    def answered(answer: Answer, proof: str) -> PlacementAnswer:
+        return PlacementAnswer(answer, capacity_bytes, peak_bytes, least_bytes, proof)
 
     if result.feasible:
         return answered(Answer.FITS, f"the placement found takes {peak_bytes} bytes, and was checked")

@@ -6,15 +6,15 @@ from types import MappingProxyType
 
 import click
 
-from kilotune.experiments.problems.family import Family, Offer
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
 
 PRICED = MappingProxyType({"banks": "cp", "migration_price": "cp"})
 """With banks or moves another strategy is the best."""
 
-MEMORY = Family(
+FAMILY = SpaceFamily(
     "Placement of buffers (memory)",
     (
-        Offer(
+        SpaceEntry(
             "memory",
             "the address of every buffer in RAM (Shiftry, Section 7)",
             "exhaustive",
@@ -45,4 +45,13 @@ MEMORY = Family(
         ),
     ),
     "kilotune.experiments.problems.memory.problem",
+    inputs="a CSV, a model, or a bundled instance",
+    metrics=(
+        ("peak_bytes", "peak bytes"),
+        ("gap_percent", "% above the largest live sum"),
+        ("cost", "cost in bytes of peak"),
+        ("bytes_migrated", "bytes migrated"),
+        ("*_peak_bytes", "* peak bytes"),
+    ),
+    rank=20,
 )

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.experiments.artefacts.folder import ArtefactFolder
-from kilotune.experiments.artefacts.inputs import files_read
 from kilotune.experiments.models.catalogue import PLACEMENTS, model_names, model_path
-from kilotune.experiments.problems.family import Asked
-from kilotune.experiments.problems.memory.capacity_answer import CapacityAnswer, capacity_answer
+from kilotune.experiments.problems.exported_texts import ExportsTexts
+from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
 from kilotune.experiments.problems.memory.picture import placement_svg
-from kilotune.experiments.problems.problem import Metrics
 from kilotune.experiments.studies.request import TuneRequest, parse_size, stored_fields, whole_bytes
 from kilotune.search.result import Result
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.memory.csv_files import migrations_csv, read_instance, residences_csv
 from kilotune.spaces.memory.instance import Instance
@@ -33,8 +32,11 @@ DEFAULT_INSTANCE = "fastgrnn-digits"
 
 
 @dataclass(frozen=True)
-class PlacementProblem:
+class PlacementProblem(ExportsTexts):
     """A placement space and the request that it comes from."""
+
+    artefact_names: ClassVar[Mapping[str, str]] = ARTEFACTS
+    artefact: ClassVar[str] = "placement"
 
     request: TuneRequest
     space: MemorySpace | PricedSpace
@@ -45,24 +47,11 @@ class PlacementProblem:
         return f"{self.space.instance.name} ({len(self.space.instance.buffers)} buffers)"
 
     @property
-    def size(self) -> int | None:
-        """Not counted."""
-        return None
-
-    @property
     def measured_by(self) -> str:
         """The checker, and whether there is compiled code behind the search."""
         return "every placement checked; " + ("compiled search" if load_kernel() else "plain Python: no C compiler")
 
-    def test_metrics(self, assignment: Assignment) -> Metrics | None:
-        """None: there are no data."""
-        return None
-
-    def float_metrics(self) -> dict[str, Metrics]:
-        """Empty: there is no float model."""
-        return {}
-
-    def certificate(self) -> dict[str, Any] | None:
+    def certificate(self) -> dict[str, Any]:
         """The buffers whose live sum no placement in one bank beats; over several, what no choice of banks costs less than."""
         if isinstance(self.space, PricedSpace) and len(self.space.memory.banks) > 1:
             cost = float(self.space.least_cost)
@@ -78,32 +67,21 @@ class PlacementProblem:
             "sentence": found.sentence(),
         }
 
-    def capacity_answer(self, result: Result) -> CapacityAnswer | None:
+    def capacity_answer(self, result: Result) -> PlacementAnswer | None:
         """Whether everything fits, with the proof; None without a capacity, or where bytes may move."""
         if not isinstance(self.space, MemorySpace) or self.space.capacity_bytes is None:
             return None
         return capacity_answer(self.space.capacity_bytes, self.space.certificate, result)
 
-    def check_output(self, folder: Path) -> None:
-        """Any folder will do in which their names are free, or of an earlier export."""
-        self._folder(folder).check(ARTEFACTS.values())
-
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
-        """placement.csv and placement.svg, and migrations.csv when buffers move. ValueError when the trial has no placement."""
-        if trial.measurement.failure is not None:
-            raise ValueError(f"Trial {trial.number} has no placement: {trial.measurement.failure}")
+    def texts(self, trial: Trial) -> dict[str, str]:
+        """The addresses and their picture, and the moves when buffers move."""
         layout = self.space.layout(trial.assignment)
         instance = self.space.instance
-        texts = {
+        return {
             "placement": residences_csv(instance, layout.residences),
             "picture": placement_svg(instance, layout.residences),
             **({"migrations": migrations_csv(layout.migrations)} if layout.migrations else {}),
         }
-        self._folder(folder).write({ARTEFACTS[what]: text for what, text in texts.items()})
-        return {what: str(folder / ARTEFACTS[what]) for what in texts}
-
-    def _folder(self, folder: Path) -> ArtefactFolder:
-        return ArtefactFolder(folder, files_read(self.request))
 
 
 def resolve_input(text: str | None) -> Path:
@@ -136,7 +114,7 @@ def load_instance(path: Path) -> Instance:
     return as_instance(path.name, buffers_of_bundle(str(path), DEFAULT_BITS))
 
 
-def read_options(space: str, asked: Asked) -> dict[str, Any]:
+def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`PlacementOptions` as JSON: the capacity is --capacity, else the RAM limit. ValueError for one that is no size."""
     if {"latency", "cycles"} & set(asked.limits):
         raise ValueError("Buffers take no time: limits on latency or cycles do not go with the space memory.")
@@ -146,6 +124,11 @@ def read_options(space: str, asked: Asked) -> dict[str, Any]:
     text = given.pop("capacity", None)
     capacity_bytes = whole_bytes(asked.limits.get("ram")) if text is None else parse_size(text)
     return dataclasses.asdict(PlacementOptions(capacity_bytes=capacity_bytes, **given))
+
+
+def command_options(options: Mapping[str, Any]) -> CommandOptions:
+    """What `read_options` has read, under the command's names."""
+    return CommandOptions({**options, "capacity": options.get("capacity_bytes")})
 
 
 def build_problem(request: TuneRequest) -> PlacementProblem:

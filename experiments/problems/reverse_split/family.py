@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from kilotune.experiments.problems.family import Family, Offer
+from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
 
 OBJECTIVES = ("instructions", "transfers", "front")
 """Bus transfers are time and energy; the front is that of transfers and noise."""
 
-REVERSE_SPLIT = Family(
+FAMILY = SpaceFamily(
     "Convolution programs for SCAMP-5 (reverse-split)",
     (
-        Offer(
+        SpaceEntry(
             "reverse-split",
             "which pair of partial sums to split next (AUKE, TACO 2018)",
             "exhaustive",
@@ -34,4 +34,14 @@ REVERSE_SPLIT = Family(
         ),
     ),
     "kilotune.experiments.problems.reverse_split.problem",
+    inputs="JSON, or a filter of `tune list filters`",
+    metrics=(
+        ("instructions", "instructions"),
+        ("bus_transfers", "bus transfers"),
+        ("registers", "registers"),
+        ("rmse_grey_levels", "RMSE on photographs, grey levels"),
+        ("ssim", "SSIM on photographs"),
+    ),
+    listings=(Listing("filters", "kilotune.experiments.problems.reverse_split.filters:listed"),),
+    rank=30,
 )

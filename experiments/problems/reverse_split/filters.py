@@ -8,6 +8,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
+from kilotune.experiments.problems.family import ListedRows, ListingRequest
 
 Rows = tuple[tuple[int, ...], ...]
 
@@ -76,3 +77,10 @@ _ALL = (
 
 FILTERS: Mapping[str, Filter] = MappingProxyType({entry.name: entry for entry in _ALL})
 DEFAULT_FILTER = "sobel"
+
+
+def listed(asked: ListingRequest) -> ListedRows:
+    """For `tune list filters`."""
+    return [
+        {"name": f.name, "size": f.size, "what": f.what, "depth": f.kernels.exact_depth()} for f in FILTERS.values()
+    ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
@@ -20,13 +21,13 @@ from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.images import photographs_are_loaded
 from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.experiments.artefacts.folder import ArtefactFolder
-from kilotune.experiments.artefacts.inputs import files_read
-from kilotune.experiments.problems.family import Asked
+from kilotune.experiments.problems.exported_texts import ExportsTexts
+from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.problem import Metrics
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
+from kilotune.experiments.report.wording import counted
 from kilotune.experiments.studies.request import TuneRequest, stored_fields
-from kilotune.search.space import Assignment, HasSize, Trial
+from kilotune.search.space import Assignment, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -51,8 +52,11 @@ class KernelOptions:
 
 
 @dataclass(frozen=True)
-class KernelProblem:
+class KernelProblem(ExportsTexts):
     """Kernels, what is to be computed in place of them, and the space of programs that do."""
+
+    artefact_names: ClassVar[Mapping[str, str]] = ARTEFACTS
+    artefact: ClassVar[str] = "program"
 
     request: TuneRequest
     kernels: KernelSet
@@ -62,12 +66,7 @@ class KernelProblem:
     @property
     def name(self) -> str:
         """The filter's or the file's, with the instruction set."""
-        return f"{Path(self.request.input).stem} ({self.space.problem.target}, {_count(self.space.problem.registers, 'register')})"
-
-    @property
-    def size(self) -> int | None:
-        """Where the space counts its candidates."""
-        return self.space.size() if isinstance(self.space, HasSize) else None
+        return f"{Path(self.request.input).stem} ({self.space.problem.target}, {counted(self.space.problem.registers, 'register')})"
 
     @property
     def measured_by(self) -> str:
@@ -85,11 +84,7 @@ class KernelProblem:
         """Whether photographs are at hand."""
         return photographs_are_loaded()
 
-    def float_metrics(self) -> dict[str, Metrics]:
-        """Empty: the exact convolution is what errors are measured against."""
-        return {}
-
-    def certificate(self) -> dict[str, Any] | None:
+    def certificate(self) -> dict[str, Any]:
         """What no program undercuts, known without a search."""
         least = self.space.least
         what = "instructions" if self.space.problem.goal is KernelGoal.INSTRUCTIONS else "bus transfers"
@@ -98,23 +93,13 @@ class KernelProblem:
             "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
         }
 
-    def check_output(self, folder: Path) -> None:
-        """Any folder will do in which their names are free, or of an earlier export."""
-        self._folder(folder).check(ARTEFACTS.values())
-
-    def export(self, trial: Trial, folder: Path) -> dict[str, str]:
-        """program.txt and program.cpp. ValueError when the trial has no program."""
-        if trial.measurement.failure is not None:
-            raise ValueError(f"Trial {trial.number} has no program: {trial.measurement.failure}")
+    def texts(self, trial: Trial) -> dict[str, str]:
+        """The program, and the chip's macros where they find registers."""
         text = self._text(trial.assignment)
         texts = {"program": text}
         with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
             texts["macros"] = format_macros(self._proved(text))
-        self._folder(folder).write({ARTEFACTS[what]: text for what, text in texts.items()})
-        return {what: str(folder / ARTEFACTS[what]) for what in texts}
-
-    def _folder(self, folder: Path) -> ArtefactFolder:
-        return ArtefactFolder(folder, files_read(self.request))
+        return texts
 
     def details(self, trial: Trial) -> dict[str, Any]:
         """For the result file: the program's text, its cost on the chip, and what approximating the kernels cost."""
@@ -138,7 +123,7 @@ class KernelProblem:
         text = self._text(trial.assignment)
         program = self._proved(text)
         cost = (
-            f"{_count(program.instructions, 'instruction')}, {_count(program.bus_transfers, 'bus transfer')}: "
+            f"{counted(program.instructions, 'instruction')}, {counted(program.bus_transfers, 'bus transfer')}: "
             f"{1e6 * program.seconds:.1f} us and {1e6 * program.energy_joules:.2f} uJ a frame"
         )
         return [text.rstrip("\n"), cost, self.approximation_sentence()]
@@ -199,7 +184,7 @@ def input_names() -> tuple[str, ...]:
     return tuple(FILTERS)
 
 
-def read_options(space: str, asked: Asked) -> dict[str, Any]:
+def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """The options as they are given. ValueError for limits: there is no memory here."""
     if asked.limits:
         raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
@@ -249,7 +234,3 @@ def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> Non
     cells = max((len(total.terms) for total in wanted.sums), default=0)
     if cells > 1 and registers == 1:
         raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -16,10 +16,10 @@ from kilotune.experiments.report.canvas import (
     empty_figure,
     level_line,
     mark,
-    number,
     thinned,
 )
 from kilotune.experiments.report.palette import BLUE, NEUTRAL, SKY
+from kilotune.experiments.report.wording import number
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.spaces.shiftry.space import ShiftrySpace

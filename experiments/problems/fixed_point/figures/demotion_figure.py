@@ -12,9 +12,10 @@ from kilotune.experiments.problems.fixed_point.figures.demotion import DemotionO
 from kilotune.experiments.problems.fixed_point.figures.program_words import cost_lines, limit_words
 from kilotune.experiments.problems.fixed_point.figures.quality import Quality, quality_of
 from kilotune.experiments.report.axes import near
-from kilotune.experiments.report.canvas import empty_figure, hollow_marks, level_line, number, shortened
+from kilotune.experiments.report.canvas import empty_figure, hollow_marks, level_line, shortened
 from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, PINK, VERMILLION
 from kilotune.experiments.report.text import plotly_text
+from kilotune.experiments.report.wording import number
 from kilotune.search.space import Assignment, Constraint, Trial
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS, parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace

@@ -13,15 +13,14 @@ from kilotune.experiments.problems.paper_trials import papers_answer
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.canvas import (
     Marked,
-    counted,
     empty_figure,
     hollow_marks,
     level_line,
     mark,
-    number,
 )
 from kilotune.experiments.report.palette import BLUE, NEUTRAL, ORANGE, PINK
 from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
+from kilotune.experiments.report.wording import counted, number
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study

@@ -17,8 +17,8 @@ from kilotune.experiments.problems.fixed_point.figures.program_words import brok
 from kilotune.experiments.problems.fixed_point.figures.quality import Quality, quality_of
 from kilotune.experiments.problems.paper_trials import measure_beside
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.canvas import counted, number
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.report.wording import counted, number
 from kilotune.search.front import Ranking
 from kilotune.search.space import Measurement, Option, Trial
 from kilotune.search.study import Study

@@ -15,8 +15,8 @@ from kilotune.experiments.problems.memory.figures.address_map import (
 )
 from kilotune.experiments.problems.paper_trials import papers_answer
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.canvas import counted, number
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
+from kilotune.experiments.report.wording import counted, number
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study

@@ -20,6 +20,7 @@ from kilotune.experiments.problems.reverse_split.figures.split_figures import (
 from kilotune.experiments.problems.reverse_split.figures.value_graph import ValueGraph, value_graph
 from kilotune.experiments.problems.reverse_split.problem import KernelProblem
 from kilotune.experiments.report.section import Figure, Paragraph, Row, Section
+from kilotune.experiments.report.wording import counted
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Option, Trial
 from kilotune.search.study import Study
@@ -61,10 +62,10 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
     paper = _papers_program(problem.space)
     if paper is not None and paper != program:
         others = value_graph(paper)
-        size = f"{_count(paper.instructions, 'instruction')} and {_count(paper.bus_transfers, 'bus transfer')}"
+        size = f"{counted(paper.instructions, 'instruction')} and {counted(paper.bus_transfers, 'bus transfer')}"
         words = f"The same of the paper's heuristic (AUKE): {size}."
         graphs.append(Figure(graph_figure(others), words, "Computation graph of the paper's program"))
-        most = f"{_count(len(paper.registers), 'register')}, at most {others.most_alive} with needed values at once"
+        most = f"{counted(len(paper.registers), 'register')}, at most {others.most_alive} with needed values at once"
         words = f"The same of the paper's heuristic: {most}."
         lives.append(Figure(registers_figure(paper, others), words, "Registers of the paper's program"))
     return (Section(title, (Row(tuple(graphs)),)), Section("Registers", (Row(tuple(lives)),)))
@@ -86,8 +87,8 @@ def graph_words(program: ScampProgram, graph: ValueGraph, best: Trial) -> str:
     shifted = sum(operand.shifted for operand in graph.operands)
     results = ", ".join(f"kernel {k} in {name}" for k, name in enumerate(program.results, start=1))
     return (
-        f"The best program, trial {best.number}: {_count(program.instructions, 'instruction')}"
-        f"{f' ({ops})' if ops else ''} and {_count(program.bus_transfers, 'bus transfer')} for {program.target}. "
+        f"The best program, trial {best.number}: {counted(program.instructions, 'instruction')}"
+        f"{f' ({ops})' if ops else ''} and {counted(program.bus_transfers, 'bus transfer')} for {program.target}. "
         f"The image is at the top, every other mark is an instruction with its number, its operation and the register that it "
         f"writes; results, ringed, are at the bottom: {results}. A line is a value that an instruction reads: "
         f"{len(graph.operands)} in all, {shifted} of them, dashed, from a neighbour in the direction written; a minus sign is "
@@ -102,9 +103,9 @@ def registers_words(program: ScampProgram, graph: ValueGraph, problem: KernelPro
     lost = f" Crosses are registers that a division destroys: {len(graph.lost)} in all." if graph.lost else ""
     return (
         f"Time goes down, instruction by instruction. A bar is as long as its register holds a value that is still needed. "
-        f"The program uses {_count(len(program.registers), 'register')} ({', '.join(program.registers)}) of "
+        f"The program uses {counted(len(program.registers), 'register')} ({', '.join(program.registers)}) of "
         f"{problem.space.problem.registers}; at most {graph.most_alive} hold needed values at once. Register "
-        f"{longest.register} holds {what} longest, over {_count(longest.last - longest.first, 'instruction')}.{lost}"
+        f"{longest.register} holds {what} longest, over {counted(longest.last - longest.first, 'instruction')}.{lost}"
     )
 
 
@@ -113,7 +114,7 @@ def _weights(problem: KernelProblem) -> Figure:
     kernels = problem.kernels.kernels
     sizes = ", ".join(dict.fromkeys(f"{kernel.rows} x {kernel.columns}" for kernel in kernels))
     what = "What is asked for, above, and what is computed" if wanted.largest_error else "What is computed"
-    words = f"{what}: {_count(len(kernels), 'kernel')} of {sizes}, north above. {problem.approximation_sentence()}"
+    words = f"{what}: {counted(len(kernels), 'kernel')} of {sizes}, north above. {problem.approximation_sentence()}"
     return Figure(kernels_figure(kernels, wanted), words)
 
 
@@ -126,9 +127,9 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     failed = sum(trial.measurement.failure is not None for trial in trials)
     heading = "The front of transfers and noise" if space.problem.goal is KernelGoal.FRONT else "Length of the program"
     if not any(has(trial, metric) for trial in trials):
-        return Section(heading, (Paragraph(f"None of {_count(len(trials), 'trial')} has a program."),))
+        return Section(heading, (Paragraph(f"None of {counted(len(trials), 'trial')} has a program."),))
     best = cast(Trial, result.best).measurement.metrics
-    sentences = [f"{_count(len(trials), 'trial')}{f', {failed} of them without a program' if failed else ''}."]
+    sentences = [f"{counted(len(trials), 'trial')}{f', {failed} of them without a program' if failed else ''}."]
     sentences.append(f"The best program takes {best[metric]:g} {title}.")
     if length is not None:
         sentences.append(f"The paper's heuristic (AUKE) takes {length:g}.")
@@ -144,7 +145,7 @@ def _search(problem: KernelProblem, study: Study) -> Section:
     ends = [trial.measurement.metrics for trial in result.front]
     if ends:
         sentences.append(
-            f"The front has {_count(len(ends), 'program')}, from {ends[0]['bus_transfers']:g} transfers with "
+            f"The front has {counted(len(ends), 'program')}, from {ends[0]['bus_transfers']:g} transfers with "
             f"{ends[0]['noise_percent']:.3g} % noise to {ends[-1]['bus_transfers']:g} with {ends[-1]['noise_percent']:.3g} %."
         )
     return Section(heading, (Figure(front_figure(trials, result.front, paper, result.bound), " ".join(sentences)),))
@@ -164,7 +165,3 @@ def _paper_trial(asked: Question[ReverseSplitSpace]) -> Trial | None:
 def _text(asked: Question[ReverseSplitSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
     """Of the program of a candidate: relaxing long ones takes a second."""
     return asked.space.program(dict(assignment)).text
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

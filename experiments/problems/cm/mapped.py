@@ -1,0 +1,59 @@
+"""A network with its mapping space: what a candidate becomes when it is lowered, timed and executed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kilotune.codegen.cm.lowering import LoweredNetwork
+from kilotune.codegen.onnx.quantise import QuantisedGraph, random_images
+from kilotune.evaluators.cm.stream import Setting
+from kilotune.evaluators.cm.verification import Verification, verify
+from kilotune.experiments.studies.request import TuneRequest
+from kilotune.search.space import Assignment
+from kilotune.spaces.cm.network import PartitionedNetwork
+from kilotune.spaces.cm.space import CmSpace
+
+VERIFIED_IMAGES = 2
+MOST_VERIFIED_ITERATIONS = 150_000
+"""Some ten seconds of integer execution."""
+
+
+@dataclass(frozen=True, eq=False)
+class MappedNetwork:
+    """A mapping space and the request that it comes from. network: None for one that is known by its shapes alone."""
+
+    request: TuneRequest
+    space: CmSpace
+    network: PartitionedNetwork | None
+    quantised: QuantisedGraph | None
+
+    def lowered(self, assignment: Assignment) -> LoweredNetwork | None:
+        """The candidate's stages with their programs; None for a network of shapes."""
+        return None if self.network is None else self.network.lower(self.space.replicas(assignment))
+
+    def setting(self, assignment: Assignment) -> Setting:
+        """What the timing evaluator runs."""
+        space = self.space
+        lowered, mapping = space.lowered(space.replicas(assignment)), space.mapping(assignment)
+        pace = space.promised_ticks(lowered, mapping)
+        return Setting(
+            lowered.pipeline,
+            lowered.streams,
+            lowered.ticks,
+            mapping.routes,
+            mapping.capacities,
+            space.hardware.links,
+            pace,
+        )
+
+    def verify(self, assignment: Assignment) -> Verification | None:
+        """Execute the candidate on seeded images; None without weights, or with too many iterations."""
+        lowered = self.lowered(assignment)
+        if lowered is None or self.quantised is None:
+            return None
+        iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
+        if iterations > MOST_VERIFIED_ITERATIONS:
+            return None
+        graph = self.quantised.graph
+        seeds = random_images(graph.shapes[graph.input], VERIFIED_IMAGES, self.request.seed + 1)
+        return verify(lowered, self.setting(assignment), [self.quantised.image(image) for image in seeds])

@@ -1,0 +1,46 @@
+"""What a search ends with, compiled and measured on the simulated device: predictions beside measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.on_device import DeviceMeasurement, fastest_that_fits
+
+
+@dataclass(frozen=True)
+class DeviceCheck:
+    """A candidate on the device, at the request's level (`measured`), which is what is exported, and at all that were built.
+
+    Where it was not measured, `reason` says why, in a sentence.
+    """
+
+    device: Device
+    predicted_cycles: float | None
+    measured: DeviceMeasurement | None
+    levels: tuple[DeviceMeasurement, ...]
+    reason: str | None
+
+    @property
+    def better(self) -> DeviceMeasurement | None:
+        """At another level, what fits the device and is faster, or fits where `measured` does not; None if nothing does."""
+        if not self.levels:
+            return None
+        best, held = fastest_that_fits(self.levels), self.measured
+        return best if best.fits and (held is None or not held.fits or best.cycles < held.cycles) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Both figures."""
+        latency = None if self.predicted_cycles is None else 1000.0 * self.predicted_cycles / self.device.clock_hz
+        found = self.measured
+        return {
+            "device": self.device.name,
+            "processor": self.device.processor,
+            "predicted": {"cycles": self.predicted_cycles, "latency_ms": latency},
+            "measured": None
+            if found is None
+            else {**found.metrics(), "level": found.level, "samples": found.samples, "fits": found.fits},
+            "levels": {m.level: m.metrics() for m in self.levels},
+            "reason": self.reason,
+        }

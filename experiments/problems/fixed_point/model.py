@@ -1,0 +1,81 @@
+"""A model bundle with a space over its formats, and the options that were asked: what a fixed-point problem consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.cost_model import Timing
+from kilotune.evaluators.device import Device
+from kilotune.evaluators.devices import cost_table, device_from_json
+from kilotune.evaluators.fixed_point.measuring import Task
+from kilotune.experiments.studies.request import TuneRequest, stored_fields
+from kilotune.search.space import Assignment
+from kilotune.spaces.seedot.space import SeeDotSpace
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
+"""By the width that --accumulator-bits says."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it."""
+
+    flash_limit_bytes: int | None = None
+    ram_limit_bytes: int | None = None
+    accuracy_drop: float = 2.0
+    permitted_loss: float = 0.1
+    rounding: str = Rounding.TOWARD_ZERO.value
+    accumulator: str = Accumulator.DOUBLE.value
+    in_place: bool = True
+    level: str = "Os"
+    device: Mapping[str, Any] | None = None
+    cycles_limit: float | None = None
+    latency_limit_ms: float | None = None
+    objective: str = "memory"
+
+    @property
+    def board(self) -> Device | None:
+        """The device that the program is for."""
+        return None if self.device is None else device_from_json(self.device, "the stored device")
+
+    @property
+    def timing(self) -> Timing | None:
+        """What predicts cycles on the device; None without one, or without a table for it."""
+        board = self.board
+        table = None if board is None else cost_table(board)
+        return None if board is None or table is None else Timing(table, board.clock_hz)
+
+
+@dataclass(frozen=True)
+class TunedModel:
+    """A space, and the model that it decides about."""
+
+    request: TuneRequest
+    bundle: Bundle
+    space: SeeDotSpace | ShiftrySpace
+
+    @property
+    def options(self) -> ModelOptions:
+        """What was asked."""
+        return stored_fields(ModelOptions, self.request.options, "request")
+
+    def lower(self, assignment: Assignment) -> FixedBatch:
+        """The fixed-point program of a candidate."""
+        return self.space.lower(assignment) if isinstance(self.space, SeeDotSpace) else self.space.lower([assignment])
+
+
+def task_of(bundle: Bundle, data: Dataset | None) -> Task:
+    """The bundle's program on one part of its data."""
+    if data is None:  # a program of constants only: one run on no features
+        return Task(bundle.program, bundle.parameters, np.zeros((1, 0)), None)
+    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64))

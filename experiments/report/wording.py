@@ -1,0 +1,26 @@
+"""Numbers and counts as they stand in sentences and tables."""
+
+from __future__ import annotations
+
+WHOLE_FROM = 10_000
+"""Larger numbers are shown without decimals."""
+
+
+def number(value: float) -> str:
+    """Four digits where there are decimals, whole numbers whole."""
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= WHOLE_FROM else f"{value:.4g}"
+
+
+def precise(value: float) -> str:
+    """A metric where candidates close to one another are told apart: six digits, whole numbers whole."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
+
+
+def counted(count: float, noun: str) -> str:
+    """`1 trial`, `3 trials`."""
+    return f"{count:.0f} {noun}{'' if count == 1 else 's'}"
+
+
+def rate_text(per_s: float) -> str:
+    """`567/s`; slow ones are no 0."""
+    return f"{per_s:.0f}/s" if per_s >= 10 else f"{per_s:.2g}/s"
