@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space, State
+from kilotune.search.space import Assignment, Decision, FlatSpace, HasSize, Option, Space, State
 
 Choice = Callable[[Decision], Option]
 """Answers one decision."""
@@ -79,9 +79,8 @@ def decisions_of(space: Space, candidate: Assignment) -> tuple[Decision, ...]:
 
 def count_candidates(space: Space) -> int | None:
     """How many candidates there are, where that is known without enumerating them."""
-    size = getattr(space, "size", None)
-    if callable(size):
-        return int(size())
+    if isinstance(space, HasSize):
+        return space.size()
     if isinstance(space, FlatSpace):
         product = 1
         for decision in space.decisions:
