@@ -56,6 +56,17 @@ types: $(VENV)/.test-installed
 	ln -s $(addprefix $(CURDIR)/,search codegen evaluators spaces experiments) $(CURDIR)/public/* build/types/kilotune/
 	MYPYPATH=build/types $(BIN)/mypy -p kilotune
 
+# the documentation as a site in build/site; API pages are read from a folder that looks as the package is installed
+.PHONY: docs
+docs: $(VENV)/.docs-installed
+	rm -rf build/whole && mkdir -p build/whole/kilotune
+	for part in $(FLOORS) public/__init__.py public/drawing.py public/testing; do ln -s $(CURDIR)/$$part build/whole/kilotune/; done
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+$(VENV)/.docs-installed: pyproject.toml
+	./install.sh $(PYTHON) $(VENV) '.[docs]'
+	touch $@
+
 $(VENV)/.installed: pyproject.toml
 	./install.sh $(PYTHON) $(VENV) .
 	touch $@

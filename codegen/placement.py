@@ -9,6 +9,7 @@ widths are always placed alike, so that a search and the C emitted for its answe
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -47,7 +48,8 @@ class Placer:
             )
             for instant in interference.instants
         ]
-        self._life = [sum(name in instant.held for instant in interference.instants) for name in names]
+        lives = Counter(name for instant in interference.instants for name in instant.held)
+        self._life = [lives[name] for name in names]
         first: dict[str, int] = {}
         for number, instant in enumerate(interference.instants):
             for name in instant.held:

@@ -72,7 +72,8 @@ def parse_json_object(text: str, path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
         raise InputError(path, expected="JSON", found=str(error)) from error
     if not isinstance(content, dict):
-        raise InputError(path, expected="a JSON object", found=type(content).__name__)
+        found = "null" if content is None else type(content).__name__
+        raise InputError(path, expected="a JSON object", found=found)
     return content
 
 

@@ -301,7 +301,7 @@ def _url_errors(url: str) -> Iterator[None]:
     """StoreError for a URL whose parts nobody can use; its parameters are read as late as at the first connection."""
     try:
         yield
-    except (sa.exc.ArgumentError, ValueError, TypeError, UnicodeError) as error:
+    except (sa.exc.ArgumentError, ValueError, TypeError, UnicodeError, OverflowError) as error:
         if isinstance(error, sa.exc.NoSuchModuleError):
             raise
         raise StoreError(f"The storage {url!r} is not a database URL; sqlite:///studies.db would be one.") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import assert_never
 
 import numpy as np
@@ -79,7 +80,7 @@ class _SeeDotCandidate:
         for variable in rules.program.variables:
             if variable.role is not ir.Role.TEMPORARY:
                 self.scales[variable.name] = get_scale(rules.magnitudes[variable.name], choice.bits)
-            elif writers[variable.name] > 1 and variable.name not in self._sums():
+            elif writers[variable.name] > 1 and variable.name not in self._sums:
                 self.scales[variable.name] = get_scale(rules.magnitudes[variable.name], choice.bits)
                 self.pinned.add(variable.name)
 
@@ -103,6 +104,7 @@ class _SeeDotCandidate:
             tuple(self.functions),
         )
 
+    @cached_property
     def _sums(self) -> set[str]:
         """Variables that are only filled with zero and then added to: the sums `$` of loops."""
         writers: dict[str, list[ir.Operation]] = {}
@@ -143,7 +145,7 @@ class _SeeDotCandidate:
 
     def _lower_elements(self, row: int, out: str, operation: ir.Elementwise) -> None:
         match operation:
-            case ir.Add(b=b) if out in self._sums():
+            case ir.Add(b=b) if out in self._sums:
                 scale, halvings = tree_sum_scale(self._scale(b), self.trip_counts[row], self.choice.maxscale)
                 self.scales[out] = scale
                 self._set(row, Column.SHIFT_B, halvings)
@@ -178,7 +180,7 @@ class _SeeDotCandidate:
         self._settle(row, out, scale)
 
     def _fill(self, row: int, out: str, value: float) -> None:
-        if out not in self.pinned and out not in self._sums():
+        if out not in self.pinned and out not in self._sums:
             self._settle(row, out, self._literal_scale(value))
         self._set(row, Column.CONSTANT_A, int(quantise(value, self.choice.bits, self.scales.get(out, 0))))
 

@@ -191,8 +191,10 @@ class Elaborator:
         values: list[Value] = []
         for place, node in enumerate(nodes):
             value = self.evaluate(node, scope)
-            if isinstance(value, View):
-                later = frozenset[str]().union(*(assigned_names(n, _carried(scope)) for n in nodes[place + 1 :]))
+            # Names and numbers write nothing, and long programs are made of them.
+            to_come = [n for n in nodes[place + 1 :] if not isinstance(n, ast.Name | ast.Number)]
+            if isinstance(value, View) and to_come:
+                later = frozenset[str]().union(*(assigned_names(n, _carried(scope)) for n in to_come))
                 if later & _aliases(value, scope):
                     value = self._lowering.copy(value, node.location)
             values.append(value)
@@ -202,8 +204,9 @@ class Elaborator:
 
     def _bind(self, let: ast.LetExpression, scope: Scope) -> Scope:
         """The scope of the let's body."""
+        declared = len(self._emitter.variables)
         if isinstance(let.value, ast.Declaration):
-            return {**scope, let.name: Binding(self._settle(let, self._declare(let, let.value), scope))}
+            return {**scope, let.name: Binding(self._settle(let, self._declare(let, let.value), scope, declared))}
         if let.spans:
             self._assign(let, scope, self._slice_target(let, scope))
             return scope
@@ -213,7 +216,7 @@ class Elaborator:
             self._assign(let, scope, target)
             return scope
         value = self.evaluate(let.value, scope, Destination(name=let.name))
-        return {**scope, let.name: Binding(self._settle(let, value, scope))}
+        return {**scope, let.name: Binding(self._settle(let, value, scope, declared))}
 
     def _declare(self, let: ast.LetExpression, declaration: ast.Declaration) -> View:
         _check_extents(declaration.shape, declaration.location, f"shape of {let.name}")
@@ -229,10 +232,12 @@ class Elaborator:
         declared_range = (declaration.low, declaration.high)
         return self._emitter.declare(Variable(name, declaration.shape, role, let.location, declared_range))
 
-    def _settle(self, let: ast.LetExpression, value: Value, scope: Scope) -> Value:
-        """The value to bind: itself, or a copy when the let's body may write it, or what it shares storage with."""
+    def _settle(self, let: ast.LetExpression, value: Value, scope: Scope, declared_before: int) -> Value:
+        """The value to bind: itself, or a copy when the let's body may write it, or what it shares storage with. It was computed
+        when `declared_before` variables were there."""
         if isinstance(value, View):
-            aliases = _aliases(value, scope)
+            is_new = self._emitter.number(value.variable) >= declared_before
+            aliases = frozenset[str]() if is_new else _aliases(value, scope)
             if not aliases and self._emitter.role(value) is Role.TEMPORARY:
                 return value
             if assigned_names(let.body, _carried(scope)) & (aliases | {let.name}):

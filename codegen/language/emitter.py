@@ -34,6 +34,7 @@ class Emitter:
     open_loops: tuple[str, ...] = ()  # indices of the loops around the innermost open body
     _writes: Counter[str] = field(default_factory=Counter)
     _taken: set[str] = field(default_factory=set)
+    _numbers: dict[str, int] = field(default_factory=dict)  # places in `variables`
     _temporaries: int = 0
 
     def emit(self, statement: Statement) -> None:
@@ -68,6 +69,7 @@ class Emitter:
     def declare(self, variable: Variable) -> View:
         """Add a variable whose name has been claimed; returns the view of all of it. InputError for one that is far too large."""
         check_variable(variable)
+        self._numbers[variable.name] = len(self.variables)
         self.variables.append(variable)
         return whole(variable)
 
@@ -81,7 +83,11 @@ class Emitter:
 
     def variable(self, name: str) -> Variable:
         """The variable of that name."""
-        return next(variable for variable in self.variables if variable.name == name)
+        return self.variables[self._numbers[name]]
+
+    def number(self, name: str) -> int:
+        """How many variables were declared before it."""
+        return self._numbers[name]
 
     def mark_sparse(self, names: Iterable[str]) -> None:
         """Have these parameters stored as non-zeros and positions."""

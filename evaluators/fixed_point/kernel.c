@@ -60,6 +60,7 @@ typedef struct {
     int64_t packed_pairs;            /* pairs of weights of all Dots with one static operand */
     int32_t rounding;
     const Step *steps;
+    const volatile int32_t *stop;    /* set by another thread: outputs are not needed any more */
 } Program;
 
 typedef struct {
@@ -138,7 +139,7 @@ int kilotune_run(const Program *program, int32_t count, const int32_t *rows, con
     if (!failed) {
         memset(m.storage, 0, (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t));
         memset(m.zeros, 0, LANES * sizeof(int16_t));
-        for (int32_t i = 0; i < count; i++) {
+        for (int32_t i = 0; i < count && !*program->stop; i++) {
             m.rows = rows + (int64_t)i * program->row_count * COLUMNS;
             m.statics = statics + (int64_t)i * program->variable_count;
             m.tables = tables + (int64_t)i * program->row_count;

@@ -355,7 +355,7 @@ static void NAME(candidate)(Machine *m, int16_t *outputs)
         const Step *s = &program->steps[i];
         if (s->packs && NAME(is_packed)(s, m->rows + (int64_t)s->row * COLUMNS)) NAME(pack)(m, s);
     }
-    for (int32_t block = 0; block < program->block_count; block++) {
+    for (int32_t block = 0; block < program->block_count && !*program->stop; block++) {
         if (program->input_variable >= 0)
             memcpy(lanes_of(m, program->input_variable, 0), m->input + block * m->input_elements * LANES,
                    (size_t)m->input_elements * LANES * sizeof(int16_t));

@@ -15,6 +15,7 @@ from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.reference import evaluate_function
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 LANES = 64
 TILE = 4
@@ -36,6 +37,10 @@ class _Step(ctypes.Structure):
         ("b", _Operand),
         ("c", _Operand),
     ]
+
+
+QUICK_TERMS = 100_000_000
+"""Products and other elements, of all samples and candidates, in some hundredths of a second; a longer call can be ended."""
 
 
 class _Program(ctypes.Structure):
@@ -60,6 +65,7 @@ class _Program(ctypes.Structure):
         ("packed_pairs", ctypes.c_int64),
         ("rounding", ctypes.c_int32),
         ("steps", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
     ]
 
 
@@ -93,6 +99,7 @@ class NativeProgram:
         self._packed_pairs = 0
         self._c_steps = (_Step * len(steps))(*(self._step(step) for step in steps))
         self._c_program = self._describe(steps)
+        self._terms = sum(step.out.size * (step.sources[0].elements.shape[1] if _is_dot(step) else 1) for step in steps)
 
     def supports(self, batch: FixedBatch) -> bool:
         """Whether the kernel has the widths of the batch (8 and 16 bits), and its order of reads and writes is right."""
@@ -119,13 +126,23 @@ class NativeProgram:
         c_program.rounding = _ROUNDINGS[batch.rounding]
         outputs = np.empty((count, self._features.shape[0], self._program.result.size), dtype=np.int16)
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in (rows, statics, tables, inputs)]
-        status = self._kernel.library.kilotune_run(
-            ctypes.byref(c_program),
-            ctypes.c_int32(count),
-            *pointers,
-            ctypes.c_int64(self._features.shape[1]),
-            ctypes.c_void_p(outputs.ctypes.data),
-        )
+        flag = StopFlag()
+        c_program.stop = flag.address
+
+        def call() -> int:
+            return int(
+                self._kernel.library.kilotune_run(
+                    ctypes.byref(c_program),
+                    ctypes.c_int32(count),
+                    *pointers,
+                    ctypes.c_int64(self._features.shape[1]),
+                    ctypes.c_void_p(outputs.ctypes.data),
+                )
+            )
+
+        # A thread takes longer to start than a small program takes to run.
+        work = count * self._features.shape[0] * self._terms
+        status = call() if work <= QUICK_TERMS else interruptible(call, flag.set)
         if status != 0:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
         return outputs.astype(np.int64)

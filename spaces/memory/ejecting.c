@@ -104,10 +104,11 @@ void kilotune_neighbours(int32_t n, const int64_t *lower, const int64_t *upper, 
     }
 }
 
-/* Tries to bring every buffer within `capacity`. Sizes are positive and at most the capacity. FITS: all are placed. */
+/* Tries to bring every buffer within `capacity`. Sizes are positive and at most the capacity. FITS: all are placed. Another thread
+ * ends it by `stop`. */
 int kilotune_eject(int32_t n, const int64_t *size, const int64_t *alignment, const int64_t *start, const int32_t *neighbours,
                    const int64_t *worth, int64_t capacity, int64_t steps, int64_t nanoseconds, uint64_t *random,
-                   int64_t *offset, int64_t *penalty)
+                   int64_t *offset, int64_t *penalty, const volatile int32_t *stop)
 {
     int64_t deadline = nanoseconds < INT64_MAX / 2 ? nanoseconds_now() + nanoseconds : INT64_MAX;
     int64_t most = 0;
@@ -127,7 +128,7 @@ int kilotune_eject(int32_t n, const int64_t *size, const int64_t *alignment, con
     }
     result = FITS;
     for (int64_t step = 0; waiting > 0; step++) {
-        if (step == steps || (step % STEPS_PER_LOOK == 0 && nanoseconds_now() > deadline)) {
+        if (step == steps || (step % STEPS_PER_LOOK == 0 && (*stop || nanoseconds_now() > deadline))) {
             result = STOPPED;
             break;
         }

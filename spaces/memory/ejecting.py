@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection
 
@@ -56,14 +57,16 @@ class Ejection:
         target = max(target, int(buffers.size.max()))
         lowered, penalty = offsets.copy(), np.ones(len(buffers), dtype=np.int64)
         columns = (buffers.size, buffers.alignment, self._start, self._neighbours, self._worth)
-        status = kernel.kilotune_eject(
-            len(buffers),
-            *(column.ctypes.data for column in columns),
-            target,
-            max(WORK // (int(buffers.conflicts.mean()) + 1), 1),
-            int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS,
-            *(column.ctypes.data for column in (self._random, lowered, penalty)),
-        )
+        flag = StopFlag()
+        steps = max(WORK // (int(buffers.conflicts.mean()) + 1), 1)
+        limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
+        given = tuple(column.ctypes.data for column in columns)
+        changed = tuple(column.ctypes.data for column in (self._random, lowered, penalty))
+
+        def call() -> int:
+            return int(kernel.kilotune_eject(len(buffers), *given, target, steps, limit_ns, *changed, flag.address))
+
+        status = interruptible(call, flag.set)
         if status == 0 and target < peak:
             self._share = min(self._share * AFTER_SUCCESS, LARGEST_SHARE)
             return lowered

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.ejecting import Ejection
 from kilotune.spaces.memory.fit_result import FitResult, FitStatus
@@ -80,6 +81,10 @@ class PlacementSearchStep:
     nodes: int
 
 
+QUICK_WORK = 10_000_000
+"""Buffers looked at, in some hundredths of a second; a longer question can be ended from outside."""
+
+
 def fits_within(
     buffers: BufferArrays, rank: Order, capacity: int, work_limit: int, seconds: float = math.inf
 ) -> FitResult:
@@ -93,17 +98,18 @@ def fits_within(
     offsets, report = np.zeros(len(buffers), dtype=np.int64), np.zeros(2, dtype=np.int64)
     blame = np.zeros(count, dtype=np.int64)
     columns = (begins, ends, buffers.size, buffers.alignment, rank)
-    status = kernel.kilotune_search(
-        len(buffers),
-        count,
-        *(column.ctypes.data for column in columns),
-        capacity,
-        work_limit,
-        int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS,
-        offsets.ctypes.data,
-        blame.ctypes.data,
-        report.ctypes.data,
-    )
+    flag = StopFlag()
+    limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
+    given = tuple(column.ctypes.data for column in columns)
+    found = tuple(column.ctypes.data for column in (offsets, blame, report))
+
+    def call() -> int:
+        return int(
+            kernel.kilotune_search(len(buffers), count, *given, capacity, work_limit, limit_ns, *found, flag.address)
+        )
+
+    # A thread takes longer to start than most questions to answer.
+    status = call() if work_limit <= QUICK_WORK else interruptible(call, flag.set)
     if status == FitStatus.NO_MEMORY:
         raise MemoryError("The exact search ran out of memory.")
     return FitResult(FitStatus(status), offsets, int(report[1]), int(report[0]), blame)

@@ -22,7 +22,7 @@ def load_ejection() -> ctypes.CDLL | None:
     pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     library.kilotune_neighbours.argtypes = [int32, *[pointer] * 4]
     library.kilotune_neighbours.restype = None
-    library.kilotune_eject.argtypes = [int32, *[pointer] * 5, *[int64] * 3, *[pointer] * 3]
+    library.kilotune_eject.argtypes = [int32, *[pointer] * 5, *[int64] * 3, *[pointer] * 4]
     library.kilotune_eject.restype = ctypes.c_int
     return library
 
@@ -37,6 +37,6 @@ def load_kernel() -> ctypes.CDLL | None:
     pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
     library.kilotune_place_in_order.argtypes = [int32, *[pointer] * 5, int32, pointer]
     library.kilotune_place_in_order.restype = ctypes.c_int
-    library.kilotune_search.argtypes = [int32, int32, *[pointer] * 5, *[int64] * 3, *[pointer] * 3]
+    library.kilotune_search.argtypes = [int32, int32, *[pointer] * 5, *[int64] * 3, *[pointer] * 4]
     library.kilotune_search.restype = ctypes.c_int
     return library

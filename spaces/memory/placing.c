@@ -82,6 +82,7 @@ typedef struct {
     int64_t *blame; /* of a section: how often something did not fit there */
     int64_t nodes, work, work_limit, least_excess;
     int64_t deadline; /* nanoseconds of the monotonic clock */
+    const volatile int32_t *stop; /* set by another thread */
 } Search;
 
 static int set(Search *s, int64_t *at, int64_t value)
@@ -264,7 +265,7 @@ static int solve(Search *s, const int32_t *list, int32_t m, int32_t left, int32_
     s->nodes++;
     s->work += m;
     if (s->work > s->work_limit) return STOPPED;
-    if (s->nodes % NODES_PER_LOOK == 0 && nanoseconds_now() > s->deadline) {
+    if (s->nodes % NODES_PER_LOOK == 0 && (*s->stop || nanoseconds_now() > s->deadline)) {
         s->work_limit = 0;
         return STOPPED;
     }
@@ -329,14 +330,16 @@ done:
 
 /* Is there a placement of `n` connected buffers within `capacity`? `rank` is a permutation: who is tried first.
  * FITS fills `offset`; FAILS sets report[1] to a peak that every placement reaches. report[0]: nodes visited.
- * Work is counted in buffers looked at: a node costs as many as wait in it. The clock stops it after `nanoseconds`. */
+ * Work is counted in buffers looked at: a node costs as many as wait in it. The clock stops it after `nanoseconds`,
+ * and another thread by `stop`. */
 int kilotune_search(int32_t n, int32_t sections, const int32_t *lo, const int32_t *hi, const int64_t *size,
                     const int64_t *alignment, const int32_t *rank, int64_t capacity, int64_t work_limit,
-                    int64_t nanoseconds, int64_t *offset, int64_t *blame, int64_t *report)
+                    int64_t nanoseconds, int64_t *offset, int64_t *blame, int64_t *report,
+                    const volatile int32_t *stop)
 {
     Search s = {.n = n, .sections = sections, .lo = lo, .hi = hi, .rank = rank, .size = size, .alignment = alignment,
                 .capacity = capacity, .offset = offset, .blame = blame, .work_limit = work_limit, .least_excess = INT64_MAX,
-                .trail_room = 4096, .deadline = INT64_MAX};
+                .trail_room = 4096, .deadline = INT64_MAX, .stop = stop};
     if (nanoseconds < INT64_MAX / 2) s.deadline = nanoseconds_now() + nanoseconds;
     int result = NO_MEMORY;
     int32_t *list = malloc(sizeof *list * (size_t)n);

@@ -157,6 +157,7 @@ def test_tables_are_read_back() -> None:
     [
         ("{", "mine.json:1:2: expected JSON"),
         ("[]", "expected a JSON object, found list"),
+        ("null", "expected a JSON object, found null"),
         ("{}", "cycles: expected an object, found nothing"),
         ('{"cycles": {}, "made": 5}', "made: expected an object, found 5"),
         ('{"cycles": {}, "target": ["avr"]}', "target: expected a text, found ['avr']"),

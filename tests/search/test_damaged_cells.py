@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from kilotune.search.comparison_store import comparisons, save_comparison, saved_curves
+from kilotune.search.space import Assignment, Option
 from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.trial_book import TrialBook
+from tests.search.problems import TreeProblem
 
 STUDY_CELLS: list[tuple[str, Any]] = [
     ("space", b"7"),
@@ -104,3 +107,15 @@ def test_urls_that_nobody_can_use(url: str, tmp_path: Path, monkeypatch: pytest.
         Store(url)
     assert repr(url) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_an_answer_that_is_missing_in_a_tree_is_damage(path: Path) -> None:
+    """A KeyError of the space came out."""
+
+    class Ordered(TreeProblem):
+        def in_order(self, answers: Assignment) -> dict[str, Option]:
+            return {name: answers[name] for name in ("first", "second")}
+
+    book = TrialBook(Ordered(2, 2, 0))
+    with pytest.raises(ValueError, match="trial 3, column candidate: it has no answer 'second'"):
+        book.load([TrialRow(3, '{"first":1}', {}, None, 0.0)])

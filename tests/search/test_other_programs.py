@@ -64,3 +64,12 @@ def test_what_a_killed_kilotune_has_begun_is_a_store(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     assert there >= set(TABLES.tables)
+
+
+@pytest.mark.parametrize("place", ["[" * 2000, "sqlite:///s.db?cached_statements=" + "9" * 100])
+def test_places_that_no_system_opens_are_store_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((StoreError, OSError), match=r"cannot be|is not a database URL"):
+        Store(place)

@@ -1,0 +1,67 @@
+"""Every script of examples/ runs as it stands, and finds what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.public.test_face import deep_imports
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAYS = {
+    "tune_a_model.py": r"the paper's procedure: [\d.]+ bytes\nfound: [\d.]+ bytes, widths \{.*\nsource |found: ",
+    "place_buffers.py": r"peak [\d.]+ bytes; proved\n",
+    "compare_strategies.py": r"local [\d.]+ bytes\nrandom [\d.]+ bytes\n",
+    "own_space.py": r"cycles, proved after \d+ of 256",
+    "own_strategy.py": r"on 7 small spaces it is what a strategy should be",
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    variables = {**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(SAYS[name], done.stdout), done.stdout
+
+
+def test_all_are_listed_and_import_the_public_face_only() -> None:
+    scripts = {path.name: path.read_text() for path in EXAMPLES.glob("*.py")}
+    assert set(scripts) == set(SAYS)
+    assert set(re.findall(r"`(\w+\.py)`", (EXAMPLES / "README.md").read_text())) == set(scripts)
+    assert {name: deep_imports(code) for name, code in scripts.items() if deep_imports(code)} == {}
+
+
+def test_the_space_of_the_example_is_solved_as_by_brute_force(tmp_path: Path) -> None:
+    import importlib.util
+    import itertools
+
+    spec = importlib.util.spec_from_file_location("own_space", EXAMPLES / "own_space.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["own_space"] = module
+    spec.loader.exec_module(module)
+    kib, calls = module.KIB, module.CALLS
+    cycles = min(
+        sum(module.FAST * c if fast else module.SLOW * c for fast, c in zip(chosen, calls, strict=True))
+        for chosen in itertools.product((True, False), repeat=8)
+        if sum(k for fast, k in zip(chosen, kib, strict=True) if fast) <= 16
+    )
+    printed = subprocess.run(
+        [sys.executable, str(EXAMPLES / "own_space.py")], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert f"\n{float(cycles):g}" in printed.replace(".0 ", " ")

@@ -1,0 +1,79 @@
+"""Every command of the tutorials and how-to pages runs as it stands, one after another as a reader types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.evaluators.devices import find_device
+from kilotune.experiments.comparison.suite import load_suite
+from tests.documents import DOCS, blocks
+
+PAGES = {
+    "index.md": 1,
+    "tutorial-model.md": 8,
+    "tutorial-buffers.md": 4,
+    "tutorial-paper.md": 4,
+    "devices.md": 4,
+}
+"""How many commands each has."""
+
+
+def commands_of(page: str) -> list[str]:
+    lines = [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
+    return [line for line in lines if line.startswith("tune ")]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
+    commands = commands_of(page)
+    assert len(commands) == PAGES[page]
+    for name, content in re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S):
+        (tmp_path / name).write_text(content)
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    variables = {**os.environ, "PATH": path, "KILOTUNE_STORAGE": str(tmp_path / "studies.db"), "COLUMNS": "160"}
+    script = "\n".join(["set -e", *commands])
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    made = {path.name for path in tmp_path.iterdir()}
+    if page == "tutorial-model.md":
+        assert {"first-program", "first-sketch", "first.html", "first.json"} <= made
+        assert json.loads((tmp_path / "first.json").read_text())["evaluations"] >= 40
+        assert (tmp_path / "first-program" / "model.c").exists()
+    if page == "tutorial-buffers.md":
+        assert "Bound" in done.stdout
+        assert "fits" in done.stdout
+        assert "does not fit" in done.stdout
+        assert (tmp_path / "placed" / "placement.csv").exists()
+    if page == "tutorial-paper.md":
+        assert {"mine.json", "mine.csv", "mine.md", "mine.html", "tables"} <= made
+
+
+def test_the_files_of_the_formats_page_are_read(tmp_path: Path) -> None:
+    hardware, device = blocks("file-formats.md", "json")
+    for name, text in (("hardware.json", hardware), ("device.json", device)):
+        (tmp_path / name).write_text(text)
+    assert load_hardware(str(tmp_path / "hardware.json")).cores == 6
+    assert find_device(str(tmp_path / "device.json")).ram_bytes == 2048
+    (suite,) = blocks("file-formats.md", "toml")
+    (tmp_path / "suite.toml").write_text(suite)
+    assert [case.title for case in load_suite(str(tmp_path / "suite.toml"))] == ["default"]
+
+
+def test_every_page_of_the_site_is_in_its_navigation() -> None:
+    listed = set(re.findall(r"[\w-]+\.md", (DOCS.parent / "mkdocs.yml").read_text()))
+    assert listed == {page.name for page in DOCS.glob("*.md")}
+
+
+def test_the_glossary_is_in_order() -> None:
+    words = re.findall(r"^\| \*\*(.+?)\*\*", (DOCS / "glossary.md").read_text(), re.M)
+    assert words == sorted(set(words), key=str.lower)
