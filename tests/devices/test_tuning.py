@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,15 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.studies.request import TuneRequest, parse_limit, parse_size
 from kilotune.search.space import Assignment
+from tests.commands import tune as run_command
 from tests.devices.toolchains import needs_avr, needs_cortex
 
-TUNE = [sys.executable, "-m", "kilotune.experiments"]
 QUICK = ("--space", "shiftry", "--input", "protonn-cancer", "--budget", "200trials", "--no-output", "--json", "-")
 
 
 def tune(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TUNE, *arguments],
-        cwd=folder,
-        env={**os.environ, "KILOTUNE_STORAGE": str(folder / "studies.db"), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    stored = {"KILOTUNE_STORAGE": str(folder / "studies.db")}
+    return run_command(folder, {**os.environ, **stored, **environment}, *arguments)
 
 
 def result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

@@ -24,16 +24,15 @@ from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Decision, Trial
 from kilotune.search.store import Store, StoreError
+from tests.commands import tune as run_command
 from tests.notebook.spaces import Branch, Hopeless, Mixed
 
 
 def by_command(folder: Path, *arguments: str) -> list[Trial]:
     """The trials of a study that the command has made."""
     storage = str(folder / "command.db")
-    command = [sys.executable, "-m", "kilotune.experiments", *arguments, "--study", "one", "--storage", storage]
-    done = subprocess.run(
-        [*command, "--no-output", "--quiet"], capture_output=True, text=True, check=False, timeout=120
-    )
+    options = ("--study", "one", "--storage", storage, "--no-output", "--quiet")
+    done = run_command(folder, os.environ, *arguments, *options)
     assert done.returncode in (ExitStatus.FEASIBLE, ExitStatus.INFEASIBLE), done.stderr
     _, study, _ = tuning.resume(Store(storage), "one")
     return study.trials()
