@@ -17,6 +17,8 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.models.catalogue import model_path
 from kilotune.experiments.models.onnx_networks import MADE
 
+pytestmark = pytest.mark.slow
+
 BUFFERS = "id,lower,upper,size\n" + "".join(f"b{n},{n},{n + 3},{4 + n % 3}\n" for n in range(8))
 SOBEL = '{"kernels": [[[1, 0, -1], [2, 0, -2], [1, 0, -1]]]}'
 MINE = {"thesis.tex": "years", "mycode.cpp": "int mine;", ".git/HEAD": "ref: refs/heads/main"}

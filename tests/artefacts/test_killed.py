@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_at_every_call_of_the_system(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.artefacts.killing", str(tmp_path)]

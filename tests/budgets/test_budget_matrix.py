@@ -32,6 +32,8 @@ from kilotune.search.study import Study
 from tests.budgets.hard_inputs import write_buffers, write_network
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 BUDGET_S = 0.6
 PROMISED_S = 1.0
 ALLOWED_S = 2 * PROMISED_S

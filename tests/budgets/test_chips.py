@@ -23,6 +23,8 @@ from kilotune.search.space import Space
 from kilotune.search.study import Study
 from tests.budgets.hard_inputs import write_dense_network
 
+pytestmark = pytest.mark.slow
+
 PROMISED_S = 1.0
 ALLOWED_S = 2 * PROMISED_S
 """A busy machine makes CPU seconds longer too: neighbours share the core and its caches."""

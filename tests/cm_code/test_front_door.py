@@ -24,6 +24,8 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.studies.request import TuneRequest
 from tests.cm_code.networks import model, single
 
+pytestmark = pytest.mark.slow
+
 
 def tune(tmp_path: Path, *arguments: str) -> int:
     with pytest.raises(SystemExit) as status:

@@ -20,6 +20,8 @@ from kilotune.evaluators.cm.functional import run
 from kilotune.experiments.benchmarks.cm_functional import compare
 from tests.cm_code.networks import expected_integers, output_of, shipped
 
+pytestmark = pytest.mark.slow
+
 MODELS = {Path(path).parent.name.removeprefix("test_"): path for path in shipped("pytorch-converted")}
 LARGE = ("MaxPool1d_stride_padding_dilation", "MaxPool2d_stride_padding_dilation")
 """A sequence of 220 000 and an image of 1000 x 1000."""

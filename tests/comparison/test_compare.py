@@ -29,6 +29,8 @@ from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy
 from tests.commands import tune
 
+pytestmark = pytest.mark.slow
+
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 SHIFTRY = ("--space", "shiftry", "--input", "protonn-digits")
 STOPPED = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "600trials", "--name", "c")

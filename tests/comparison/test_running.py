@@ -25,6 +25,8 @@ from kilotune.spaces.reverse_split.bounds import chain_length
 from kilotune.spaces.reverse_split.native import load_kernel
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_run_finds_nothing_that_an_earlier_one_has_computed() -> None:
     chain_length(5, 0)

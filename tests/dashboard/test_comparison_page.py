@@ -6,10 +6,14 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from kilotune.search.comparison_store import comparisons
 from kilotune.search.store import Store
 from tests.browser import OpenPage
 from tests.dashboard.serving import TUNE, serving
+
+pytestmark = pytest.mark.slow
 
 SHOTS = os.environ.get("KILOTUNE_SCREENSHOTS")
 

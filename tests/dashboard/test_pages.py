@@ -18,6 +18,8 @@ from tests.dashboard.serving import Served, make_study, serving, start_tuning
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "<script>alert(1)</script>"
 LONG_NAME = "shiftry-on-fastgrnn16-digits-by-refine-with-seed-12-on-the-other-machine-again-without-limits"
 SHOTS = os.environ.get("KILOTUNE_SCREENSHOTS")

@@ -26,6 +26,8 @@ from kilotune.search.study import Study
 from tests.dashboard.serving import TUNE, Served, make_study, serving
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "<script>alert(1)</script>"
 ODD_NAMES = (
     SCRIPT,

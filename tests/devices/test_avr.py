@@ -29,7 +29,7 @@ from tests.devices.hand_written import NO_SAMPLE, hand_written
 from tests.devices.toolchains import needs_avr
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
-pytestmark = needs_avr
+pytestmark = [needs_avr, pytest.mark.slow]
 PROCESSORS = ("atmega328p", "atmega2560")
 
 

@@ -17,7 +17,7 @@ from kilotune.evaluators.simulated import of_emitted, quantised
 from tests.devices.candidates import BUNDLES, bundled
 from tests.devices.toolchains import needs_avr, needs_node
 
-pytestmark = [needs_avr, needs_node]
+pytestmark = [needs_avr, needs_node, pytest.mark.slow]
 HERE = Path(__file__).parent / "avr8js"
 SAMPLES = 4
 

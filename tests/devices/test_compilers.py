@@ -16,7 +16,7 @@ from kilotune.evaluators.simulated import of_emitted
 from tests.devices.candidates import BUNDLES, bundled
 from tests.devices.toolchains import needs_avr
 
-pytestmark = needs_avr
+pytestmark = [needs_avr, pytest.mark.slow]
 LEVELS = ("-Os", "-O2", "-O3")
 
 

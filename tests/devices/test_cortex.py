@@ -19,7 +19,7 @@ from tests.devices.hand_written import NO_SAMPLE, hand_written
 from tests.devices.toolchains import needs_cortex
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 
-pytestmark = needs_cortex
+pytestmark = [needs_cortex, pytest.mark.slow]
 PROCESSORS = ("cortex-m0plus", "cortex-m4")
 
 

@@ -30,6 +30,8 @@ from tests.devices.toolchains import needs_avr
 from tests.emit.random_programs import RandomModel, random_models, shiftry_batches
 from tests.emit.small_network import classifier
 
+pytestmark = pytest.mark.slow
+
 quick = settings(suppress_health_check=list(HealthCheck), database=None, max_examples=60)
 
 

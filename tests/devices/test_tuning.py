@@ -19,6 +19,8 @@ from kilotune.search.space import Assignment
 from tests.commands import tune as run_command
 from tests.devices.toolchains import needs_avr, needs_cortex
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("--space", "shiftry", "--input", "protonn-cancer", "--budget", "200trials", "--no-output", "--json", "-")
 
 

@@ -16,9 +16,12 @@ from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.simulated import Artefact
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("avr-gcc") is None or load_shim() is None, reason="needs gcc-avr avr-libc libsimavr-dev"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("avr-gcc") is None or load_shim() is None, reason="needs gcc-avr avr-libc libsimavr-dev"
+    ),
+    pytest.mark.slow,
+]
 PRELUDE = "#define KT_INLINE static inline __attribute__((always_inline))\n"
 
 

@@ -22,6 +22,8 @@ from tests.emit.compiled import COMPILERS, compile_sources, needs_compiler
 from tests.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 from tests.emit.small_network import classifier
 
+pytestmark = pytest.mark.slow
+
 quick = settings(suppress_health_check=list(HealthCheck), database=None)
 
 

@@ -16,6 +16,8 @@ from kilotune.codegen.profile import profile
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from tests.emit.compiled import compile_sources, needs_compiler
 
+pytestmark = pytest.mark.slow
+
 MODELS = Path(__file__).parents[2] / "experiments" / "models"
 BUNDLES = sorted(path.parent.name for path in MODELS.glob("*/model.sd"))
 

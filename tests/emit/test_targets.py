@@ -21,6 +21,8 @@ from tests.emit.serial_port import load_serial_port, read_serial
 from tests.emit.small_network import classifier
 from tests.emit.written import write_project
 
+pytestmark = pytest.mark.slow
+
 CORE = Path("/usr/share/arduino/hardware/arduino/avr")
 needs_avr = pytest.mark.skipif(
     shutil.which("avr-gcc") is None, reason="avr-gcc is not installed (apt install gcc-avr avr-libc)"

@@ -18,6 +18,8 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.search.store import Store
 from tests.commands import tune
 
+pytestmark = pytest.mark.slow
+
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 MODEL = "protonn-digits"
 

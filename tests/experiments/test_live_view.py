@@ -31,6 +31,8 @@ from kilotune.search.space import Constraint, Measurement, Trial
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 
 

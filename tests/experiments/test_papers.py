@@ -11,6 +11,8 @@ from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.experiments.papers.seedot_exponentials import measure
 from kilotune.experiments.papers.seedot_maxscale import accuracies, figure
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(
     shutil.which("avr-gcc") is None or load_shim() is None, reason="needs gcc-avr avr-libc libsimavr-dev"

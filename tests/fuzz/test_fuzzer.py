@@ -18,6 +18,8 @@ from kilotune.experiments.fuzz.sandbox import Ran
 from kilotune.experiments.fuzz.shrinking import shrink_case
 from kilotune.experiments.fuzz.verdict import Finding, judge
 
+pytestmark = pytest.mark.slow
+
 FOUND = Path(__file__).parent / "found"
 KIND = Kind("toy", lambda: (), ())
 CASE = Case("toy", ("read", "in.json"), {"in.json": b"{}"})

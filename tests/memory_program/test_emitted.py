@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.emit.compiled import compile_sources, needs_compiler
 from tests.emit.random_programs import RandomModel, random_models, shiftry_batches
 from tests.memory_program.test_clobbering import any_valid_placement
+
+pytestmark = pytest.mark.slow
 
 
 @needs_compiler

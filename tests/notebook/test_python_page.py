@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.documents import blocks
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_runs_as_it_stands(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ import pytest
 from tests.documents import blocks
 from tests.plugins.packages import environment, install
 
+pytestmark = pytest.mark.slow
+
 M, N, K, WORDS = 96, 64, 48, 1024
 
 

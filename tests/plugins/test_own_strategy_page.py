@@ -14,6 +14,8 @@ import pytest
 from tests.documents import blocks
 from tests.plugins.packages import environment, install
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -9,6 +9,8 @@ import pytest
 
 from tests.plugins.packages import PLAIN, install, tune
 
+pytestmark = pytest.mark.slow
+
 GROUP = "kilotune.strategies"
 
 WORKS = '''

@@ -16,6 +16,8 @@ from kilotune.search.store import Store
 from tests.browser import CHROMIUM
 from tests.report.studies import make_study, shiftry_request
 
+pytestmark = pytest.mark.slow
+
 needs_chromium = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is not there")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split import reference_search as plain_search_module
+from kilotune.spaces.reverse_split import plain_search as plain_search_module
 from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel

@@ -21,6 +21,8 @@ from kilotune.experiments.faces.windows import normalisation, passing, reference
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.separable import runs, separable_plan
 
+pytestmark = pytest.mark.slow
+
 FEATURES = (
     (Rectangle(2, 3, 6, 4, -1), Rectangle(5, 3, 3, 4, 2)),  # light on the right
     (Rectangle(10, 5, 6, 4, -1), Rectangle(13, 5, 3, 4, 2)),  # the same elsewhere

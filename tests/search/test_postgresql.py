@@ -21,7 +21,10 @@ from tests.search.test_division import measured, tuner
 
 SPACE = FlatProblem(12, 4, 1, pairs=8, sleep_s=0.005)
 
-pytestmark = pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed (Debian: postgresql)")
+pytestmark = [
+    pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed (Debian: postgresql)"),
+    pytest.mark.slow,
+]
 pytest.importorskip("psycopg", reason="the driver is not installed: pip install 'kilotune[postgresql]'")
 
 
