@@ -1,4 +1,4 @@
-"""The space's own figures: the computation graph of the filter, its registers, its weights, and how its length came down."""
+"""The space's own figures: the computation graph of the filter, its registers, its weights, and what it may cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from kilotune.experiments.problems.reverse_split.figures.split_figures import (
     front_figure,
     has,
     kernels_figure,
-    length_figure,
 )
 from kilotune.experiments.problems.reverse_split.figures.value_graph import ValueGraph, value_graph
 from kilotune.experiments.problems.reverse_split.problem import KernelProblem
@@ -139,9 +138,7 @@ def _search(problem: KernelProblem, study: Study) -> Section:
         optimal = ", so none is better" if result.proved else ""
         sentences.append(f"No program takes less than {result.bound:g} {title}{optimal}.")
     if space.problem.goal is not KernelGoal.FRONT:
-        return Section(
-            heading, (Figure(length_figure(trials, space, title, result.bound, length), " ".join(sentences)),)
-        )
+        return Section(heading, (Paragraph(" ".join(sentences)),))  # its course is drawn for every space
     ends = [trial.measurement.metrics for trial in result.front]
     if ends:
         sentences.append(
