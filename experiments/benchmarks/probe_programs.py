@@ -27,7 +27,7 @@ class Probe:
 
 
 @dataclass
-class _Builder:
+class _ProbeBuilder:
     random: np.random.Generator
     variables: list[ir.Variable] = field(default_factory=list)
     parameters: dict[str, FloatArray] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Builder:
 def probe(seed: int) -> Probe:
     """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit."""
     random = np.random.default_rng(seed)
-    b = _Builder(random)
+    b = _ProbeBuilder(random)
     last = b.variable((FEATURES, 1), ir.Role.INPUT)
     loops = b.pick(0, 3) == 0
     for _ in range(b.pick(2, 6)):
@@ -84,7 +84,7 @@ _UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
 _BINARY = (ir.Add, ir.Subtract, ir.Multiply)
 
 
-def _operation(b: _Builder, last: ir.View) -> ir.View:
+def _operation(b: _ProbeBuilder, last: ir.View) -> ir.View:
     size = last.size
     choice = b.pick(0, 9)
     if choice <= 2:
@@ -129,7 +129,7 @@ def _operation(b: _Builder, last: ir.View) -> ir.View:
     return out
 
 
-def _image_operation(b: _Builder, last: ir.View) -> ir.View:
+def _image_operation(b: _ProbeBuilder, last: ir.View) -> ir.View:
     """A convolution or a pooling of a small image; before it, a product that makes the image."""
     channels, side = b.pick(1, 3), b.pick(3, 5)
     pixels = channels * side * side

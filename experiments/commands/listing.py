@@ -174,13 +174,13 @@ def _devices() -> ListedRows:
 def _studies(store: Store) -> ListedRows:
     """Oldest first, without the runs of comparisons, which are hundreds. `best` is in the unit of `metric`, the first
     objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
+    from kilotune.experiments.dashboard.heartbeats import Heartbeats
     from kilotune.experiments.dashboard.overview import Overview
-    from kilotune.experiments.dashboard.pulse import Pulse
     from kilotune.search.result import status_words
     from kilotune.search.work_sharing import working
 
     processes = working(store)
-    overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)
+    overview = Overview(store, Heartbeats(store), wanted=lambda row: "comparison" not in row.request)
     with Console(stderr=True).status("reading studies"):  # every different input is loaded for it
         entries = overview.all_entries()
     for sentence in overview.damaged:

@@ -20,7 +20,7 @@ from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
 
 
-def seeds_sentence(plan: Plan) -> str:
+def seeds_sentence(plan: ComparisonPlan) -> str:
     """Before the runs: whether they can end in a verdict. Empty where there is nothing to compare."""
     cases = [case for case in plan.cases if len(case.strategies) > 1]
     if not cases:

@@ -22,14 +22,14 @@ Measure = Callable[[Sequence[Assignment]], list[Measurement]]
 
 
 @dataclass(frozen=True)
-class Question(Generic[AskedSpace]):
+class ProcedureKey(Generic[AskedSpace]):
     """The same one whatever object asks it, for what is computed once: pages that refresh ask again and again."""
 
     fingerprint: str
     space: AskedSpace = field(compare=False)
 
     @classmethod
-    def of(cls, space: AskedSpace) -> Question[AskedSpace]:
+    def of(cls, space: AskedSpace) -> ProcedureKey[AskedSpace]:
         """By all that an answer depends on."""
         return cls(space.fingerprint, space)
 
@@ -64,7 +64,7 @@ def papers_answer(study: Study, seconds: float = MOST_SECONDS) -> Trial | None:
         return None
 
 
-def drive(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
+def run_stage(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
     """Run one stage of a procedure to its end; what it returns. OutOfTimeError."""
     number = 0
     try:

@@ -14,7 +14,14 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.array import ARRAY_SIZE
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 from kilotune.experiments.faces.array_values import ArrayValues
-from kilotune.experiments.faces.cascade import Cascade, Rectangle, Stage, Stump, frontal_face_file, read_cascade
+from kilotune.experiments.faces.cascade import (
+    Cascade,
+    CascadeStage,
+    Stump,
+    WeightedRectangle,
+    frontal_face_file,
+    read_cascade,
+)
 from kilotune.experiments.faces.programs import compile_shapes, load_programs, proved, save_programs, total
 from kilotune.experiments.faces.shapes import kernel_sum, placed, symmetries
 from kilotune.experiments.faces.windows import normalisation, passing, reference_values, visited
@@ -24,11 +31,15 @@ from kilotune.spaces.reverse_split.separable import runs, separable_plan
 pytestmark = pytest.mark.slow
 
 FEATURES = (
-    (Rectangle(2, 3, 6, 4, -1), Rectangle(5, 3, 3, 4, 2)),  # light on the right
-    (Rectangle(10, 5, 6, 4, -1), Rectangle(13, 5, 3, 4, 2)),  # the same elsewhere
-    (Rectangle(4, 4, 3, 6, -1), Rectangle(4, 6, 3, 2, 3)),  # a line
-    (Rectangle(1, 2, 4, 6, -1), Rectangle(1, 2, 2, 3, 2), Rectangle(3, 5, 2, 3, 2)),  # a checkerboard
-    (Rectangle(0, 18, 4, 6, -1), Rectangle(0, 18, 4, 3, 2)),  # light above, at the window's edge
+    (WeightedRectangle(2, 3, 6, 4, -1), WeightedRectangle(5, 3, 3, 4, 2)),  # light on the right
+    (WeightedRectangle(10, 5, 6, 4, -1), WeightedRectangle(13, 5, 3, 4, 2)),  # the same elsewhere
+    (WeightedRectangle(4, 4, 3, 6, -1), WeightedRectangle(4, 6, 3, 2, 3)),  # a line
+    (
+        WeightedRectangle(1, 2, 4, 6, -1),
+        WeightedRectangle(1, 2, 2, 3, 2),
+        WeightedRectangle(3, 5, 2, 3, 2),
+    ),  # a checkerboard
+    (WeightedRectangle(0, 18, 4, 6, -1), WeightedRectangle(0, 18, 4, 3, 2)),  # light above, at the window's edge
 )
 
 XML = """<?xml version="1.0"?>
@@ -47,7 +58,10 @@ def small_cascade(*stages: tuple[tuple[int, float, float, float], ...]) -> Casca
     return Cascade(
         24,
         24,
-        tuple(Stage(tuple(Stump(f, single(t), single(a), single(b)) for f, t, a, b in s), single(0)) for s in stages),
+        tuple(
+            CascadeStage(tuple(Stump(f, single(t), single(a), single(b)) for f, t, a, b in s), single(0))
+            for s in stages
+        ),
         FEATURES,
     )
 
@@ -63,7 +77,7 @@ def photograph_like(rows: int, columns: int) -> np.ndarray:
     return np.kron(coarse, np.ones((6, 6)))[:rows, :columns].astype(np.uint8)
 
 
-def window_sum(feature: tuple[Rectangle, ...], image: np.ndarray, row: int, column: int) -> int:
+def window_sum(feature: tuple[WeightedRectangle, ...], image: np.ndarray, row: int, column: int) -> int:
     window = image[row : row + 24, column : column + 24].astype(int)
     return sum(b.weight * int(window[b.top : b.top + b.height, b.left : b.left + b.width].sum()) for b in feature)
 
@@ -74,7 +88,7 @@ def test_equal_shapes_at_different_places_are_one() -> None:
     assert (first.left, first.top, second.left, second.top) == (2, 3, 10, 5)
     assert placed(FEATURES[3]).shape == ((1, 1, -1, -1),) * 3 + ((-1, -1, 1, 1),) * 3
     with pytest.raises(ValueError, match="without a weight"):
-        placed((Rectangle(0, 0, 2, 2, 1), Rectangle(0, 0, 2, 2, -1)))
+        placed((WeightedRectangle(0, 0, 2, 2, 1), WeightedRectangle(0, 0, 2, 2, -1)))
 
 
 def test_turned_shapes_come_back_with_their_plans() -> None:

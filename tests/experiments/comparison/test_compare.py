@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.comparison.records import load, missing_runs
 from kilotune.experiments.comparison.suite import case_of
 from kilotune.experiments.problems.problem import build_problem
@@ -299,14 +299,14 @@ def test_a_stored_comparison_is_not_turned_into_another_one(
     place: dict[str, Any], arguments: tuple[str, ...], sentence: str
 ) -> None:
     request = request_from("shiftry", input="worked-example", options={"permitted_loss": 0.2})
-    plan = Plan((Case("one", "shiftry", request.input, ("random",), request.options),), 1, "20trials")
+    plan = ComparisonPlan((Case("one", "shiftry", request.input, ("random",), request.options),), 1, "20trials")
     store = Store(place["env"]["KILOTUNE_STORAGE"])
     save_comparison(store, "c", plan.as_json())
     done = compare(place, "--name", "c", *arguments)
     assert done.returncode == ExitStatus.BAD_INPUT
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
-    assert Plan.from_json(comparisons(store, "c")[0].plan) == plan
+    assert ComparisonPlan.from_json(comparisons(store, "c")[0].plan) == plan
     assert not trials(place)
 
 
@@ -345,7 +345,7 @@ def test_what_counts_as_begun_and_as_complete(tmp_path: Path) -> None:
     """A run that spent its seconds on nothing, and was interrupted in its last moment, is not missing for ever."""
     request = request_from("shiftry", input="worked-example", options={"permitted_loss": 0.2})
     case = Case("one", "shiftry", request.input, ("random",), request.options)
-    plan, store = Plan((case,), 1, "5s"), Store(str(tmp_path / "studies.db"))
+    plan, store = ComparisonPlan((case,), 1, "5s"), Store(str(tmp_path / "studies.db"))
     space = build_problem(case.request("random")).space
     save_comparison(store, "c", plan.as_json())
     (run,) = missing_runs(store, "c", plan)
@@ -357,16 +357,16 @@ def test_what_counts_as_begun_and_as_complete(tmp_path: Path) -> None:
     assert load(store, "c").complete
     Study.create(store, "c.one.x.random.0", space, "random", request={"comparison": "c"})  # of its case one.x, say
     with pytest.raises(StoreError, match=r"a study .c\.one\.x\.random\.0., which is no run of the comparison .c\.one."):
-        missing_runs(store, "c.one", Plan((dataclasses.replace(case, title="x"),), 1, "5s"))
+        missing_runs(store, "c.one", ComparisonPlan((dataclasses.replace(case, title="x"),), 1, "5s"))
 
 
 def test_a_stored_plan_is_extended_by_what_it_was_made_of(tmp_path: Path) -> None:
     """Also where an option is a list, as the banks of a memory are."""
-    plan = Plan((case_of(request_from("memory"), ("random",)),), 1, "20trials")
+    plan = ComparisonPlan((case_of(request_from("memory"), ("random",)),), 1, "20trials")
     store = Store(str(tmp_path / "studies.db"))
     save_comparison(store, "c", plan.as_json())
-    stored = Plan.from_json(comparisons(store, "c")[0].plan)
+    stored = ComparisonPlan.from_json(comparisons(store, "c")[0].plan)
     assert plan.extends(stored)
     assert stored.extends(plan)
     other = request_from("memory", options={"capacity": "2KiB"})
-    assert not Plan((case_of(other, ("random",)),), 1, "20trials").extends(stored)
+    assert not ComparisonPlan((case_of(other, ("random",)),), 1, "20trials").extends(stored)

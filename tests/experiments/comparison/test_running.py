@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from kilotune.experiments.comparison import running
-from kilotune.experiments.comparison.plan import Case, Plan, RunKey
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
 from kilotune.experiments.comparison.running import forget_intermediate_results
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement
@@ -74,7 +74,7 @@ def test_a_worker_hears_ctrl_c_in_the_middle_of_an_evaluation(tmp_path: Path, mo
     monkeypatch.setattr(running, "build_problem", lambda request: SimpleNamespace(space=space))
     monkeypatch.setattr(running, "_warm_up", lambda request: None)
     monkeypatch.setattr(running, "forget_intermediate_results", lambda: None)
-    plan = Plan((Case("toy", "shiftry", "protonn-digits", ("exhaustive",)),), 1, "20s")
+    plan = ComparisonPlan((Case("toy", "shiftry", "protonn-digits", ("exhaustive",)),), 1, "20s")
     store = Store(str(tmp_path / "studies.db"))
     ours, theirs = multiprocessing.Pipe()
     ours.send(None)

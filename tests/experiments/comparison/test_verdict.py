@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.comparison.verdict import (
     cpu_time,
     regret_area,
@@ -172,7 +172,7 @@ def test_there_is_no_share_of_a_bound_that_is_0() -> None:
 )
 def test_before_the_run_it_says_how_many_seeds_a_verdict_needs(strategies: str, repeats: int, said: str) -> None:
     cases = (Case("one", "memory", "x", tuple(strategies)), Case("other", "memory", "x", ("a",)))
-    sentence = seeds_sentence(Plan(cases, repeats, "1s"))
+    sentence = seeds_sentence(ComparisonPlan(cases, repeats, "1s"))
     assert sentence.startswith(said)
     assert bool(sentence) is bool(said)
 

@@ -7,17 +7,17 @@ import io
 import pytest
 from rich.console import Console
 
-from kilotune.experiments.comparison.plan import Case, Plan, RunKey
-from kilotune.experiments.comparison.running import RunEnd, RunNews
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
+from kilotune.experiments.comparison.running import RunFinished, RunNews
 from kilotune.experiments.comparison.view import ComparisonView
 
-PLAN = Plan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
+PLAN = ComparisonPlan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_every_running_run_is_told_whole_on_lines_of_its_own(columns: int) -> None:
     view = ComparisonView(PLAN, 6, 2, quiet=True)
-    view(RunEnd(RunKey(0, "local", 0)))
+    view(RunFinished(RunKey(0, "local", 0)))
     for strategy, feasible in (("local", True), ("random", False)):
         view(RunNews(RunKey(0, strategy, 1), 2616, 2.25, 1398.0, feasible, 1390.0))
     text = io.StringIO()

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.dashboard.drawing import REST, Rest
+from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.overview import Overview, standing_words
-from kilotune.experiments.dashboard.pulse import Pulse
-from kilotune.experiments.dashboard.reading import Reading, measured
+from kilotune.experiments.dashboard.reading import TrialReader, measured
+from kilotune.experiments.dashboard.section_cache import REST, RedrawLimit
 from kilotune.experiments.dashboard.shown import Pages
 from kilotune.experiments.dashboard.watched import WatchedStudy
 from kilotune.experiments.problems.problem import build_problem
@@ -40,7 +40,7 @@ class Row:
 @given(st.lists(st.sets(st.integers(0, 60)), max_size=8))
 def test_every_row_is_read_once_in_whatever_order_they_come(arrivals: list[set[int]]) -> None:
     stored: set[int] = set()
-    reading, read = Reading(), list[int]()
+    reading, read = TrialReader(), list[int]()
 
     def rows_from(first: int) -> list[Row]:
         return [Row(n) for n in sorted(stored) if n >= first]
@@ -52,7 +52,7 @@ def test_every_row_is_read_once_in_whatever_order_they_come(arrivals: list[set[i
 
 
 def test_only_new_rows_are_asked_for() -> None:
-    reading, asked = Reading(), list[int]()
+    reading, asked = TrialReader(), list[int]()
 
     def rows_from(first: int) -> list[Row]:
         asked.append(first)
@@ -86,29 +86,29 @@ def register(store: Store, study: str, owner: str, beat: int) -> None:
 def test_who_beats_is_running_and_who_stops_is_not(store: Store) -> None:
     run_flat(store, "mine", 5)
     now = [0.0]
-    pulse = Pulse(store, lambda: now[0])
-    assert pulse.running() == {}  # whoever ran it has left
+    heartbeats = Heartbeats(store, lambda: now[0])
+    assert heartbeats.running() == {}  # whoever ran it has left
     register(store, "mine", "othermachine-1-abc", 3)
-    assert pulse.running() == {"mine": 1}
+    assert heartbeats.running() == {"mine": 1}
     now[0] = work_sharing.DEAD_AFTER_S - 1
     register(store, "mine", "othermachine-1-abc", 4)
-    assert pulse.running() == {"mine": 1}
+    assert heartbeats.running() == {"mine": 1}
     now[0] += work_sharing.DEAD_AFTER_S + 1
-    assert pulse.running() == {}
+    assert heartbeats.running() == {}
 
 
 def test_a_dead_process_of_this_machine_is_known_at_once(store: Store) -> None:
     run_flat(store, "mine", 5)
     register(store, "mine", f"{work_sharing._machine()}-{os.getpid()}-abc", 0)
-    assert Pulse(store).running() == {"mine": 1}
+    assert Heartbeats(store).running() == {"mine": 1}
     register(store, "mine", f"{work_sharing._machine()}-999999999-def", 0)
-    assert Pulse(store).running() == {"mine": 1}
+    assert Heartbeats(store).running() == {"mine": 1}
 
 
 def test_the_overview_follows_what_is_stored(store: Store, tmp_path: Path) -> None:
     make_study(tmp_path / "studies.db", "real", trials=12)
     run_flat(store, "foreign", 7)
-    overview = Overview(store, Pulse(store))
+    overview = Overview(store, Heartbeats(store))
     entries, whole = overview.entries()
     while not whole:
         entries, whole = overview.entries()
@@ -159,7 +159,7 @@ def test_drawing_rests(store: Store, tmp_path: Path) -> None:
 
 def test_a_rest_is_as_long_as_the_drawing_was_dear() -> None:
     now, cost = [0.0], [0.0]
-    rest = Rest(lambda: now[0], lambda: cost[0])
+    rest = RedrawLimit(lambda: now[0], lambda: cost[0])
     for spent_s, rests_s in ((5.0, 0.1 * REST), (2.0, 2.0 * REST)):
         assert rest.over
         with rest.after():
@@ -191,7 +191,7 @@ def test_a_proof_that_nothing_is_feasible_is_no_optimum(store: Store, limit: str
     study = Study.create(store, "ended", problem.space, request.strategy, request=request.as_json())
     study.run(InProcessExecutor(problem.space), Budget(trials=2000))
     assert study.is_proved()
-    watching = Overview(store, Pulse(store))
+    watching = Overview(store, Heartbeats(store))
     while not (read := watching.entries())[1]:
         pass
     (entry,) = read[0]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.finding_files import load_case, save_finding
-from kilotune.experiments.fuzz.kind import Kind, Recipe, made_corpus, make, recipe_of
+from kilotune.experiments.fuzz.kind import Kind, MutationRecipe, made_corpus, make, recipe_of
 from kilotune.experiments.fuzz.kinds.registry import KINDS, find_kind
 from kilotune.experiments.fuzz.kinds.storage_urls import STORAGE_URLS
 from kilotune.experiments.fuzz.sandbox import Ran
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 FOUND = Path(__file__).parent / "found"
 KIND = Kind("toy", lambda: (), ())
-CASE = Case("toy", ("read", "in.json"), {"in.json": b"{}"})
+CASE = FuzzCase("toy", ("read", "in.json"), {"in.json": b"{}"})
 REFUSED = "tune: in.json: key 'a': expected a number, found none\n"
 
 
@@ -87,7 +87,7 @@ def test_no_storage_url_leads_out_of_the_folder() -> None:
 
 def test_findings_are_made_small() -> None:
     """One word in one of two files is all that matters."""
-    case = Case(
+    case = FuzzCase(
         "toy", ("read",), {"a.txt": b"filler\n" * 40 + b"the NEEDLE is here\n" + b"filler\n" * 40, "b.txt": b"x"}
     )
     small = shrink_case(case, lambda one: b"NEEDLE" in one.files.get("a.txt", b""), 400)
@@ -95,9 +95,9 @@ def test_findings_are_made_small() -> None:
 
 
 def test_a_stored_finding_is_the_same_case(tmp_path: Path) -> None:
-    case = Case("toy", ("read", "\ud800"[:0] + "x"), {"a": b"\x00\xff", "b": "ü\n".encode()})
+    case = FuzzCase("toy", ("read", "\ud800"[:0] + "x"), {"a": b"\x00\xff", "b": "ü\n".encode()})
     path = save_finding(
-        tmp_path, case, Recipe("toy", 0, ("1",)), Finding("exit 3", "KeyError: 'a'", "KeyError in a.py:f")
+        tmp_path, case, MutationRecipe("toy", 0, ("1",)), Finding("exit 3", "KeyError: 'a'", "KeyError in a.py:f")
     )
     assert load_case(path) == case
     path.write_text("{}")

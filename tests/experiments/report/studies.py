@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.experiments.studies.requests import request_from
@@ -68,7 +68,7 @@ def run_record(
 def comparison_outcome(name: str = "five", strategies: Sequence[str] = ("greedy", "exhaustive")) -> ComparisonOutcome:
     """Of one memory case: the paper's procedure reaches 60, the optimum is 40, the strategies are ever better."""
     case = Case("memory-case", "memory", _memory_input(), tuple(strategies))
-    plan = Plan((case,), 4, "2s")
+    plan = ComparisonPlan((case,), 4, "2s")
     rng = random.Random(3)
     runs = [
         run_record(

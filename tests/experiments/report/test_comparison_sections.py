@@ -13,7 +13,7 @@ import pytest
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
@@ -197,7 +197,7 @@ def test_a_stored_comparison_becomes_a_page_with_the_best_runs_figures(tmp_path:
     store = Store(str(tmp_path / "studies.db"))
     request = request_from("memory")
     case = Case("memory-fastgrnn", "memory", request.input, ("greedy", "random"), request.options)
-    plan = Plan((case,), 2, "30trials")
+    plan = ComparisonPlan((case,), 2, "30trials")
     save_comparison(store, "mine", plan.as_json())
     save_findings(store, "mine", {case.title: {"loss": 320.0, "evaluations": 2}})
     for run in plan.runs():

@@ -36,7 +36,7 @@ MOST_CARRIED = 6
 
 
 @dataclass(frozen=True)
-class Load:
+class LinkStyle:
     """How links are drawn whose share is below `below`; `width` in pixels."""
 
     below: float
@@ -46,14 +46,14 @@ class Load:
 
 
 LOADS = (
-    Load(0.25, "link, under 25 %", SKY, 1.5),
-    Load(0.5, "25 to 50 %", BLUE, 2.5),
-    Load(0.75, "50 to 75 %", ORANGE, 3.5),
-    Load(math.inf, "75 % and more", VERMILLION, 5.0),
+    LinkStyle(0.25, "link, under 25 %", SKY, 1.5),
+    LinkStyle(0.5, "25 to 50 %", BLUE, 2.5),
+    LinkStyle(0.75, "50 to 75 %", ORANGE, 3.5),
+    LinkStyle(math.inf, "75 % and more", VERMILLION, 5.0),
 )
 
 
-def load_of(share: float) -> Load:
+def load_of(share: float) -> LinkStyle:
     """By the share of the ticks between two images in which a link is busy."""
     return next(load for load in LOADS if share < load.below)
 
@@ -272,7 +272,7 @@ def _add_links(figure: go.Figure, hardware: Hardware, usage: Usage, places: Sequ
     ends = {use.number: _ends(hardware, places, use) for use in drawn}
     idle = [use for use in drawn if not use.elements][:MOST_IDLE]
     groups = [(load, [use for use in drawn if use.elements and load_of(use.share) is load]) for load in LOADS]
-    for load, uses in [(Load(0, "idle link", NEUTRAL, 0.7), idle), *groups]:
+    for load, uses in [(LinkStyle(0, "idle link", NEUTRAL, 0.7), idle), *groups]:
         if not uses:
             continue
         x, y = list[float | None](), list[float | None]()

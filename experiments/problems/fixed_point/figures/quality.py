@@ -17,7 +17,7 @@ LOG_FROM = 50.0
 
 
 @dataclass(frozen=True)
-class Quality:
+class QualityMetric:
     """Which metric it is, and its words."""
 
     metric: str
@@ -50,8 +50,8 @@ class Quality:
         return plain
 
 
-def quality_of(evaluator: FixedPointEvaluator) -> Quality:
+def quality_of(evaluator: FixedPointEvaluator) -> QualityMetric:
     """By what the program returns."""
     if evaluator.task.program.result_kind is ir.ResultKind.CLASS:
-        return Quality("accuracy_percent", "training accuracy, %", larger_is_better=True)
-    return Quality("precision_loss", "precision loss", larger_is_better=False)
+        return QualityMetric("accuracy_percent", "training accuracy, %", larger_is_better=True)
+    return QualityMetric("precision_loss", "precision loss", larger_is_better=False)

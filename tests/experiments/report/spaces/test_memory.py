@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.experiments.problems.memory.figures.address_map import Placed, address_map
+from kilotune.experiments.problems.memory.figures.address_map import NamedLayout, address_map
 from kilotune.experiments.problems.memory.figures.live_profile import StepFunction, live_bytes, used_bytes
 from kilotune.experiments.problems.memory.figures.sections import draw
 from kilotune.experiments.report.section import Section
@@ -261,7 +261,9 @@ def test_many_buffers_are_few_traces() -> None:
     buffers = tuple(Buffer(f"b{k}", k % 2989, k % 2989 + 1 + k % 89, 16 + k % 640) for k in range(4000))
     instance = Instance("many", buffers)
     found = block_allocation(instance)
-    figure = address_map(instance, (Bank(""),), Placed("best placement", MemoryLayout(found.residences), best=True))
+    figure = address_map(
+        instance, (Bank(""),), NamedLayout("best placement", MemoryLayout(found.residences), best=True)
+    )
     assert len(figure.data) < 10
     assert len(rectangles(maps(figure)[0])) == 4000
     assert all(len(t.x) <= 2000 for t in figure.data if t.type == "scatter")

@@ -13,7 +13,7 @@ REST = 8
 """A drawing is followed by a rest of so many times its CPU time: a page costs the machine a ninth of a core at most."""
 
 
-class Rest:
+class RedrawLimit:
     """Says when to draw again. The first drawing counts little: imports and inputs are paid once."""
 
     def __init__(self, clock: Callable[[], float], cost: Callable[[], float] = time.thread_time) -> None:
@@ -37,22 +37,22 @@ class Rest:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedSections:
     """The sections as HTML. `version` says what was known when they were drawn."""
 
     version: str
     html: str
 
 
-class Drawing:
+class SectionCache:
     """The latest sections of one page."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.lock = threading.Lock()  # held while it is drawn
-        self._drawn: Drawn | None = None
-        self._rest = Rest(clock)
+        self._drawn: RenderedSections | None = None
+        self._rest = RedrawLimit(clock)
 
-    def of(self, version: str, draw: Callable[[], str]) -> tuple[Drawn, bool]:
+    def of(self, version: str, draw: Callable[[], str]) -> tuple[RenderedSections, bool]:
         """What is drawn, and whether it is of that version. Whoever comes while they are drawn gets the ones before."""
         earlier = self._drawn
         if earlier is not None and (earlier.version == version or not self._rest.over):
@@ -63,7 +63,7 @@ class Drawing:
         try:
             if self._drawn is None or self._drawn.version != version:
                 with self._rest.after():
-                    self._drawn = Drawn(version, draw())
+                    self._drawn = RenderedSections(version, draw())
             return self._drawn, True
         finally:
             self.lock.release()

@@ -13,7 +13,7 @@ from kilotune.search.store import Store
 from kilotune.search.work_sharing import DEAD_AFTER_S, is_gone
 
 
-class Pulse:
+class Heartbeats:
     """Ask it again and again: a process that died on another machine is found out by its silence."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
