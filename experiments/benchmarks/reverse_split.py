@@ -136,7 +136,7 @@ def _row(case: KernelCase, target: str, goal: KernelGoal, registers: int, second
 
 
 def _transfers(case: KernelCase, target: str) -> str:
-    """Of AUKE's shortest program, and of Cain's in the same instruction set."""
+    """The bus transfers of AUKE's shortest program, and of Cain's in the same instruction set."""
     lengths = [int(length) for length in case.auke.split() if length != NONE]
     auke = str(2 * min(lengths)) if lengths else NONE
     cain = str(2 * int(case.cain_auke)) if target == "auke" and case.cain_auke != NONE else NONE

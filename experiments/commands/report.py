@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 240
-"""Of a file's name; a letter may take four."""
+"""The most bytes of a file's name; a letter may take four."""
 
 
 @click.command("report")
@@ -122,7 +122,7 @@ class Page:
 
 
 def report_page(store: Store, name: str) -> Page:
-    """Of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
+    """The page of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
     from kilotune.experiments.comparison.records import RecordReader
     from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
     from kilotune.experiments.report.page import render_page

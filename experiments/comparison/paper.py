@@ -15,7 +15,8 @@ from kilotune.search.store import Store
 
 
 def measure_procedures(store: Store, name: str, plan: ComparisonPlan, on_case: Callable[[str], None]) -> None:
-    """Of the cases of which nothing is known yet; each is kept at once. `on_case` hears the title first."""
+    """Measure the paper's procedure on each case of which no measurement is stored, and store each at once. `on_case` is called
+    with a case's title before it is measured."""
     findings = dict(comparison(store, name).findings)
     for case in plan.cases:
         if case.title not in findings:

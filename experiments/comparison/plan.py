@@ -53,7 +53,7 @@ class ComparisonPlan:
 
     @property
     def seeds(self) -> range:
-        """The same for every strategy: runs are compared in pairs."""
+        """The seeds of the runs, one a repeat, equal for all strategies: runs are compared in pairs."""
         return range(self.seed, self.seed + self.repeats)
 
     def runs(self) -> Iterator[RunKey]:
@@ -64,7 +64,7 @@ class ComparisonPlan:
                     yield RunKey(number, strategy, seed)
 
     def study_name(self, comparison: str, run: RunKey) -> str:
-        """Of the stored study of a run."""
+        """The name of the study in which a run is stored."""
         return f"{comparison}.{self.cases[run.case].title}.{run.strategy.replace(':', '-')}.{run.seed}"
 
     def extends(self, earlier: ComparisonPlan) -> bool:

@@ -93,7 +93,7 @@ class Overview:
         self._working = threading.Lock()
 
     def _rows(self) -> list[StudyRow]:
-        """Of the studies that are looked at and can be read."""
+        """The rows of the studies that are looked at and can be read."""
         damaged: list[str] = []
         rows = self._store.studies(damaged=lambda error: damaged.append(str(error)))
         self.damaged = tuple(damaged)

@@ -20,11 +20,11 @@ class FuzzCase:
     files: Mapping[str, bytes] = field(default_factory=lambda: NO_FILES)
 
     def with_file(self, path: str, content: bytes) -> FuzzCase:
-        """The same case with another content of one file, or one file more."""
+        """A copy of this case with another content of one file, or with one file more."""
         return replace(self, files={**self.files, path: content})
 
     def without_file(self, path: str) -> FuzzCase:
-        """The same case without one of its files."""
+        """A copy of this case without one of its files."""
         return replace(self, files={name: content for name, content in self.files.items() if name != path})
 
     @property

@@ -30,7 +30,7 @@ MOST_MEMORY_BYTES = 2 << 30
 """Address space beyond what the parent process takes already."""
 
 MOST_WRITTEN_BYTES = 256 << 20
-"""Of one file."""
+"""The most bytes of one file that a case may write."""
 
 TOO_SLOW = ("skimage",)
 """Optional packages that would take most of a case's time: this one judges programs on photographs."""

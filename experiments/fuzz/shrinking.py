@@ -23,7 +23,7 @@ def shrink(kind: Kind, recipe: MutationRecipe, holds: Holds, attempts: int) -> F
 
 
 def shrink_case(case: FuzzCase, holds: Holds, attempts: int) -> FuzzCase:
-    """The same of a case that is already made."""
+    """The smallest case found from `case` whose finding is still the one looked for."""
     left = attempts
     improved = True
     while improved:

@@ -15,7 +15,7 @@ from kilotune.experiments.fuzz.sandbox import Ran
 
 EXPECTED = (ExitStatus.FEASIBLE, ExitStatus.INFEASIBLE, ExitStatus.BAD_INPUT)
 MOST_LETTERS = 700
-"""Of a message: one that repeats half of a file says nothing."""
+"""The longest message: one that repeats half of a file says nothing."""
 
 SHOWN_THROUGH = re.compile(
     r"NoneType|object has no attribute|object is not|not subscriptable|unsupported operand|positional argument|"

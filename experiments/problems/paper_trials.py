@@ -14,7 +14,7 @@ from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.study import Study
 
 MOST_SECONDS = 1.5
-"""Of this thread's processor time, which does not depend on how busy the machine is."""
+"""How long measuring may take, in seconds of this thread's processor time, which does not depend on how busy the machine is."""
 
 Answer = TypeVar("Answer")
 AskedSpace = TypeVar("AskedSpace", bound=Space)
@@ -23,7 +23,7 @@ Measure = Callable[[Sequence[Assignment]], list[Measurement]]
 
 @dataclass(frozen=True)
 class ProcedureKey(Generic[AskedSpace]):
-    """The same one whatever object asks it, for what is computed once: pages that refresh ask again and again."""
+    """A key of what is computed once for a space, equal for all objects of that space: pages that refresh ask again and again."""
 
     fingerprint: str
     space: AskedSpace = field(compare=False)

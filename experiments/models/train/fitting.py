@@ -41,7 +41,7 @@ class TrainingSettings:
 
 
 def cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Of a classifier, with smoothed labels."""
+    """The cross-entropy loss of a classifier, with smoothed labels."""
     return torch.nn.functional.cross_entropy(scores, labels.long(), label_smoothing=LABEL_SMOOTHING)
 
 

@@ -16,7 +16,7 @@ from kilotune.experiments.report.text import plotly_text
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 HALF = 0.38
-"""Of a core's square, in steps of the grid."""
+"""Half the side of a core's square, in steps of the grid."""
 
 BESIDE, BESIDE_RING = 0.11, 0.08
 """How far a link is drawn to the right of its direction."""
@@ -263,7 +263,7 @@ def _add_busiest(figure: go.Figure, hardware: Hardware, usage: Usage, places: Se
 
 
 def _edges(count: int) -> list[float]:
-    """Of bricks and the gaps between them."""
+    """The edges of bricks and of the gaps between them."""
     return [place + side for place in range(count) for side in (-HALF, HALF)]
 
 

@@ -222,7 +222,7 @@ def embedded_in(space: CmSpace, study: Study) -> Assignment | None:
 
 
 def _cores(space: CmSpace, candidate: Assignment) -> list[int]:
-    """Of the stages without replicas; -1 for one that the candidate does not have."""
+    """The cores of the stages without replicas; -1 for one that the candidate does not have."""
     return [int(candidate.get(f"core {stage.name}", -1)) for stage in space.lowered({}).pipeline.stages]
 
 

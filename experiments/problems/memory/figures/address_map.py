@@ -26,7 +26,7 @@ MANY = 1500
 """Edges of more rectangles are thin lines, so that their colours show."""
 
 MOST_MOVES, FEW_MOVES = 600, 40
-"""Of more moves the largest are drawn; the arrows of few are large."""
+"""The most moves that are drawn, the largest ones; the arrows of few are large."""
 
 FAR = 1.6
 """A capacity so many times the peak is not drawn: the rectangles would be flat."""
@@ -85,7 +85,7 @@ def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Na
 def address_map(
     instance: Instance, banks: Sequence[Bank], placed: NamedLayout, beside: Sequence[NamedLayout] = ()
 ) -> go.Figure:
-    """Of one placement: a panel a bank, one below the other over one axis of time; below them what is live at a time, and up to
+    """The map of one placement: a panel a bank, one below the other over one axis of time; below them what is live at a time, and up to
     where memory is in use. `beside`: placements that are drawn on the same scales beside it."""
     all_panels = panels_of(instance, banks, (placed, *beside))
     panels = [panel for panel in all_panels if panel.placed is placed]

@@ -23,7 +23,7 @@ BESIDE = "\u00a0" * 6
 """As wide as half a mark."""
 
 LABEL_WIDTH = 1.3
-"""Of the longest label, beside the mark, in the layout's units on a phone."""
+"""The width of the longest label, beside the mark, in the layout's units on a phone."""
 
 WIDEST_STENCIL = 15
 """Rows and columns of a stencil in a hover text."""
@@ -31,7 +31,7 @@ WIDEST_STENCIL = 15
 
 @dataclass(frozen=True)
 class NodeStyle:
-    """Of the nodes of one kind of operation."""
+    """How the nodes of one kind of operation are drawn."""
 
     title: str
     colour: str
@@ -318,7 +318,7 @@ def _joined(paths: list[list[tuple[float, float]]]) -> tuple[list[float | None],
 
 
 def _middle(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Of the last piece, which no other edge shares."""
+    """The middle of an edge's last piece, which no other edge shares."""
     (x, y), (beyond, below) = points[-2:]
     return (x + beyond) / 2, (y + below) / 2
 
