@@ -18,7 +18,7 @@ FEATURES = 24
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeProgram:
     """A program with parameters, samples [samples, features], and one candidate."""
 
     parameters: dict[str, FloatArray]
@@ -50,7 +50,7 @@ class _ProbeBuilder:
         return view
 
 
-def probe(seed: int) -> Probe:
+def probe(seed: int) -> ProbeProgram:
     """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit."""
     random = np.random.default_rng(seed)
     b = _ProbeBuilder(random)
@@ -77,7 +77,7 @@ def probe(seed: int) -> Probe:
     rounding = list(Rounding)[b.pick(0, 2)]
     accumulator = list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
     batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
-    return Probe(b.parameters, features, batch)
+    return ProbeProgram(b.parameters, features, batch)
 
 
 _UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from kilotune.experiments.problems.family import ListedRows, Listing, ListingRequest
+from kilotune.experiments.problems.family import ListedRows, ListingRequest, SpaceListing
 from kilotune.experiments.problems.registry import listings
 from kilotune.experiments.studies.requests import NOTHING
 from kilotune.search.store import Store
@@ -44,7 +44,7 @@ def listed_names() -> tuple[str, ...]:
     return (*GENERAL, *(listing.name for listing in listings()))
 
 
-def find_listing(what: str) -> Listing | None:
+def find_listing(what: str) -> SpaceListing | None:
     """What a family of spaces lists under that name; None for what every space has."""
     return next((listing for listing in listings() if listing.name == what), None)
 

@@ -154,7 +154,7 @@ class Pages:
 
 
 def address(kind: str, name: str) -> str:
-    """Of a page. Browsers take `.` and `..` out of paths, so such a name goes behind a question mark."""
+    """The address of a page. Browsers take `.` and `..` out of paths, so such a name goes behind a question mark."""
     quoted = quote(name, safe="")
     return f"/{kind}/?name={quoted}" if name in ("", ".", "..") or "/" in name else f"/{kind}/{quoted}"
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 FAMILY = """
 import click
 
-from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 
 FAMILY = SpaceFamily(
     "Sums of dice (dice)",
@@ -21,7 +21,7 @@ FAMILY = SpaceFamily(
     "kilotune.experiments.problems.dice.problem",
     inputs="a number of dice",
     metrics=(("total", "points on the table"),),
-    listings=(Listing("dice-sets", "kilotune.experiments.problems.dice.problem:sets"),),
+    listings=(SpaceListing("dice-sets", "kilotune.experiments.problems.dice.problem:sets"),),
 )
 """
 

@@ -25,7 +25,7 @@ from kilotune.search.space import Trial
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 ROOM_BELOW, ROOM_ABOVE = 0.6, 0.15
-"""Of the height of what matters in the figure."""
+"""A share of the height of what matters in the figure."""
 
 Point = tuple[float, float, Trial]
 """Flash + RAM in bytes, quality, the trial."""
@@ -138,7 +138,7 @@ def _add_marks(
 
 
 def _outline(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """Of many points some, with the best and the worst at every stretch of memory."""
+    """At most `most` of many points, with the best and the worst at every stretch of memory."""
     ordered = sorted(points, key=lambda p: (p[0], p[1]))
     return [ordered[i] for i in thinned(np.array([p[1] for p in ordered]), most).tolist()]
 

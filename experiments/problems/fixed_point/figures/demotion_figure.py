@@ -34,7 +34,7 @@ FAR_QUALITY = 5.0
 """A permitted quality so many times the span of all steps away from them is not drawn."""
 
 MOST_NAMES = 45
-"""Of more variables only some have their name under the axis."""
+"""The most variables that all have their name under the axis."""
 
 
 def demotion_figure(space: ShiftrySpace, order: DemotionOrder, best: Trial | None) -> go.Figure:

@@ -43,7 +43,7 @@ class QualityMetric:
         return -value if self.larger_is_better else value
 
     def axis(self, values: Sequence[float]) -> dict[str, Any]:
-        """Of a figure of these values: losses that differ much on a logarithmic one."""
+        """The axis of a figure of these values: a logarithmic one for losses that differ much."""
         plain = {"title": self.label, "zeroline": False, "automargin": True}
         if not self.larger_is_better and values and 0 < LOG_FROM * min(values) < max(values):
             return {**plain, "type": "log", "dtick": 1, "exponentformat": "power"}

@@ -125,7 +125,7 @@ def _said(quality: QualityMetric, trial: Trial) -> str:
 
 
 def _in_bytes(quality: QualityMetric, trial: Trial) -> str:
-    """Of equally precise programs the smaller one is wanted, so both are said."""
+    """A trial's quality and its memory in words: the smaller of equally precise programs is wanted."""
     return f"{_said(quality, trial)} in {number(trial.measurement.metrics['memory_bytes'])} bytes of flash and RAM"
 
 

@@ -28,7 +28,7 @@ from kilotune.spaces.memory.space import MemorySpace
 BEST, PAPER = "best placement", "paper's allocator"
 
 MOST_ROWS = 100
-"""Of more buffers the table lists the largest."""
+"""The most buffers that the table lists, the largest ones."""
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:

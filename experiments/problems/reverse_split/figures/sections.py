@@ -160,5 +160,5 @@ def _paper_trial(asked: ProcedureKey[ReverseSplitSpace]) -> Trial | None:
 
 @lru_cache(maxsize=64)
 def _text(asked: ProcedureKey[ReverseSplitSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
-    """Of the program of a candidate: relaxing long ones takes a second."""
+    """The text of a candidate's program, computed once: relaxing a long one takes a second."""
     return asked.space.program(dict(assignment)).text
