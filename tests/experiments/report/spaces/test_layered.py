@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kilotune.experiments.problems.reverse_split.figures.layered import NODE_GAP, Layout, layered
+from kilotune.experiments.problems.reverse_split.figures.layered import NODE_GAP, LayeredDrawing, layered
 
 Edges = list[tuple[int, int]]
 
 
-def crossings(layout: Layout) -> int:
+def crossings(layout: LayeredDrawing) -> int:
     """Pairs of edges that cross between two layers."""
     pieces: dict[float, list[tuple[float, float]]] = {}
     for path in layout.paths:
