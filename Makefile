@@ -8,7 +8,7 @@ DEMO := --space shiftry --input bonsai-digits --drop 0 --budget $(BUDGET)
 # every command would compile what it imports, each time, where this is set
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: tune test check lint types picture clean
+.PHONY: tune test quick check lint types picture clean
 
 tune: $(VENV)/.installed
 	$(BIN)/tune $(DEMO)
@@ -29,6 +29,10 @@ SEED ?= 1
 .PHONY: fuzz
 fuzz: $(VENV)/.test-installed
 	$(BIN)/python -m kilotune.experiments.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+# what needs no browser, no cluster, no database server and no simulator, and is done in a moment
+quick: $(VENV)/.test-installed
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not slow'
 
 check: lint types
 

@@ -72,8 +72,8 @@ class SharedStudy:
         with store.transaction() as connection:
             self._study = find_study(connection, study)
             self._register(connection)
-        self._pulse = threading.Thread(target=self._beat, daemon=True, name="kilotune-pulse")
-        self._pulse.start()
+        self._heartbeat = threading.Thread(target=self._beat, daemon=True, name="kilotune-pulse")
+        self._heartbeat.start()
 
     def claim(self, numbers: Sequence[int], most: int) -> list[int]:
         if not numbers or most <= 0:
@@ -100,7 +100,7 @@ class SharedStudy:
 
     def leave(self) -> None:
         self._left.set()
-        self._pulse.join()
+        self._heartbeat.join()
         with contextlib.suppress(StoreError), self._store.transaction() as connection:
             self._forget(connection, self._owner)
 

@@ -1,4 +1,6 @@
-"""A real headless Chromium for tests of pages. `open_page` is a fixture everywhere; one worker runs all tests that use it."""
+"""A real headless Chromium for tests of pages. `open_page` is a fixture everywhere. One worker runs all tests that use it, none
+of them quick.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "open_page" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("browser"))
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

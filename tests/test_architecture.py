@@ -243,3 +243,46 @@ def test_imports_in_functions_keep_a_slow_library_out() -> None:
     found = ImportGraph.of(ROOT, [path for path in SOURCES if path.relative_to(ROOT).parts[0] != "experiments"])
     places = (place.removeprefix(f"{ROOT}/") for place in found.pointless())
     assert [place for place in places if not place.startswith(LATE)] == []
+
+
+SHARED_NAMES: dict[str, str] = {}
+"""Class names that may be defined more than once, and why. None is at present."""
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """Private ones too: a reader who searches for a name finds one thing."""
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1 and name not in SHARED_NAMES} == {}
+
+
+def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
+    """Line and text of every docstring: of the module, of classes and functions, and of constants (a string after one)."""
+    blocks = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    texts = [node.value for block in blocks for node in block if isinstance(node, ast.Expr)]
+    return [(t.lineno, t.value) for t in texts if isinstance(t, ast.Constant) and isinstance(t.value, str)]
+
+
+def test_a_docstring_stands_alone() -> None:
+    found = [(str(path.relative_to(ROOT)), *doc) for path in SOURCES for doc in docstrings(ast.parse(path.read_text()))]
+    assert len(found) > 1000
+    assert [place for place in found if place[2].startswith(("Of ", "The same"))] == []
+
+
+def test_what_the_glossary_names_exists() -> None:
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \|.*\| `(.+?)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.M)
+    trees = [ast.parse(path.read_text()) for path in SOURCES]
+    types = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    types |= {
+        target.id
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    assert len(rows) > 60
+    assert [row for row in rows if row[1] not in types and not (ROOT / row[1]).is_file()] == []

@@ -118,7 +118,7 @@ class ArtefactFolder:
             path.unlink()
 
     def _remove_partials(self, old: Manifest, folders: Iterable[str]) -> None:
-        """Of an export that was killed."""
+        """Remove the partial files that a killed export has left."""
         if old.token is None:
             return
         for folder in {"", *folders, *(folder for name in old.files for folder in _folders_of(name))}:

@@ -73,7 +73,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _CountingJob:
     model: str
     batch: FixedBatch
     parameters: Mapping[str, FloatArray]
@@ -95,7 +95,7 @@ def run_avr(source: CSource, features: FloatArray) -> float:
     return float(run.cycles.mean())
 
 
-def candidates(model: str, count: int, seed: int) -> list[_Job]:
+def candidates(model: str, count: int, seed: int) -> list[_CountingJob]:
     """Random candidates of a bundled model: three of four from the shiftry space, the rest from seedot's."""
     rng = np.random.default_rng(seed)
     problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random"))
@@ -113,7 +113,7 @@ def candidates(model: str, count: int, seed: int) -> list[_Job]:
             space = _seedot(model)
         assignment = _random_assignment(space, rng)
         batch = space.lower([assignment]) if isinstance(space, ShiftrySpace) else space.lower(assignment)
-        jobs.append(_Job(model, batch, task.parameters, features))
+        jobs.append(_CountingJob(model, batch, task.parameters, features))
     return jobs
 
 
@@ -143,16 +143,16 @@ def _random_assignment(space: ShiftrySpace | SeeDotSpace, rng: np.random.Generat
     return state.assignment
 
 
-def probes(count: int, seed: int) -> list[_Job]:
+def probes(count: int, seed: int) -> list[_CountingJob]:
     """Random programs."""
     made = [probe(seed + number) for number in range(count)]
-    return [_Job(PROBE, p.batch, p.parameters, p.features) for p in made]
+    return [_CountingJob(PROBE, p.batch, p.parameters, p.features) for p in made]
 
 
-def observe(jobs: Sequence[_Job], runner: Runner) -> list[Observation]:
+def observe(jobs: Sequence[_CountingJob], runner: Runner) -> list[Observation]:
     """Run all jobs; those that do not fit the device are left out."""
 
-    def one(job: _Job) -> Observation | None:
+    def one(job: _CountingJob) -> Observation | None:
         counts = CostFeatures(job.batch.program, job.parameters).terms(job.batch).matrix()[0]
         try:
             return Observation(job.model, counts, runner(emit_c(job.batch, job.parameters), job.features))

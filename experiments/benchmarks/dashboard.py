@@ -27,7 +27,7 @@ ASKED_EVERY_S = 10.0
 
 
 def cpu_s(process_id: int) -> float:
-    """Of a process so far."""
+    """The CPU seconds that a process has used so far."""
     fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -44,7 +44,7 @@ class Sleeping:
 
     @property
     def fingerprint(self) -> str:
-        """Of nothing but the name."""
+        """A hash of the space's name, which says all about it."""
         return hashlib.sha256(self.name.encode()).hexdigest()
 
     def start(self) -> State:

@@ -87,7 +87,7 @@ def greedy_peaks_bytes(listed: Sequence[LiveBuffer]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Step:
+class LeastRam:
     """Bytes of RAM, and whether they are proved to be the least."""
 
     peak_bytes: int
@@ -97,10 +97,10 @@ class Step:
         return f"{self.peak_bytes}{'' if self.proved else '*'}"
 
 
-def best(program: ir.Program, bits: Mapping[str, int], in_place: bool) -> Step:
+def best(program: ir.Program, bits: Mapping[str, int], in_place: bool) -> LeastRam:
     """The least placement of one width map."""
     placed, bound = best_placement(Placer(find_interference(program, in_place)), bits, SOLVER_SECONDS)
-    return Step(placed.peak_bytes, placed.peak_bytes <= bound)
+    return LeastRam(placed.peak_bytes, placed.peak_bytes <= bound)
 
 
 def widths(space: ShiftrySpace, assignment: Assignment) -> dict[str, int]:

@@ -18,7 +18,7 @@ FEATURES = 24
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbeProgram:
     """A program with parameters, samples [samples, features], and one candidate."""
 
     parameters: dict[str, FloatArray]
@@ -27,7 +27,7 @@ class Probe:
 
 
 @dataclass
-class _Builder:
+class _ProbeBuilder:
     random: np.random.Generator
     variables: list[ir.Variable] = field(default_factory=list)
     parameters: dict[str, FloatArray] = field(default_factory=dict)
@@ -50,10 +50,10 @@ class _Builder:
         return view
 
 
-def probe(seed: int) -> Probe:
+def probe(seed: int) -> ProbeProgram:
     """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit."""
     random = np.random.default_rng(seed)
-    b = _Builder(random)
+    b = _ProbeBuilder(random)
     last = b.variable((FEATURES, 1), ir.Role.INPUT)
     loops = b.pick(0, 3) == 0
     for _ in range(b.pick(2, 6)):
@@ -77,14 +77,14 @@ def probe(seed: int) -> Probe:
     rounding = list(Rounding)[b.pick(0, 2)]
     accumulator = list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
     batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
-    return Probe(b.parameters, features, batch)
+    return ProbeProgram(b.parameters, features, batch)
 
 
 _UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
 _BINARY = (ir.Add, ir.Subtract, ir.Multiply)
 
 
-def _operation(b: _Builder, last: ir.View) -> ir.View:
+def _operation(b: _ProbeBuilder, last: ir.View) -> ir.View:
     size = last.size
     choice = b.pick(0, 9)
     if choice <= 2:
@@ -129,7 +129,7 @@ def _operation(b: _Builder, last: ir.View) -> ir.View:
     return out
 
 
-def _image_operation(b: _Builder, last: ir.View) -> ir.View:
+def _image_operation(b: _ProbeBuilder, last: ir.View) -> ir.View:
     """A convolution or a pooling of a small image; before it, a product that makes the image."""
     channels, side = b.pick(1, 3), b.pick(3, 5)
     pixels = channels * side * side

@@ -27,7 +27,7 @@ NONE = "-"
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCase:
     """Kernels of integer weights over `2**depth`, what others reach, and what is wanted (instructions)."""
 
     name: str
@@ -54,7 +54,7 @@ def _box(size: int) -> tuple[Rows]:
     return (_product((1,) * size, (1,) * size),)
 
 
-def cases() -> tuple[Case, ...]:
+def cases() -> tuple[KernelCase, ...]:
     """The kernels of the facts page, then the other boxes."""
     gauss5 = ((0, 1, 2, 1, 0), (1, 4, 6, 4, 1), (2, 6, 10, 6, 2), (1, 4, 6, 4, 1), (0, 1, 2, 1, 0))
     analog_net = (
@@ -64,20 +64,20 @@ def cases() -> tuple[Case, ...]:
     )
     boxes = ((2, 4), (4, 10), (6, 16), (8, 20), (9, 26), (10, 27), (12, 31))
     return (
-        Case("Sobel", 0, (((-1, 0, 1), (-2, 0, 2), (-1, 0, 1)),), "7 7", "7", "5", NONE, 7, 5),
-        Case("Prewitt", 0, (((-1, 0, 1),) * 3,), wanted_scamp5=4),
-        Case("Box3", 0, _box(3), "8 8", "9", "6", NONE, 8, 6),
-        Case("Box5", 0, _box(5), "14 15", "21", "8", NONE, 14, 8),
-        Case("Box7", 0, _box(7), "20 39", "32", "12", NONE, 20, 12),
-        Case("Gauss3/16", 4, (_product((1, 2, 1), (1, 2, 1)),), "12 12", "12", "10", NONE, 12, 10),
-        Case("Gauss5/64", 6, (gauss5,), "21 50", "32", "19", "62", 21, 19),
-        Case("Gauss5/256", 8, (_product((1, 4, 6, 4, 1), (1, 4, 6, 4, 1)),), "36 82", "100", "22", NONE, 24, 22),
-        Case("Laplacian", 0, (((0, -1, 0), (-1, 4, -1), (0, -1, 0)),), "10 10", "9", "7", NONE, 9, 5),
-        Case("Laplacian8", 0, (((-1, -1, -1), (-1, 8, -1), (-1, -1, -1)),), "18 16", "14", "10", NONE, 13, None),
-        Case("Sharpen", 0, (((0, -1, 0), (-1, 5, -1), (0, -1, 0)),), "10 10", "10", "8", NONE, 10, 5),
-        Case("Binomial4/64", 6, (_product((1, 3, 3, 1), (1, 3, 3, 1)),), "53 46", "20", "17", NONE, 18, None),
-        Case("AnalogNet2", 2, analog_net, "51 -", "30", "21", NONE, 30, None),
-        *(Case(f"Box{size}", 0, _box(size), f"{length} -", wanted_auke=length) for size, length in boxes),
+        KernelCase("Sobel", 0, (((-1, 0, 1), (-2, 0, 2), (-1, 0, 1)),), "7 7", "7", "5", NONE, 7, 5),
+        KernelCase("Prewitt", 0, (((-1, 0, 1),) * 3,), wanted_scamp5=4),
+        KernelCase("Box3", 0, _box(3), "8 8", "9", "6", NONE, 8, 6),
+        KernelCase("Box5", 0, _box(5), "14 15", "21", "8", NONE, 14, 8),
+        KernelCase("Box7", 0, _box(7), "20 39", "32", "12", NONE, 20, 12),
+        KernelCase("Gauss3/16", 4, (_product((1, 2, 1), (1, 2, 1)),), "12 12", "12", "10", NONE, 12, 10),
+        KernelCase("Gauss5/64", 6, (gauss5,), "21 50", "32", "19", "62", 21, 19),
+        KernelCase("Gauss5/256", 8, (_product((1, 4, 6, 4, 1), (1, 4, 6, 4, 1)),), "36 82", "100", "22", NONE, 24, 22),
+        KernelCase("Laplacian", 0, (((0, -1, 0), (-1, 4, -1), (0, -1, 0)),), "10 10", "9", "7", NONE, 9, 5),
+        KernelCase("Laplacian8", 0, (((-1, -1, -1), (-1, 8, -1), (-1, -1, -1)),), "18 16", "14", "10", NONE, 13, None),
+        KernelCase("Sharpen", 0, (((0, -1, 0), (-1, 5, -1), (0, -1, 0)),), "10 10", "10", "8", NONE, 10, 5),
+        KernelCase("Binomial4/64", 6, (_product((1, 3, 3, 1), (1, 3, 3, 1)),), "53 46", "20", "17", NONE, 18, None),
+        KernelCase("AnalogNet2", 2, analog_net, "51 -", "30", "21", NONE, 30, None),
+        *(KernelCase(f"Box{size}", 0, _box(size), f"{length} -", wanted_auke=length) for size, length in boxes),
     )
 
 
@@ -102,7 +102,7 @@ def main(
                 click.echo(_row(case, name, KernelGoal(objective), registers, seconds, seed))
 
 
-def _row(case: Case, target: str, goal: KernelGoal, registers: int, seconds: float, seed: int) -> str:
+def _row(case: KernelCase, target: str, goal: KernelGoal, registers: int, seconds: float, seed: int) -> str:
     start = time.process_time()
     try:
         space = ReverseSplitSpace(SplitProblem(case.approximated, target, registers, goal))
@@ -135,8 +135,8 @@ def _row(case: Case, target: str, goal: KernelGoal, registers: int, seconds: flo
     )
 
 
-def _transfers(case: Case, target: str) -> str:
-    """Of AUKE's shortest program, and of Cain's in the same instruction set."""
+def _transfers(case: KernelCase, target: str) -> str:
+    """The bus transfers of AUKE's shortest program, and of Cain's in the same instruction set."""
     lengths = [int(length) for length in case.auke.split() if length != NONE]
     auke = str(2 * min(lengths)) if lengths else NONE
     cain = str(2 * int(case.cain_auke)) if target == "auke" and case.cain_auke != NONE else NONE

@@ -16,7 +16,7 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import ComparisonOutcome
-    from kilotune.experiments.comparison.plan import Case, Plan
+    from kilotune.experiments.comparison.plan import Case, ComparisonPlan
     from kilotune.search.store import Store
 
 DEFAULT_REPEATS = 10
@@ -109,7 +109,7 @@ def _files(options: dict[str, Any]) -> dict[str, str]:
     return files
 
 
-def _refuse_inputs(files: Mapping[str, str], plan: Plan, store: Store, options: Mapping[str, Any]) -> None:
+def _refuse_inputs(files: Mapping[str, str], plan: ComparisonPlan, store: Store, options: Mapping[str, Any]) -> None:
     """ValueError when a result would be written over something that the runs read."""
     from kilotune.experiments.artefacts.inputs import files_of_store, files_read
     from kilotune.experiments.artefacts.output_file import check_output_file
@@ -137,10 +137,10 @@ def _say_interrupted(context: click.Context, name: str) -> NoReturn:
     context.exit(ExitStatus.INTERRUPTED)
 
 
-def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
+def _plan(store: Store, options: dict[str, Any]) -> tuple[str, ComparisonPlan]:
     """The name, and the plan: of what was asked, or of the stored comparison of that name, extended. StoreError when it was
     asked for something else."""
-    from kilotune.experiments.comparison.plan import Plan
+    from kilotune.experiments.comparison.plan import ComparisonPlan
     from kilotune.experiments.comparison.records import stored_plan
     from kilotune.experiments.comparison.session import extended, free_comparison_name
     from kilotune.experiments.studies.tuning import check_study_name
@@ -159,7 +159,7 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, Plan]:
         plan = extended(existing, _strategies(options), options["repeats"], options["budget"])
     else:
         seed, repeats = options["seed"] or 0, options["repeats"] or DEFAULT_REPEATS
-        plan = Plan(_cases(options), repeats, options["budget"] or DEFAULT_BUDGET, seed)
+        plan = ComparisonPlan(_cases(options), repeats, options["budget"] or DEFAULT_BUDGET, seed)
         plan.limits  # noqa: B018 - a budget that cannot be read is refused before anything is stored
     if existing is not None and not plan.extends(existing):
         raise ValueError(

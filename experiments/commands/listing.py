@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from kilotune.experiments.problems.family import ListedRows, Listing, ListingRequest
+from kilotune.experiments.problems.family import ListedRows, ListingRequest, SpaceListing
 from kilotune.experiments.problems.registry import listings
 from kilotune.experiments.studies.requests import NOTHING
 from kilotune.search.store import Store
@@ -44,7 +44,7 @@ def listed_names() -> tuple[str, ...]:
     return (*GENERAL, *(listing.name for listing in listings()))
 
 
-def find_listing(what: str) -> Listing | None:
+def find_listing(what: str) -> SpaceListing | None:
     """What a family of spaces lists under that name; None for what every space has."""
     return next((listing for listing in listings() if listing.name == what), None)
 
@@ -174,13 +174,13 @@ def _devices() -> ListedRows:
 def _studies(store: Store) -> ListedRows:
     """Oldest first, without the runs of comparisons, which are hundreds. `best` is in the unit of `metric`, the first
     objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
+    from kilotune.experiments.dashboard.heartbeats import Heartbeats
     from kilotune.experiments.dashboard.overview import Overview
-    from kilotune.experiments.dashboard.pulse import Pulse
     from kilotune.search.result import status_words
     from kilotune.search.work_sharing import working
 
     processes = working(store)
-    overview = Overview(store, Pulse(store), wanted=lambda row: "comparison" not in row.request)
+    overview = Overview(store, Heartbeats(store), wanted=lambda row: "comparison" not in row.request)
     with Console(stderr=True).status("reading studies"):  # every different input is loaded for it
         entries = overview.all_entries()
     for sentence in overview.damaged:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kilotune.experiments.commands import completion
-from kilotune.experiments.problems.family import Listing
+from kilotune.experiments.problems.family import SpaceListing
 from kilotune.experiments.problems.registry import listings
 
 
@@ -45,7 +45,7 @@ def given_to_listing(what: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _taken(listing: Listing) -> dict[str, str]:
+def _taken(listing: SpaceListing) -> dict[str, str]:
     """Its options as they are written, by parameter name."""
     shared = {"input_": "--input", "study": "--study"} if listing.takes_input else {}
     return {**shared, **{str(option.name): option.opts[0] for option in listing.options}}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 240
-"""Of a file's name; a letter may take four."""
+"""The most bytes of a file's name; a letter may take four."""
 
 
 @click.command("report")
@@ -122,7 +122,7 @@ class Page:
 
 
 def report_page(store: Store, name: str) -> Page:
-    """Of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
+    """The page of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
     from kilotune.experiments.comparison.records import RecordReader
     from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
     from kilotune.experiments.report.page import render_page
@@ -160,13 +160,13 @@ def report_page(store: Store, name: str) -> Page:
 def _files_read(store: Store, name: str) -> tuple[Path, ...]:
     """What the studies behind a report read; empty where that is not known."""
     from kilotune.experiments.artefacts.inputs import files_read
-    from kilotune.experiments.comparison.plan import Plan
+    from kilotune.experiments.comparison.plan import ComparisonPlan
     from kilotune.experiments.studies.request import TuneRequest
     from kilotune.search.comparison_store import comparisons
 
     requests = [TuneRequest.from_json(row.request) for row in store.studies(name) if "space" in row.request]
     for row in comparisons(store, name):
-        requests += [case.request() for case in Plan.from_json(row.plan).cases]
+        requests += [case.request() for case in ComparisonPlan.from_json(row.plan).cases]
     return tuple(file for request in requests for file in files_read(request))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.comparison import Comparison, RunRecord
 
@@ -61,7 +61,7 @@ class ComparisonOutcome:
     """All cases that have a run."""
 
     name: str
-    plan: Plan
+    plan: ComparisonPlan
     cases: tuple[CaseOutcome, ...]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.search.comparison_store import comparison, save_findings
 from kilotune.search.front import Ranking
@@ -14,8 +14,9 @@ from kilotune.search.space import Assignment, Measurement
 from kilotune.search.store import Store
 
 
-def measure_procedures(store: Store, name: str, plan: Plan, on_case: Callable[[str], None]) -> None:
-    """Of the cases of which nothing is known yet; each is kept at once. `on_case` hears the title first."""
+def measure_procedures(store: Store, name: str, plan: ComparisonPlan, on_case: Callable[[str], None]) -> None:
+    """Measure the paper's procedure on each case of which no measurement is stored, and store each at once. `on_case` is called
+    with a case's title before it is measured."""
     findings = dict(comparison(store, name).findings)
     for case in plan.cases:
         if case.title not in findings:

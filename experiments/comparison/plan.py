@@ -38,7 +38,7 @@ class RunKey:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """All runs of a comparison. The budget's seconds are CPU seconds of a run."""
 
     cases: tuple[Case, ...]
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def seeds(self) -> range:
-        """The same for every strategy: runs are compared in pairs."""
+        """The seeds of the runs, one a repeat, equal for all strategies: runs are compared in pairs."""
         return range(self.seed, self.seed + self.repeats)
 
     def runs(self) -> Iterator[RunKey]:
@@ -64,10 +64,10 @@ class Plan:
                     yield RunKey(number, strategy, seed)
 
     def study_name(self, comparison: str, run: RunKey) -> str:
-        """Of the stored study of a run."""
+        """The name of the study in which a run is stored."""
         return f"{comparison}.{self.cases[run.case].title}.{run.strategy.replace(':', '-')}.{run.seed}"
 
-    def extends(self, earlier: Plan) -> bool:
+    def extends(self, earlier: ComparisonPlan) -> bool:
         """Whether the runs of an earlier plan are also runs of this one: more seeds, more budget, more strategies."""
         then, now = earlier.limits, self.limits
         same_cases = _without_strategies(earlier) == _without_strategies(self)
@@ -87,7 +87,7 @@ class Plan:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Plan:
+    def from_json(cls, stored: Mapping[str, Any]) -> ComparisonPlan:
         """The plan of a stored comparison. ValueError, a sentence, for one that is damaged; keys of other versions
         are left out."""
         listed = stored.get("cases")
@@ -101,7 +101,7 @@ class Plan:
         return dataclasses.replace(plan, cases=cases)
 
 
-def _without_strategies(plan: Plan) -> list[Any]:
+def _without_strategies(plan: ComparisonPlan) -> list[Any]:
     """As they are stored, where tuples are lists."""
     cases: list[Any] = json.loads(json.dumps(plan.as_json()["cases"]))
     return [{**case, "strategies": []} for case in cases]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
-from kilotune.experiments.comparison.plan import Case, Plan, RunKey
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
 from kilotune.experiments.comparison.verdict import verdict
 from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.search.anytime import Curve, best_so_far
@@ -77,7 +77,7 @@ class RecordReader:
             self._problems[key] = build_problem(case.request())
         return self._problems[key]
 
-    def keep(self, plan: Plan, comparison: str, run: RunKey) -> None:
+    def keep(self, plan: ComparisonPlan, comparison: str, run: RunKey) -> None:
         """Save the curve of a run, so that nobody has to read its trials again."""
         for study in self._store.studies(plan.study_name(comparison, run)):
             save_curve(self._store, study.name, self._curve(plan.cases[run.case], study))
@@ -100,10 +100,10 @@ class RecordReader:
         return RunRecord(study.strategy, study.seed, curve, curve.loss if ended else bound, proved, complete)
 
 
-def stored_plan(row: ComparisonRow) -> Plan:
+def stored_plan(row: ComparisonRow) -> ComparisonPlan:
     """The plan of a stored comparison. ValueError, which names the comparison, for one that is damaged."""
     try:
-        plan = Plan.from_json(row.plan)
+        plan = ComparisonPlan.from_json(row.plan)
         plan.limits  # noqa: B018 - a budget that cannot be read
     except ValueError as error:
         raise ValueError(f"Comparison {row.name!r}: {error}") from None
@@ -115,7 +115,7 @@ def load(store: Store, name: str) -> ComparisonOutcome:
     return RecordReader(store).load(name)
 
 
-def missing_runs(store: Store, name: str, plan: Plan) -> list[RunKey]:
+def missing_runs(store: Store, name: str, plan: ComparisonPlan) -> list[RunKey]:
     """Those that are not there, or that have some of their budget left. StoreError: another study has the name of a run."""
     stored, missing = {study.name: study for study in store.studies()}, []
     for run in plan.runs():

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.comparison.plan import Plan, RunKey
+from kilotune.experiments.comparison.plan import ComparisonPlan, RunKey
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -50,7 +50,7 @@ class RunNews:
 
 
 @dataclass(frozen=True)
-class RunEnd:
+class RunFinished:
     """A run has come to an end, or was stopped; `problem`: a sentence when it could not be made."""
 
     run: RunKey
@@ -67,10 +67,10 @@ class RunError(ValueError):
 def run_all(
     store: Store,
     name: str,
-    plan: Plan,
+    plan: ComparisonPlan,
     missing: Sequence[RunKey],
     jobs: int,
-    on_news: Callable[[RunNews | RunEnd], None],
+    on_news: Callable[[RunNews | RunFinished], None],
 ) -> bool:
     """Make the missing runs, or what is missing of them; whether all were made. The first Ctrl-C ends
     each running one within a second and keeps what it has, the second ends at once. RunError: one cannot be made, or a worker died."""
@@ -111,7 +111,7 @@ class _Rounds:
 class _Worker:
     """A process and our end of its pipe. `run`: what it is making."""
 
-    def __init__(self, url: str, name: str, plan: Plan) -> None:
+    def __init__(self, url: str, name: str, plan: ComparisonPlan) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy our threads' locks in whatever state
         self._name, self._plan, self._stopped = name, plan, False
         self.run: RunKey | None = None
@@ -132,20 +132,20 @@ class _Worker:
             with contextlib.suppress(OSError):
                 self.connection.send(None)
 
-    def news(self) -> RunNews | RunEnd:
+    def news(self) -> RunNews | RunFinished:
         """What it has sent. RunError: its run could not be made, or it is dead."""
         assert self.run is not None
         case = self._plan.cases[self.run.case]
         which = f"{case.title}, {self.run.strategy}, seed {self.run.seed}"
         try:
-            news: RunNews | RunEnd = self.connection.recv()
+            news: RunNews | RunFinished = self.connection.recv()
         except (EOFError, OSError):
             self._process.join(1.0)
             raise RunError(
                 f"{which}: its process died ({_cause(self._process.exitcode)}). Finished trials are kept, and "
                 f"`tune compare --name {self._name}` goes on."
             ) from None
-        if isinstance(news, RunEnd):
+        if isinstance(news, RunFinished):
             self.run = None
             if news.problem is not None:
                 raise RunError(f"{which}: {news.problem}")
@@ -168,7 +168,7 @@ def _cause(exit_code: int | None) -> str:
     return f"{name}, as when memory runs out" if name == "SIGKILL" else name
 
 
-def _serve(connection: Connection, url: str, name: str, plan: Plan) -> None:
+def _serve(connection: Connection, url: str, name: str, plan: ComparisonPlan) -> None:
     """In a worker: make runs until the pipe ends. Ctrl-C reaches the whole process group: the parent decides."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     store = Store(url)
@@ -186,10 +186,10 @@ def _serve(connection: Connection, url: str, name: str, plan: Plan) -> None:
                 problem = str(error)
             except Exception as error:
                 problem = f"{type(error).__name__}: {error}"
-            connection.send(RunEnd(run, problem))
+            connection.send(RunFinished(run, problem))
 
 
-def _make(connection: Connection, store: Store, name: str, plan: Plan, run: RunKey) -> None:
+def _make(connection: Connection, store: Store, name: str, plan: ComparisonPlan, run: RunKey) -> None:
     """Begin the run's study, or go on with it."""
     request = plan.cases[run.case].request(run.strategy, run.seed)
     _warm_up(json.dumps({**request.as_json(), "seed": 1_000_003}))

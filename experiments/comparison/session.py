@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kilotune.experiments.comparison.paper import measure_procedures
-from kilotune.experiments.comparison.plan import Plan, case_title
+from kilotune.experiments.comparison.plan import ComparisonPlan, case_title
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
-from kilotune.experiments.comparison.running import RunEnd, RunNews, run_all
+from kilotune.experiments.comparison.running import RunFinished, RunNews, run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
 from kilotune.experiments.comparison.verdict import seeds_sentence
 from kilotune.experiments.comparison.view import ComparisonView
@@ -19,7 +19,7 @@ from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.store import Store
 
 
-def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None, quiet: bool = False) -> bool:
+def run_comparison(store: Store, name: str, plan: ComparisonPlan, jobs: int | None = None, quiet: bool = False) -> bool:
     """Make what is missing; whether that was all of it (else it was interrupted). StoreError: a name is taken. RunError: a run
     cannot be made, or a worker died."""
     missing = missing_runs(store, name, plan)
@@ -33,15 +33,17 @@ def run_comparison(store: Store, name: str, plan: Plan, jobs: int | None = None,
             return True
         reader = RecordReader(store)
 
-        def on_news(news: RunNews | RunEnd) -> None:
-            if isinstance(news, RunEnd):
+        def on_news(news: RunNews | RunFinished) -> None:
+            if isinstance(news, RunFinished):
                 reader.keep(plan, name, news.run)
             view(news)
 
         return run_all(store, name, plan, missing, jobs, on_news)
 
 
-def extended(plan: Plan, strategies: Sequence[str] | None, repeats: int | None, budget: str | None) -> Plan:
+def extended(
+    plan: ComparisonPlan, strategies: Sequence[str] | None, repeats: int | None, budget: str | None
+) -> ComparisonPlan:
     """A stored plan with more of it. ValueError: a strategy fits none of the cases."""
     cases = plan.cases
     if strategies is not None:
@@ -52,7 +54,7 @@ def extended(plan: Plan, strategies: Sequence[str] | None, repeats: int | None, 
             for case in cases
         )
         require_use(cases, strategies)
-    return Plan(cases, repeats or plan.repeats, budget or plan.budget, plan.seed)
+    return ComparisonPlan(cases, repeats or plan.repeats, budget or plan.budget, plan.seed)
 
 
 def free_comparison_name(store: Store, what: str) -> str:

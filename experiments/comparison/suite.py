@@ -26,7 +26,7 @@ ALL = "all"
 """In place of names: every strategy that fits."""
 
 ENTRY_KEYS = ("space", "input", "title", "limits", "device", "objective", "also")
-"""Of a case; everything else is an option of the space."""
+"""The keys of a case; everything else is an option of the space."""
 
 
 def suite_names() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kilotune.experiments.comparison.plan import Plan
+from kilotune.experiments.comparison.plan import ComparisonPlan
 from kilotune.experiments.report.wording import counted, precise
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.comparison import (
@@ -20,7 +20,7 @@ from kilotune.search.result import as_metric
 from kilotune.search.space import Objective
 
 
-def seeds_sentence(plan: Plan) -> str:
+def seeds_sentence(plan: ComparisonPlan) -> str:
     """Before the runs: whether they can end in a verdict. Empty where there is nothing to compare."""
     cases = [case for case in plan.cases if len(case.strategies) > 1]
     if not cases:
@@ -39,7 +39,7 @@ def verdict(objective: Objective, comparison: Comparison) -> str:
 
 
 def paper_sentence(objective: Objective, comparison: Comparison) -> str:
-    """Of the paper's procedure; empty where there is none."""
+    """How the paper's procedure compares, in a sentence; empty where there is none."""
     loss, reference = comparison.paper_loss, comparison.reference
     if loss is None:
         return ""
@@ -72,7 +72,7 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
 
 
 def strategies_sentence(objective: Objective, comparison: Comparison) -> str:
-    """Of the strategies: who is best, and what is not worse for all that one can tell."""
+    """Which strategy is best, and which are not worse for all that one can tell, in a sentence."""
     leader, reference = comparison.standings[0], comparison.reference
     if reference.kind is ReferenceKind.OPTIMUM and math.isinf(reference.loss):
         return f"Nothing meets the limits, proved by {_names(reference.proved_by)}."

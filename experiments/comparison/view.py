@@ -12,15 +12,15 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from kilotune.experiments.comparison.plan import Plan, RunKey
-from kilotune.experiments.comparison.running import RunEnd, RunNews
+from kilotune.experiments.comparison.plan import ComparisonPlan, RunKey
+from kilotune.experiments.comparison.running import RunFinished, RunNews
 from kilotune.experiments.terminal.progress import FIRST_PLAIN_LINE_S, PLAIN_LINE_EVERY_S, draws
 
 
 class ComparisonView(AbstractContextManager["ComparisonView"]):
     """Call it with all news of runs. Silent when `quiet`."""
 
-    def __init__(self, plan: Plan, missing: int, jobs: int, quiet: bool) -> None:
+    def __init__(self, plan: ComparisonPlan, missing: int, jobs: int, quiet: bool) -> None:
         self._plan, self._missing, self._jobs = plan, missing, jobs
         self._all = sum(1 for _ in plan.runs())
         self._running: dict[RunKey, RunNews] = {}
@@ -55,9 +55,9 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
         else:
             self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def __call__(self, news: RunNews | RunEnd) -> None:
+    def __call__(self, news: RunNews | RunFinished) -> None:
         """Show where the runs stand."""
-        if isinstance(news, RunEnd):
+        if isinstance(news, RunFinished):
             self._running.pop(news.run, None)
             self._finished += 1
         else:

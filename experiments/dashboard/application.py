@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import plotly
 
 from kilotune.experiments.dashboard import optuna_pages
+from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.optuna_pages import OptunaPages
 from kilotune.experiments.dashboard.overview import Overview
-from kilotune.experiments.dashboard.pulse import Pulse
 from kilotune.experiments.dashboard.shown import Pages
 from kilotune.experiments.dashboard.watched import WatchedStudy
 from kilotune.experiments.dashboard.watched_comparison import WatchedComparison
@@ -75,8 +75,8 @@ class Dashboard:
 
     def __init__(self, store: Store, local: bool) -> None:
         self._store, self._local = store, local
-        self._pulse = Pulse(store)
-        self._overview = Overview(store, self._pulse)
+        self._heartbeat = Heartbeats(store)
+        self._overview = Overview(store, self._heartbeat)
         self._optuna = OptunaPages() if optuna_pages.is_installed() else None
         self._pages = Pages(store.place, self.assets, self._optuna is not None)
         self._studies: dict[str, WatchedStudy] = {}  # the one that was asked for last is the last
@@ -167,7 +167,7 @@ class Dashboard:
         return as_json(self._pages.overview_news(entries, comparisons(self._store), whole), request)
 
     def _study_news(self, request: Request, name: str) -> Response:
-        running = self._pulse.running().get(name, 0)  # before its row: one that ends meanwhile has not stopped
+        running = self._heartbeat.running().get(name, 0)  # before its row: one that ends meanwhile has not stopped
         row = self._store.study(name)
         watched = self._watched_study(row)
         drawn, current = watched.drawn(row)

@@ -18,7 +18,7 @@ from kilotune.search.study import Study
 
 
 def sections_of(problem: Problem, study: Study, row: StudyRow) -> tuple[Section, ...]:
-    """Of a study that may still run: what `tune report` says without what it measures for it."""
+    """The sections of a study that may still run: those of `tune report` without what it measures for them."""
     trials = study.trials()
     if not trials:
         return (Section("Best trial", (Paragraph("No trial is finished yet."),)),)

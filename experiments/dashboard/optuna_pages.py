@@ -17,7 +17,7 @@ from kilotune.experiments.dashboard.wsgi import Application, Environ, Response, 
 from kilotune.search.study import Study
 
 MOST_TRIALS = 1000
-"""Of a copy: optuna-dashboard sends them all, with all their decisions, and draws them all."""
+"""The most trials of a copy: optuna-dashboard sends them all, with all their decisions, and draws them all."""
 
 PATHS = ("/dashboard", "/api/", "/static/", "/csv/", "/artifacts/", "/favicon.ico")
 RENEWED_EVERY_S = 10.0

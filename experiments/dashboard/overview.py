@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from kilotune.experiments.dashboard.pulse import Pulse
-from kilotune.experiments.dashboard.reading import Reading, measured
+from kilotune.experiments.dashboard.heartbeats import Heartbeats
+from kilotune.experiments.dashboard.reading import TrialReader, measured
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.front import Front, Ranking
@@ -24,7 +24,7 @@ PATIENCE_S = 0.4
 
 
 @dataclass(frozen=True)
-class Goal:
+class StudyObjective:
     """What a study searches for; a sentence where that cannot be told."""
 
     ranking: Ranking | None
@@ -77,14 +77,14 @@ class Overview:
     def __init__(
         self,
         store: Store,
-        pulse: Pulse,
+        heartbeats: Heartbeats,
         build: Callable[[TuneRequest], Any] = build_problem,
         wanted: Callable[[StudyRow], bool] = lambda row: True,
     ) -> None:
         """`wanted`: which of the store's studies are looked at."""
-        self._store, self._pulse, self._build, self._wanted = store, pulse, build, wanted
-        self._goals: dict[str, Goal] = {}  # by what a request says of the problem
-        self._fronts: dict[tuple[str, float], tuple[Reading, Front]] = {}  # by name and creation
+        self._store, self._heartbeat, self._build, self._wanted = store, heartbeats, build, wanted
+        self._goals: dict[str, StudyObjective] = {}  # by what a request says of the problem
+        self._fronts: dict[tuple[str, float], tuple[TrialReader, Front]] = {}  # by name and creation
         self._changed: dict[tuple[str, float], tuple[int, float]] = {}  # trials, and when we saw that number first
         self._unreadable: dict[tuple[str, float], tuple[int, str]] = {}  # trials when they could not be read, and why
         self.damaged: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Overview:
         self._working = threading.Lock()
 
     def _rows(self) -> list[StudyRow]:
-        """Of the studies that are looked at and can be read."""
+        """The rows of the studies that are looked at and can be read."""
         damaged: list[str] = []
         rows = self._store.studies(damaged=lambda error: damaged.append(str(error)))
         self.damaged = tuple(damaged)
@@ -101,7 +101,7 @@ class Overview:
 
     def entries(self) -> tuple[list[Entry], bool]:
         """Newest first; whether all has been read."""
-        rows, running = self._rows(), self._pulse.running()
+        rows, running = self._rows(), self._heartbeat.running()
         self._notice(rows)
         whole = True
         if any(self._is_stale(row) for row in rows):
@@ -113,7 +113,7 @@ class Overview:
 
     def all_entries(self) -> list[Entry]:
         """Newest first, when all has been read."""
-        rows, running = self._rows(), self._pulse.running()
+        rows, running = self._rows(), self._heartbeat.running()
         self._notice(rows)
         self._read(rows)
         return [self._entry(row, running.get(row.name, 0)) for row in reversed(rows)]
@@ -159,14 +159,14 @@ class Overview:
         finally:
             self._working.release()
 
-    def _goal(self, row: StudyRow) -> Goal:
+    def _goal(self, row: StudyRow) -> StudyObjective:
         key = _problem_key(row.request)
         if key not in self._goals:
             self._goals[key] = _goal(row.request, self._build)
         return self._goals[key]
 
     def _follow(self, row: StudyRow, ranking: Ranking) -> None:
-        reading, front = self._fronts.get((row.name, row.created)) or (Reading(), Front(ranking))
+        reading, front = self._fronts.get((row.name, row.created)) or (TrialReader(), Front(ranking))
         trials = reading.new(row.trials, lambda first: measured(self._store, row.name, first))
         with self._lock:
             front.update(trials)
@@ -192,13 +192,13 @@ class Overview:
         return Entry(row, running, changed, leading.metric, value, feasible, as_metric(bound, leading), gap, proved)
 
 
-def _goal(request: Mapping[str, Any], build: Callable[[TuneRequest], Any]) -> Goal:
+def _goal(request: Mapping[str, Any], build: Callable[[TuneRequest], Any]) -> StudyObjective:
     if "space" not in request:
-        return Goal(None, "It was made by a program that stored no request: its space cannot be built here.")
+        return StudyObjective(None, "It was made by a program that stored no request: its space cannot be built here.")
     try:
-        return Goal(Ranking.of(build(TuneRequest.from_json(request)).space))
+        return StudyObjective(Ranking.of(build(TuneRequest.from_json(request)).space))
     except Exception as error:  # a broken study must not take the others with it
-        return Goal(None, f"{error}" or type(error).__name__)
+        return StudyObjective(None, f"{error}" or type(error).__name__)
 
 
 def _problem_key(request: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ class Numbered(Protocol):
 Row = TypeVar("Row", bound=Numbered)
 
 
-class Reading:
+class TrialReader:
     """Knows which trials have been read. Several processes may share a study, so a low number can come late."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
-from kilotune.experiments.comparison.plan import Plan
+from kilotune.experiments.comparison.plan import ComparisonPlan
 from kilotune.experiments.dashboard.optuna_pages import MOST_TRIALS
 from kilotune.experiments.dashboard.overview import Entry, standing_words
 from kilotune.experiments.report.page import environment
@@ -53,7 +53,7 @@ class Pages:
 
     def comparison(self, row: ComparisonRow) -> str:
         """One comparison without what changes."""
-        plan = Plan.from_json(row.plan)
+        plan = ComparisonPlan.from_json(row.plan)
         return self._fill(
             "comparison.html",
             name=row.name,
@@ -106,7 +106,7 @@ class Pages:
         self, row: ComparisonRow, runs: Sequence[Entry], version: str, html: str | None, current: bool
     ) -> dict[str, Any]:
         """Facts, sections where the page does not have them yet, and a row a run."""
-        wanted, running = len(list(Plan.from_json(row.plan).runs())), sum(run.running > 0 for run in runs)
+        wanted, running = len(list(ComparisonPlan.from_json(row.plan).runs())), sum(run.running > 0 for run in runs)
         return {
             "facts": {
                 "status": f"{running} running" if running else "not running",
@@ -125,7 +125,10 @@ class Pages:
     def _comparison_rows(self, rows: Sequence[ComparisonRow], entries: Sequence[Entry]) -> str:
         described = []
         for row in reversed(rows):
-            plan, runs = Plan.from_json(row.plan), [entry for entry in entries if entry.comparison == row.name]
+            plan, runs = (
+                ComparisonPlan.from_json(row.plan),
+                [entry for entry in entries if entry.comparison == row.name],
+            )
             running, wanted = sum(run.running > 0 for run in runs), len(list(plan.runs()))
             described.append(
                 {
@@ -151,7 +154,7 @@ class Pages:
 
 
 def address(kind: str, name: str) -> str:
-    """Of a page. Browsers take `.` and `..` out of paths, so such a name goes behind a question mark."""
+    """The address of a page. Browsers take `.` and `..` out of paths, so such a name goes behind a question mark."""
     quoted = quote(name, safe="")
     return f"/{kind}/?name={quoted}" if name in ("", ".", "..") or "/" in name else f"/{kind}/{quoted}"
 
@@ -191,7 +194,7 @@ def _study_row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _strategies(plan: Plan) -> str:
+def _strategies(plan: ComparisonPlan) -> str:
     return ", ".join(dict.fromkeys(name for case in plan.cases for name in case.strategies))
 
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kilotune.experiments.dashboard.drawing import Drawing, Drawn
 from kilotune.experiments.dashboard.live_sections import sections_of
-from kilotune.experiments.dashboard.reading import Reading, measured
+from kilotune.experiments.dashboard.reading import TrialReader, measured
+from kilotune.experiments.dashboard.section_cache import RenderedSections, SectionCache
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
@@ -24,14 +24,14 @@ class WatchedStudy:
     def __init__(self, store: Store, row: StudyRow, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self.created, self.name = row.created, row.name
-        self._reading = Reading()
-        self._drawing = Drawing(clock)
+        self._reading = TrialReader()
+        self._drawing = SectionCache(clock)
         self._trials: list[Any] = []  # of a study without a space
         self.problem: Problem | None = None
         self.study: Study | None = None
         self.trouble = ""
 
-    def drawn(self, row: StudyRow) -> tuple[Drawn, bool]:
+    def drawn(self, row: StudyRow) -> tuple[RenderedSections, bool]:
         """The sections, and whether they are of `row` as it is. Whoever comes while they are drawn gets the ones before."""
         return self._drawing.of(version_of(row), lambda: self._draw(row))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kilotune.experiments.comparison.outcome import CaseOutcome
 from kilotune.experiments.comparison.records import RecordReader
-from kilotune.experiments.dashboard.drawing import Drawing, Drawn
+from kilotune.experiments.dashboard.section_cache import RenderedSections, SectionCache
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_sections
@@ -25,9 +25,9 @@ class WatchedComparison:
         self._store = store
         self.created, self.name = row.created, row.name
         self._reader = RecordReader(store)
-        self._drawing = Drawing(clock)
+        self._drawing = SectionCache(clock)
 
-    def drawn(self, row: ComparisonRow, runs: Sequence[StudyRow]) -> tuple[Drawn, bool]:
+    def drawn(self, row: ComparisonRow, runs: Sequence[StudyRow]) -> tuple[RenderedSections, bool]:
         """The sections, and whether they are of the runs as they are."""
         return self._drawing.of(version_of(row, runs), lambda: render_sections(self._sections()))
 

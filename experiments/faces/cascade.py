@@ -20,7 +20,7 @@ STAGE_SLACK = np.float32(1e-5)
 
 
 @dataclass(frozen=True)
-class Rectangle:
+class WeightedRectangle:
     """Pixels `[left, left + width)` times `[top, top + height)` of the window, rows counted downwards, and their weight."""
 
     left: int
@@ -41,7 +41,7 @@ class Stump:
 
 
 @dataclass(frozen=True)
-class Stage:
+class CascadeStage:
     """A window passes when the votes (added in double precision) reach the threshold, which has its slack already."""
 
     stumps: tuple[Stump, ...]
@@ -54,8 +54,8 @@ class Cascade:
 
     width: int
     height: int
-    stages: tuple[Stage, ...]
-    features: tuple[tuple[Rectangle, ...], ...]
+    stages: tuple[CascadeStage, ...]
+    features: tuple[tuple[WeightedRectangle, ...], ...]
 
 
 def frontal_face_file() -> Path:
@@ -105,7 +105,7 @@ def _text(node: ElementTree.Element, name: str) -> str:
     return found.strip()
 
 
-def _feature(entry: ElementTree.Element) -> tuple[Rectangle, ...]:
+def _feature(entry: ElementTree.Element) -> tuple[WeightedRectangle, ...]:
     if (entry.findtext("tilted") or "0").strip() != "0":
         raise ValueError("a tilted feature")
     rectangles = []
@@ -113,11 +113,11 @@ def _feature(entry: ElementTree.Element) -> tuple[Rectangle, ...]:
         left, top, width, height, weight = (row.text or "").split()
         if float(weight) != int(float(weight)):
             raise ValueError(f"the weight {weight}, not an integer")
-        rectangles.append(Rectangle(int(left), int(top), int(width), int(height), int(float(weight))))
+        rectangles.append(WeightedRectangle(int(left), int(top), int(width), int(height), int(float(weight))))
     return tuple(rectangles)
 
 
-def _stage(entry: ElementTree.Element, features: int) -> Stage:
+def _stage(entry: ElementTree.Element, features: int) -> CascadeStage:
     stumps = []
     for weak in _entries(entry, "weakClassifiers"):
         inner, leaves = _text(weak, "internalNodes").split(), _text(weak, "leafValues").split()
@@ -127,4 +127,4 @@ def _stage(entry: ElementTree.Element, features: int) -> Stage:
         if not 0 <= feature < features:
             raise ValueError(f"feature {feature} of {features}")
         stumps.append(Stump(feature, np.float32(inner[3]), np.float32(leaves[0]), np.float32(leaves[1])))
-    return Stage(tuple(stumps), np.float32(_text(entry, "stageThreshold")) - STAGE_SLACK)
+    return CascadeStage(tuple(stumps), np.float32(_text(entry, "stageThreshold")) - STAGE_SLACK)

@@ -36,7 +36,7 @@ class FeatureProgram:
 
 @dataclass(frozen=True)
 class Total:
-    """Of some features: how many, and the instructions and bus transfers of all programs, one after the other."""
+    """Totals of some features: how many they are, and the instructions and bus transfers of all programs, one after the other."""
 
     features: int
     instructions: int

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from kilotune.codegen.scamp.composition import FLIP, MIRROR, TRANSPOSE
 from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.experiments.faces.cascade import Rectangle
+from kilotune.experiments.faces.cascade import WeightedRectangle
 
 Shape = tuple[tuple[int, ...], ...]
 """The weights of a feature as rows, north to south, in the smallest picture that holds them."""
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedShape:
     """A feature as a shape whose north-western corner lies at column `left` and row `top` of the window."""
 
     shape: Shape
@@ -23,7 +23,7 @@ class Placed:
     top: int
 
 
-def placed(feature: Sequence[Rectangle]) -> Placed:
+def placed(feature: Sequence[WeightedRectangle]) -> PlacedShape:
     """The shape and place of a feature. Raises `ValueError` for one whose weights cancel everywhere."""
     weights: dict[tuple[int, int], int] = {}
     for box in feature:
@@ -38,7 +38,7 @@ def placed(feature: Sequence[Rectangle]) -> Placed:
     rows = tuple(
         tuple(weights.get((row, column), 0) for column in range(left, right + 1)) for row in range(top, bottom + 1)
     )
-    return Placed(rows, left, top)
+    return PlacedShape(rows, left, top)
 
 
 def kernel_sum(shape: Shape) -> Sum:

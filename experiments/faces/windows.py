@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.evaluators.scamp5.array import BoolArray
-from kilotune.experiments.faces.cascade import Cascade, Rectangle, Stump
+from kilotune.experiments.faces.cascade import Cascade, Stump, WeightedRectangle
 
 Image = npt.NDArray[np.uint8]
 FeatureValues = Callable[[int], npt.NDArray[np.float64]]
@@ -29,7 +29,7 @@ def integral(image: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.pad(pixels.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
 
 
-def box_sums(sums: npt.NDArray[np.int64], box: Rectangle, size: tuple[int, int]) -> npt.NDArray[np.int64]:
+def box_sums(sums: npt.NDArray[np.int64], box: WeightedRectangle, size: tuple[int, int]) -> npt.NDArray[np.int64]:
     """The pixels of a rectangle (its weight left out) added up in every window of `size` (rows, columns)."""
     rows, columns = sums.shape[0] - size[0], sums.shape[1] - size[1]
     corners = [
@@ -54,7 +54,7 @@ def reference_values(cascade: Cascade, image: Image) -> FeatureValues:
 def normalisation(cascade: Cascade, image: Image) -> tuple[npt.NDArray[np.float32], BoolArray]:
     """What feature values are multiplied by, one over area times deviation of the window without its border, and which
     windows deviate enough to be looked at."""
-    inner = Rectangle(1, 1, cascade.width - 2, cascade.height - 2, 1)
+    inner = WeightedRectangle(1, 1, cascade.width - 2, cascade.height - 2, 1)
     size = (cascade.height, cascade.width)
     area = float(inner.width * inner.height)
     total = box_sums(integral(image), inner, size).astype(np.float64)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.finding_files import save_finding
-from kilotune.experiments.fuzz.kind import Kind, Recipe, made_corpus, make, recipe_of
+from kilotune.experiments.fuzz.kind import Kind, MutationRecipe, made_corpus, make, recipe_of
 from kilotune.experiments.fuzz.sandbox import Ran, run_case
 from kilotune.experiments.fuzz.shrinking import shrink
 from kilotune.experiments.fuzz.verdict import Finding, judge
@@ -50,7 +50,7 @@ class Extent:
     attempts: int = 60  # runs that are spent on making one finding small
 
 
-def one_of_each_command(kinds: Sequence[Kind]) -> list[Case]:
+def one_of_each_command(kinds: Sequence[Kind]) -> list[FuzzCase]:
     """A case of the corpora for every kind and command line: all that the commands import and load."""
     return list({(kind.name, case.arguments): case for kind in kinds for case in made_corpus(kind)}.values())
 
@@ -87,8 +87,8 @@ def run_campaign(
         return tallies
 
 
-def _store(kind: Kind, recipe: Recipe, finding: Finding, scratch: Path, findings: Path, attempts: int) -> Path:
-    def holds(case: Case) -> bool:
+def _store(kind: Kind, recipe: MutationRecipe, finding: Finding, scratch: Path, findings: Path, attempts: int) -> Path:
+    def holds(case: FuzzCase) -> bool:
         found = judge(kind, case, run_case(case, scratch))
         return found is not None and found.signature == finding.signature
 
@@ -97,7 +97,7 @@ def _store(kind: Kind, recipe: Recipe, finding: Finding, scratch: Path, findings
     return save_finding(findings, case, recipe, finding)
 
 
-def replay(kind: Kind, case: Case, scratch: Path) -> tuple[Ran, Finding | None]:
+def replay(kind: Kind, case: FuzzCase, scratch: Path) -> tuple[Ran, Finding | None]:
     """A stored case once more."""
     ran = run_case(case, scratch)
     return ran, judge(kind, case, ran)

@@ -12,19 +12,19 @@ NO_FILES: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Case:
+class FuzzCase:
     """`files`: contents by path relative to the folder in which the command runs. `arguments`: those of `tune`."""
 
     kind: str
     arguments: tuple[str, ...]
     files: Mapping[str, bytes] = field(default_factory=lambda: NO_FILES)
 
-    def with_file(self, path: str, content: bytes) -> Case:
-        """The same case with another content of one file, or one file more."""
+    def with_file(self, path: str, content: bytes) -> FuzzCase:
+        """A copy of this case with another content of one file, or with one file more."""
         return replace(self, files={**self.files, path: content})
 
-    def without_file(self, path: str) -> Case:
-        """The same case without one of its files."""
+    def without_file(self, path: str) -> FuzzCase:
+        """A copy of this case without one of its files."""
         return replace(self, files={name: content for name, content in self.files.items() if name != path})
 
     @property
@@ -38,7 +38,7 @@ class Case:
         return {"kind": self.kind, "arguments": list(self.arguments), "files": files}
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Case:
+    def from_json(cls, stored: Mapping[str, Any]) -> FuzzCase:
         """The case of `as_json`."""
         files = {path: _read(content) for path, content in stored["files"].items()}
         return cls(stored["kind"], tuple(stored["arguments"]), files)

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.experiments.fuzz.case import Case
-from kilotune.experiments.fuzz.kind import Recipe
+from kilotune.experiments.fuzz.case import FuzzCase
+from kilotune.experiments.fuzz.kind import MutationRecipe
 from kilotune.experiments.fuzz.verdict import Finding
 
 
-def save_finding(folder: Path, case: Case, recipe: Recipe, finding: Finding) -> Path:
+def save_finding(folder: Path, case: FuzzCase, recipe: MutationRecipe, finding: Finding) -> Path:
     """Write a finding under a name of its own; the same one again is the same file. Its path."""
     content = {
         **case.as_json(),
@@ -27,10 +27,10 @@ def save_finding(folder: Path, case: Case, recipe: Recipe, finding: Finding) -> 
     return path
 
 
-def load_case(path: Path) -> Case:
+def load_case(path: Path) -> FuzzCase:
     """The case of a stored finding. InputError for a file that holds none."""
     try:
-        return Case.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return FuzzCase.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         found = f"{type(error).__name__}: {error}"
         raise InputError(str(path), expected="a finding of the fuzzer", found=found) from None

@@ -27,7 +27,7 @@ def mutate_json(data: bytes, random: Random) -> bytes:
 
 
 def mutate_value(document: Any, random: Random) -> Any:
-    """The same of a value; a new one. RecursionError where it is nested too deeply already."""
+    """A changed copy of a JSON value. RecursionError where it is nested too deeply already."""
     top = [copy.deepcopy(document)]
     places = _places(top)
     holder, key = random.choice(places)

@@ -10,9 +10,9 @@ from importlib import resources
 from random import Random
 from typing import Any
 
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 
-Mutator = Callable[[Case, Random], Case]
+Mutator = Callable[[FuzzCase, Random], FuzzCase]
 """Makes a damaged case of a case; the same case again where the mutation does not apply."""
 
 MOST_STEPS = 4
@@ -29,7 +29,7 @@ class Kind:
     """
 
     name: str
-    corpus: Callable[[], tuple[Case, ...]]
+    corpus: Callable[[], tuple[FuzzCase, ...]]
     mutators: tuple[Mutator, ...]
     writes: tuple[str, ...] = ()
     contents: Callable[[bytes], Any] = field(default=bytes)
@@ -41,7 +41,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MutationRecipe:
     """How a case is made, in a form that is short and always gives the same case: mutations of the corpus's case number
     `origin`, one a step, each drawn from a seed of its own, so that leaving one out changes no other."""
 
@@ -50,15 +50,17 @@ class Recipe:
     steps: tuple[str, ...]
 
 
-def recipe_of(kind: Kind, seed: int, number: int) -> Recipe:
+def recipe_of(kind: Kind, seed: int, number: int) -> MutationRecipe:
     """The recipe of a kind's case `number` in the campaign of that seed."""
     name = f"{seed}/{kind.name}/{number}"
     random = Random(name)
     count = 1 + min(int(random.expovariate(1.0)), MOST_STEPS - 1)
-    return Recipe(kind.name, random.randrange(len(made_corpus(kind))), tuple(f"{name}/{i}" for i in range(count)))
+    return MutationRecipe(
+        kind.name, random.randrange(len(made_corpus(kind))), tuple(f"{name}/{i}" for i in range(count))
+    )
 
 
-def make(kind: Kind, recipe: Recipe) -> Case:
+def make(kind: Kind, recipe: MutationRecipe) -> FuzzCase:
     """The case of a recipe."""
     case = made_corpus(kind)[recipe.origin]
     for step in recipe.steps:
@@ -68,7 +70,7 @@ def make(kind: Kind, recipe: Recipe) -> Case:
 
 
 @cache
-def made_corpus(kind: Kind) -> tuple[Case, ...]:
+def made_corpus(kind: Kind) -> tuple[FuzzCase, ...]:
     """The kind's corpus, made once."""
     return kind.corpus()
 
@@ -82,7 +84,7 @@ def corpus_files(folder: str) -> dict[str, bytes]:
 def on_files(pattern: str, mutate: Callable[[bytes, Random], bytes]) -> Mutator:
     """A mutator of the content of one of the files whose path matches."""
 
-    def mutator(case: Case, random: Random) -> Case:
+    def mutator(case: FuzzCase, random: Random) -> FuzzCase:
         paths = sorted(path for path in case.files if fnmatch(path, pattern))
         if not paths:
             return case

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.evaluators.compiled_library import cache_folder
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 
 MOST_CPU_S = 10
 MOST_WALL_S = 60.0
@@ -30,7 +30,7 @@ MOST_MEMORY_BYTES = 2 << 30
 """Address space beyond what the parent process takes already."""
 
 MOST_WRITTEN_BYTES = 256 << 20
-"""Of one file."""
+"""The most bytes of one file that a case may write."""
 
 TOO_SLOW = ("skimage",)
 """Optional packages that would take most of a case's time: this one judges programs on photographs."""
@@ -63,7 +63,7 @@ def scratch_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def run_case(case: Case, scratch: Path, at_end: Callable[[], None] | None = None) -> Ran:
+def run_case(case: FuzzCase, scratch: Path, at_end: Callable[[], None] | None = None) -> Ran:
     """Run a case in a folder of `scratch`, which is emptied first. `at_end`: what the child does after the command; then it
     has the tools and the cache folder of this process, too."""
     folder, logs = scratch / "case", scratch / "logs"
@@ -108,7 +108,7 @@ def _wait(child: int) -> bool:
     return late
 
 
-def _in_child(case: Case, folder: Path, logs: Path, at_end: Callable[[], None] | None) -> None:
+def _in_child(case: FuzzCase, folder: Path, logs: Path, at_end: Callable[[], None] | None) -> None:
     """Run the command and end the process, whatever happens."""
     status = 70
     try:
@@ -162,7 +162,7 @@ def _limits() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _command(case: Case, logs: Path) -> int:
+def _command(case: FuzzCase, logs: Path) -> int:
     """The command's exit status. What it ended with is written down: a status alone does not say where."""
     from kilotune.experiments.cli import main
 

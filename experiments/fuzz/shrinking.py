@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kilotune.experiments.fuzz.case import Case
-from kilotune.experiments.fuzz.kind import Kind, Recipe, make
+from kilotune.experiments.fuzz.case import FuzzCase
+from kilotune.experiments.fuzz.kind import Kind, MutationRecipe, make
 
-Holds = Callable[[Case], bool]
+Holds = Callable[[FuzzCase], bool]
 """Whether a case still has the finding."""
 
 
-def shrink(kind: Kind, recipe: Recipe, holds: Holds, attempts: int) -> Case:
+def shrink(kind: Kind, recipe: MutationRecipe, holds: Holds, attempts: int) -> FuzzCase:
     """The smallest case found that still has the finding, by delta debugging (Zeller and Hildebrandt 2002) in the simple form
     that halves what it leaves out. `attempts`: how often `holds` may be asked for files; it runs the command."""
     steps = recipe.steps
     for step in recipe.steps if attempts else ():
         fewer = tuple(one for one in steps if one != step)
-        if fewer and holds(make(kind, Recipe(recipe.kind, recipe.origin, fewer))):
+        if fewer and holds(make(kind, MutationRecipe(recipe.kind, recipe.origin, fewer))):
             steps = fewer
-    return shrink_case(make(kind, Recipe(recipe.kind, recipe.origin, steps)), holds, attempts)
+    return shrink_case(make(kind, MutationRecipe(recipe.kind, recipe.origin, steps)), holds, attempts)
 
 
-def shrink_case(case: Case, holds: Holds, attempts: int) -> Case:
-    """The same of a case that is already made."""
+def shrink_case(case: FuzzCase, holds: Holds, attempts: int) -> FuzzCase:
+    """The smallest case found from `case` whose finding is still the one looked for."""
     left = attempts
     improved = True
     while improved:
@@ -38,7 +38,7 @@ def shrink_case(case: Case, holds: Holds, attempts: int) -> Case:
     return case
 
 
-def _smaller(case: Case) -> Iterator[Case]:
+def _smaller(case: FuzzCase) -> Iterator[FuzzCase]:
     """Cases with something left out, the largest pieces first."""
     for path in case.files:
         yield case.without_file(path)

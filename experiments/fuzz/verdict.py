@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind
 from kilotune.experiments.fuzz.sandbox import Ran
 
 EXPECTED = (ExitStatus.FEASIBLE, ExitStatus.INFEASIBLE, ExitStatus.BAD_INPUT)
 MOST_LETTERS = 700
-"""Of a message: one that repeats half of a file says nothing."""
+"""The longest message: one that repeats half of a file says nothing."""
 
 SHOWN_THROUGH = re.compile(
     r"NoneType|object has no attribute|object is not|not subscriptable|unsupported operand|positional argument|"
@@ -46,7 +46,7 @@ class Finding:
         return f"{self.fault}: {self.place or re.sub(r'[0-9]+', 'N', _unquoted(self.detail))[:160]}"
 
 
-def judge(kind: Kind, case: Case, ran: Ran) -> Finding | None:
+def judge(kind: Kind, case: FuzzCase, ran: Ran) -> Finding | None:
     """The first thing that is wrong with a run; None when nothing is."""
     place = _place(ran.trace or ran.stderr)
     if ran.timed_out:
@@ -66,7 +66,7 @@ def judge(kind: Kind, case: Case, ran: Ran) -> Finding | None:
     return _wrong_files(kind, case, ran)
 
 
-def _wrong_message(kind: Kind, case: Case, stderr: str) -> str | None:
+def _wrong_message(kind: Kind, case: FuzzCase, stderr: str) -> str | None:
     """What is wrong with a refusal: it is to be one sentence that names the place."""
     message = "\n".join(line for line in stderr.strip("\n").split("\n") if not WRITTEN.fullmatch(line))
     if not message.startswith("tune: ") or not message.isprintable():
@@ -82,7 +82,7 @@ def _wrong_message(kind: Kind, case: Case, stderr: str) -> str | None:
     return None
 
 
-def _wrong_files(kind: Kind, case: Case, ran: Ran) -> Finding | None:
+def _wrong_files(kind: Kind, case: FuzzCase, ran: Ran) -> Finding | None:
     """What is wrong with the files: the user's are as they were, and no other is there by half."""
     for path, content in case.files.items():
         after = ran.files.get(path)

@@ -16,13 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.sandbox import run_case
 
 _CACHED = type(functools.cache(str))
 
 
-def warm_up(cases: Iterable[Case], scratch: Path) -> None:
+def warm_up(cases: Iterable[FuzzCase], scratch: Path) -> None:
     """Import every module that one of the cases imports, and call what it has loaded once and for all."""
     said = scratch / "loaded"
 

@@ -10,7 +10,7 @@ import numpy as np
 IMAGE = "image"
 
 
-class _Builder:
+class _ModelBuilder:
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
         self._nodes: list[Any] = []
@@ -58,7 +58,7 @@ class _Builder:
 
 def lenet5(seed: int = 0) -> Any:
     """Two convolutions with max pooling and three fully connected layers, for 28 x 28 (LeCun et al. 1998)."""
-    b = _Builder(seed)
+    b = _ModelBuilder(seed)
     x = b.node("Relu", [b.conv(IMAGE, "conv1", 1, 6, 5, 1, False)], "relu1")
     x = b.node("MaxPool", [x], "pool1", kernel_shape=[2, 2], strides=[2, 2])
     weight = b.weight("conv2.weight", 16, 6, 5, 5, scale=0.08)
@@ -76,7 +76,7 @@ def resnet20(seed: int = 0, width: int = 16, size: int = 32) -> Any:
 
     width: channels of the first group; size: of the image. Smaller ones keep the shape of the graph.
     """
-    b = _Builder(seed)
+    b = _ModelBuilder(seed)
     x = b.node("Relu", [b.conv(IMAGE, "conv0", 3, width, 3, 1, True)], "relu0")
     inputs = width
     for group in range(3):

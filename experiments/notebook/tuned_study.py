@@ -41,7 +41,7 @@ class TunedStudy:
 
     @property
     def name(self) -> str:
-        """Of the study, in its storage; the space's for a study in memory."""
+        """The study's name in its storage; the space's name for a study in memory."""
         return self.search.name
 
     @property

@@ -22,7 +22,7 @@ import numpy as np
 from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
-from kilotune.experiments.papers.line_chart import Line, line_chart_svg
+from kilotune.experiments.papers.line_chart import ChartLine, line_chart_svg
 from kilotune.experiments.problems.reverse_split.filters import FILTERS
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import all_splits, largest_splits
@@ -32,14 +32,14 @@ PAPER_OPTIMUM = 8
 REGISTERS = 6
 
 
-class Step(NamedTuple):
+class Successor(NamedTuple):
     """A split's cost and the state that it leads to."""
 
     cost: int
     after: Sums
 
 
-Children = Callable[[Sums], list[Step]]
+Children = Callable[[Sums], list[Successor]]
 
 
 def best_costs(start: Sums, depth: int, children: Children, states: int) -> list[int]:
@@ -64,40 +64,42 @@ def best_costs(start: Sums, depth: int, children: Children, states: int) -> list
     return trace + [best] * (states - len(trace))
 
 
-def exhaustive_children(memory: dict[Sums, list[Step]], generator: random.Random) -> Children:
+def exhaustive_children(memory: dict[Sums, list[Successor]], generator: random.Random) -> Children:
     """All splits, shuffled anew at every visit."""
 
-    def children(state: Sums) -> list[Step]:
+    def children(state: Sums) -> list[Successor]:
         key = tuple(sorted(state, key=lambda total: total.terms))
         if key not in memory:
-            memory[key] = [Step(named.split.cost(key), named.after) for named in all_splits(key, REGISTERS)]
+            memory[key] = [Successor(named.split.cost(key), named.after) for named in all_splits(key, REGISTERS)]
         return generator.sample(memory[key], len(memory[key]))
 
     return children
 
 
-def heuristic_children(state: Sums) -> list[Step]:
+def heuristic_children(state: Sums) -> list[Successor]:
     """Pairs of maximum size, best first."""
     splits = ordered(state, largest_splits(state, REGISTERS, paper=True), OrderWeights())
-    return [Step(named.split.cost(state), named.after) for named in splits]
+    return [Successor(named.split.cost(state), named.after) for named in splits]
 
 
-def _lines(rows: Sequence[tuple[int, FloatArray]], heuristic: Sequence[tuple[int, int]], states: int) -> list[Line]:
+def _lines(
+    rows: Sequence[tuple[int, FloatArray]], heuristic: Sequence[tuple[int, int]], states: int
+) -> list[ChartLine]:
     """The curves of the figure: costs of all random orders, and of the heuristic, after so many states."""
     means, deviations = [float(c.mean()) for _, c in rows], [float(c.std()) for _, c in rows]
     band_low = [m - d for m, d in zip(means, deviations, strict=True)]
     band_high = [m + d for m, d in zip(means, deviations, strict=True)]
     return [
-        Line(
+        ChartLine(
             "exhaustive, mean and deviation",
             [(n, m) for (n, _), m in zip(rows, means, strict=True)],
             band_low,
             band_high,
         ),
-        Line("exhaustive, best run", [(n, float(c.min())) for n, c in rows], dashed=True),
-        Line("exhaustive, worst run", [(n, float(c.max())) for n, c in rows], dashed=True),
-        Line("heuristic", [(n, float(cost)) for n, cost in heuristic if cost < 1 << 30], steps=True),
-        Line("the paper's optimum", [(1.0, 8.0), (float(states), 8.0)], dashed=True),
+        ChartLine("exhaustive, best run", [(n, float(c.min())) for n, c in rows], dashed=True),
+        ChartLine("exhaustive, worst run", [(n, float(c.max())) for n, c in rows], dashed=True),
+        ChartLine("heuristic", [(n, float(cost)) for n, cost in heuristic if cost < 1 << 30], steps=True),
+        ChartLine("the paper's optimum", [(1.0, 8.0), (float(states), 8.0)], dashed=True),
     ]
 
 
@@ -112,7 +114,7 @@ def main() -> None:
     clock = time.process_time()
     heuristic = best_costs(start, 0, heuristic_children, given.states)
     heuristic_s = time.process_time() - clock
-    memory: dict[Sums, list[Step]] = {}
+    memory: dict[Sums, list[Successor]] = {}
     clock = time.process_time()
     runs = [
         best_costs(start, 0, exhaustive_children(memory, random.Random(seed)), given.states)

@@ -16,7 +16,7 @@ from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
-from kilotune.experiments.papers.line_chart import Line, line_chart_svg
+from kilotune.experiments.papers.line_chart import ChartLine, line_chart_svg
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
@@ -61,11 +61,11 @@ def main() -> None:
                 bounds.append((float(side), bound))
         print("".join(cells) + f"{time.process_time() - clock:>8.1f}", flush=True)
     lines = [
-        Line("AUKE's tool, 3 registers", [(float(d), float(n)) for d, n in AUKE_TOOL if d <= given.largest]),
-        Line("its procedure here, 3 registers", procedure, dashed=True),
-        Line("kilotune, auke set", ours["auke"]),
-        Line("lower bound, auke set", bounds, dashed=True),
-        Line("kilotune, scamp5 macros", ours["scamp5"]),
+        ChartLine("AUKE's tool, 3 registers", [(float(d), float(n)) for d, n in AUKE_TOOL if d <= given.largest]),
+        ChartLine("its procedure here, 3 registers", procedure, dashed=True),
+        ChartLine("kilotune, auke set", ours["auke"]),
+        ChartLine("lower bound, auke set", bounds, dashed=True),
+        ChartLine("kilotune, scamp5 macros", ours["scamp5"]),
     ]
     document = line_chart_svg("Length of d x d box filters (AUKE Figure 9)", "d", "instructions", lines)
     write_whole(given.figure, document)

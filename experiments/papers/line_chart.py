@@ -13,7 +13,7 @@ COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """Points in ascending x. `low` and `high` shade a band around them; `dashed` and `steps` are how it is drawn."""
 
     name: str
@@ -24,7 +24,7 @@ class Line:
     steps: bool = False
 
 
-def line_chart_svg(title: str, across: str, up: str, lines: Sequence[Line], logarithmic: bool = False) -> str:
+def line_chart_svg(title: str, across: str, up: str, lines: Sequence[ChartLine], logarithmic: bool = False) -> str:
     """The document. `across` and `up` name the axes; x must be positive on a logarithmic one."""
     xs = [x for line in lines for x, _ in line.points]
     most = max([y for line in lines for _, y in line.points] + [v for line in lines for v in line.high or ()]) * 1.05

@@ -44,7 +44,7 @@ _COPY = "void predict(const TYPE *x, TYPE *result) { result[0] = x[0]; }\n"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ImplementationCost:
     """One implementation: cycles of a call, and its errors (absolute; e**x is at most 1)."""
 
     name: str
@@ -54,7 +54,7 @@ class Outcome:
     flash_bytes: int
 
 
-def measure(inputs: int = 100, seed: int = 0, level: str = "Os") -> list[Outcome]:
+def measure(inputs: int = 100, seed: int = 0, level: str = "Os") -> list[ImplementationCost]:
     """All implementations on the same arguments. DeviceError without avr-gcc or simavr."""
     arguments = np.random.default_rng(seed).uniform(LOWEST, 0.0, (inputs, 1))
     target = AvrTarget(level=f"-{level}")
@@ -89,11 +89,13 @@ def _run(artefact: Artefact, inputs: npt.NDArray[np.generic], target: AvrTarget)
     return _Measured(run.outputs, float(run.cycles.mean()), sizes.flash_bytes)
 
 
-def _outcome(name: str, found: _Measured, empty: _Measured, arguments: npt.NDArray[np.generic], scale: int) -> Outcome:
+def _outcome(
+    name: str, found: _Measured, empty: _Measured, arguments: npt.NDArray[np.generic], scale: int
+) -> ImplementationCost:
     real = np.ldexp(found.outputs.astype(np.float64), -scale)
     error = np.abs(real - np.exp(arguments.astype(np.float64)))
     flash = found.flash_bytes - empty.flash_bytes
-    return Outcome(name, found.cycles - empty.cycles, float(error.max()), float(error.mean()), flash)
+    return ImplementationCost(name, found.cycles - empty.cycles, float(error.max()), float(error.mean()), flash)
 
 
 def _plain(text: str, kind: str) -> Artefact:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kilotune.search.space import Trial
 
 ListedRows = list[dict[str, Any]]
-"""Of a table: the keys are the columns."""
+"""The rows of a table: the keys are the columns."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SpaceEntry:
 
 
 @dataclass(frozen=True)
-class Listing:
+class SpaceListing:
     """What `tune list NAME` shows. `rows` and `text` are functions, as `module:function`: `rows` takes a `ListingRequest`,
     `text` writes its rows where a table is not the form for them. `takes_input`: --input and --study go with it."""
 
@@ -75,7 +75,7 @@ class SpaceFamily:
     module: str
     inputs: str = ""
     metrics: tuple[tuple[str, str], ...] = ()
-    listings: tuple[Listing, ...] = ()
+    listings: tuple[SpaceListing, ...] = ()
     rank: int = 100
 
     @property

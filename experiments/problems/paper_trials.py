@@ -14,7 +14,7 @@ from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.study import Study
 
 MOST_SECONDS = 1.5
-"""Of this thread's processor time, which does not depend on how busy the machine is."""
+"""How long measuring may take, in seconds of this thread's processor time, which does not depend on how busy the machine is."""
 
 Answer = TypeVar("Answer")
 AskedSpace = TypeVar("AskedSpace", bound=Space)
@@ -22,14 +22,14 @@ Measure = Callable[[Sequence[Assignment]], list[Measurement]]
 
 
 @dataclass(frozen=True)
-class Question(Generic[AskedSpace]):
-    """The same one whatever object asks it, for what is computed once: pages that refresh ask again and again."""
+class ProcedureKey(Generic[AskedSpace]):
+    """A key of what is computed once for a space, equal for all objects of that space: pages that refresh ask again and again."""
 
     fingerprint: str
     space: AskedSpace = field(compare=False)
 
     @classmethod
-    def of(cls, space: AskedSpace) -> Question[AskedSpace]:
+    def of(cls, space: AskedSpace) -> ProcedureKey[AskedSpace]:
         """By all that an answer depends on."""
         return cls(space.fingerprint, space)
 
@@ -64,7 +64,7 @@ def papers_answer(study: Study, seconds: float = MOST_SECONDS) -> Trial | None:
         return None
 
 
-def drive(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
+def run_stage(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
     """Run one stage of a procedure to its end; what it returns. OutOfTimeError."""
     number = 0
     try:

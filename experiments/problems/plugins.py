@@ -143,7 +143,7 @@ class PlainFactory:
 
 
 def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainSpaceFamily:
-    """Of a function or a class that makes a space. A function `draw` beside it draws the space's own figures."""
+    """The family of the one space that a function or a class makes. A function `draw` beside it draws the space's own figures."""
     module = make.__module__
     drawing = module if hasattr(sys.modules.get(module), "draw") else None
     summary = (inspect.getdoc(make) or "").partition("\n\n")[0]

@@ -36,7 +36,7 @@ class Problem(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the model or the instance, for people."""
+        """The name of the model or the instance, for people."""
 
     @property
     def measured_by(self) -> str:

@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 
 from kilotune.experiments import problems
-from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 from kilotune.search.suggestion import did_you_mean
 
 
@@ -64,7 +64,7 @@ def families_of(space: str | None) -> tuple[SpaceFamily, ...]:
     return (*FAMILIES, find_entry(space)[0])
 
 
-def listings() -> tuple[Listing, ...]:
+def listings() -> tuple[SpaceListing, ...]:
     """What `tune list` shows of our own families."""
     return tuple(listing for family in FAMILIES for listing in family.listings)
 

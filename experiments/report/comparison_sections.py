@@ -36,7 +36,7 @@ StudyOf = Callable[[CaseOutcome], tuple[Problem, Study]]
 
 
 def comparison_title(outcome: ComparisonOutcome) -> str:
-    """Of the page."""
+    """The title of a comparison's page."""
     return f"Comparison {outcome.name}"
 
 

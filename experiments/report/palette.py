@@ -51,11 +51,11 @@ _STYLES: Mapping[str, Style] = MappingProxyType(
 
 
 def style(number: int) -> Style:
-    """Of the series of that number, for series that are no strategies."""
+    """The style of the series of that number, for series that are no strategies."""
     return Style(LINE_COLOURS[number % len(LINE_COLOURS)], SYMBOLS[number % len(SYMBOLS)], DASHES[number % len(DASHES)])
 
 
 def strategy_style(strategy: str) -> Style:
-    """Of a strategy: the same in every figure of every report."""
+    """The style of a strategy, equal in every figure of every report."""
     known = _STYLES.get(strategy)
     return style(zlib.crc32(strategy.encode())) if known is None else known

@@ -32,7 +32,7 @@ class ZeroScale:
         return max(value, self.floor)
 
     def axis(self, top: float) -> dict[str, Any]:
-        """Of a Plotly layout."""
+        """The axis as part of a Plotly layout."""
         ticks = list(_ticks(self.floor, top))
         return {
             "type": "log",

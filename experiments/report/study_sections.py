@@ -20,7 +20,7 @@ from kilotune.search.study import Study
 
 
 def study_title(problem: Problem) -> str:
-    """Of the page."""
+    """The title of a study's page."""
     return f"{problem.request.space} on {problem.name}"
 
 

@@ -25,7 +25,7 @@ AT_ONCE = 0.25
 """How often a moment counts from the start of the process instead of its first new trial."""
 
 EXTRA_TRIALS = 20
-"""Of the last run, besides those that kills left out."""
+"""The trials of the last run, besides those that kills left out."""
 
 _REPORTED = re.compile(r"^(\d+) trials?,", re.MULTILINE)
 

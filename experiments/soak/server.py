@@ -29,7 +29,7 @@ class TemporaryServer:
 
     @property
     def url(self) -> str:
-        """Of a database that exists."""
+        """The address of a database that exists."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:

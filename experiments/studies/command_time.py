@@ -21,7 +21,7 @@ larger of the two."""
 
 AFTER_INTERRUPT_S = 0.7
 DEVICE_SHARE = 0.2
-"""Of the budget, kept for compiling the best programs and running them on a device."""
+"""The share of the budget that is kept for compiling the best programs and running them on a device."""
 
 Made = TypeVar("Made")
 

@@ -56,7 +56,7 @@ def request_from(
 
 
 def given_options(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a command's parameters those that are options of a family and were given."""
+    """Those of a command's parameters that are options of a family and were given."""
     names = [str(option.name) for family in families_of(parameters.get("space")) for option in family.options]
     return {name: parameters[name] for name in names if parameters.get(name) not in (None, ())}
 

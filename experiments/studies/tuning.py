@@ -140,7 +140,7 @@ class Workplace:
     cached: bool = True
 
     def with_jobs(self, jobs: int) -> Workplace:
-        """The same with so many worker processes."""
+        """A copy of this work place with so many worker processes."""
         return dataclasses.replace(self, jobs=jobs)
 
     def executor(self, space: Space) -> Executor:

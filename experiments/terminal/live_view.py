@@ -23,13 +23,13 @@ from kilotune.search.space import Constraint
 from kilotune.search.study import Study
 
 OTHER_METRICS = 4
-"""Of the incumbent, besides objectives and limits."""
+"""The most metrics of the incumbent that are shown besides objectives and limits."""
 WIDEST_SPARKLINE = 24
 LABEL_CELLS = 7
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchSubject:
     """What is being searched, for the first line."""
 
     space: str
@@ -39,7 +39,7 @@ class Asked:
 class LiveView:
     """A Rich renderable. `receive` takes reports, from the thread of the search; another one may draw at any time."""
 
-    def __init__(self, asked: Asked, study: Study, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, asked: SearchSubject, study: Study, clock: Callable[[], float] = time.monotonic) -> None:
         self._asked, self._study, self._clock = asked, study, clock
         self._known = len(study.book)
         self._last: tuple[Progress, float] | None = None  # and when it came

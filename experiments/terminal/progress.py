@@ -13,7 +13,7 @@ from rich.live import Live
 
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.wording import rate_text
-from kilotune.experiments.terminal.live_view import Asked, LiveView
+from kilotune.experiments.terminal.live_view import LiveView, SearchSubject
 from kilotune.experiments.terminal.usage import going_on_for
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
@@ -30,7 +30,7 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
     def __init__(self, problem: Problem, study: Study, quiet: bool) -> None:
         self._objectives = study.space.objectives
         self._console = Console(stderr=True, quiet=quiet)
-        self._view = LiveView(Asked(problem.request.space, problem.name), study)
+        self._view = LiveView(SearchSubject(problem.request.space, problem.name), study)
         self._live: Live | None = None
         if draws(self._console) and not quiet:
             self._live = live(self._view, self._console)

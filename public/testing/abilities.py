@@ -23,10 +23,10 @@ from kilotune.search.space import (
 from kilotune.testing.probe import Probe
 
 MOST_BATCHES = 200
-"""Of a procedure that are measured; a long one is not followed to its end."""
+"""The most candidates of a procedure that are measured; a long one is not followed to its end."""
 
 MOST_STEPS = 20
-"""Of a search of the space's own that are looked at."""
+"""The most steps of a search of the space's own that are looked at."""
 
 SECONDS = 2.0
 """That an exact search is told it has left."""

@@ -30,7 +30,7 @@ MOST_IDLE = 10_000
 """Proposals of nothing in a row after which a strategy is taken for one that never goes on."""
 
 MOST_CANDIDATES = 2000
-"""Of spaces whose optimum is found by enumeration."""
+"""The most candidates of spaces whose optimum is found by enumeration."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ def _check_count(match: Match) -> None:
 
 
 def _check_seed(match: Match) -> None:
-    """The same space and seed give the same candidates."""
+    """Two strategies of one space and one seed propose equal candidates."""
     _compare(match, "seed", match.proposals(BITES[1]), match.proposals(BITES[1]), "when it runs again")
 
 
 def _check_batch_size(match: Match) -> None:
-    """The same candidates come in the same order, however many the engine asks for at once."""
+    """A strategy's candidates come in one order, however many the engine asks for at once."""
     first = match.proposals(BITES[0])
     for bite in BITES[1:]:
         _compare(match, "batch size", first, match.proposals(bite), f"when {bite} are asked for at once")

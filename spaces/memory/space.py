@@ -25,7 +25,7 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidates
 from kilotune.spaces.memory.exact import minimise_peak
-from kilotune.spaces.memory.orders import FEATURES, best_greedy
+from kilotune.spaces.memory.orders import FEATURES, quick_greedy
 from kilotune.spaces.memory.placement_state import PlacementState
 
 MANY_BUFFERS = 2000
@@ -67,8 +67,8 @@ class MemorySpace(MemoryCandidates):
         return {name: answers[name] for name in sorted(answers, key=lambda n: 0 if n == ALLOCATOR else int(n))}
 
     def fallback(self) -> Assignment | None:
-        """The best of the greedy placements, where the paper's allocator takes seconds."""
-        return self.candidate(best_greedy(self.arrays)[1]) if len(self.arrays) >= MANY_BUFFERS else None
+        """The best of the greedy placements (without a C compiler the first), where the paper's allocator takes seconds."""
+        return self.candidate(quick_greedy(self.arrays)) if len(self.arrays) >= MANY_BUFFERS else None
 
     def procedure(self) -> Procedure:
         """Algorithms 15-17; without a capacity there is no limit, so nothing migrates."""

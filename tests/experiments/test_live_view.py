@@ -23,13 +23,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kilotune.experiments.report.wording import rate_text
-from kilotune.experiments.terminal.live_view import Asked, LiveView, clock_text, done, duration, packed
+from kilotune.experiments.terminal.live_view import LiveView, SearchSubject, clock_text, done, duration, packed
 from kilotune.experiments.terminal.progress import describe
 from kilotune.experiments.terminal.sparkline import best_so_far_at, sparkline
 from kilotune.search.result import Progress
 from kilotune.search.space import Constraint, Measurement, Trial
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
+
+pytestmark = pytest.mark.slow
 
 TUNE = [sys.executable, "-m", "kilotune.experiments"]
 
@@ -70,7 +72,7 @@ def clock() -> Clock:
 @pytest.fixture
 def view(clock: Clock) -> LiveView:
     space = FlatProblem(8, 4, 1, constraints=(Constraint("weight", 2.0),))
-    return LiveView(Asked("memory", "<script>[bold]"), Study(space, "refine", 3, name="mine"), clock)
+    return LiveView(SearchSubject("memory", "<script>[bold]"), Study(space, "refine", 3, name="mine"), clock)
 
 
 def test_everything_that_matters_is_there(view: LiveView) -> None:

@@ -17,6 +17,8 @@ import kilotune.experiments.models as bundled
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.store import Store
 
+pytestmark = pytest.mark.slow
+
 MODEL = "lenet-digits"  # slow enough that its measurements are worth keeping
 
 

@@ -14,6 +14,8 @@ from kilotune.search.space import Constraint, Objective, Space
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem, TreeProblem
 
+pytestmark = pytest.mark.slow
+
 OBJECTIVES = (Objective("loss"), Objective("cost"))
 
 

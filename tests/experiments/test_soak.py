@@ -9,6 +9,8 @@ import pytest
 
 from kilotune.experiments.soak.killing import Rows, Subject, differences, killed_study, lost
 
+pytestmark = pytest.mark.slow
+
 ROWS: Rows = {number: (f"[{number}]", f"loss {number}", None) for number in range(5)}
 
 

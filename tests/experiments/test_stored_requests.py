@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from kilotune.experiments.comparison.plan import Case, Plan
+from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 
 REQUEST = TuneRequest("reverse-split", "roberts", "greedy").as_json()
-PLAN = json.loads(json.dumps(Plan((Case("one", "reverse-split", "roberts", ("greedy",)),), 2, "5s").as_json()))
+PLAN = json.loads(
+    json.dumps(ComparisonPlan((Case("one", "reverse-split", "roberts", ("greedy",)),), 2, "5s").as_json())
+)
 
 
 @pytest.mark.parametrize("key", ["space", "input", "strategy", "seed", "options"])
@@ -52,10 +54,10 @@ def test_keys_of_other_versions_are_left_out_and_missing_ones_named() -> None:
 )
 def test_a_plan_is_checked(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the message is what is tested
-        Plan.from_json({**PLAN, **change})
+        ComparisonPlan.from_json({**PLAN, **change})
     assert said in str(error.value)
-    assert Plan.from_json(PLAN).as_json() == json.loads(json.dumps(PLAN)) | {
-        "cases": tuple(dataclasses.asdict(case) for case in Plan.from_json(PLAN).cases)
+    assert ComparisonPlan.from_json(PLAN).as_json() == json.loads(json.dumps(PLAN)) | {
+        "cases": tuple(dataclasses.asdict(case) for case in ComparisonPlan.from_json(PLAN).cases)
     }
 
 

@@ -44,7 +44,7 @@ assert not strays, strays
 """Every command line of stdin, with the package in the folder that is the argument. Not in processes of their own: most of
 the time would go into imports."""
 
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = [pytest.mark.xdist_group("wheel"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

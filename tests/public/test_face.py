@@ -15,7 +15,7 @@ import pytest
 import kilotune
 from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.search.space import Direction, Space
-from tests.notebook.spaces import Mixed
+from tests.experiments.notebook.spaces import Mixed
 
 ROOT = Path(__file__).parents[2]
 FACE = {"kilotune", "kilotune.testing", "kilotune.drawing"}

@@ -21,6 +21,8 @@ from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 CANDIDATES = [{"d0": 10 + i, "d1": 10 + j} for i in range(3) for j in range(3)]
 
 

@@ -20,6 +20,8 @@ from kilotune.search.store import Store, StoreError
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 SPACE = FlatProblem(12, 4, 1, pairs=8)
 
 

@@ -17,11 +17,14 @@ from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy, at_work
 from tests.search.problems import FlatProblem
 from tests.search.sharing_study import space as logged_space
-from tests.search.test_division import measured, tuner
+from tests.search.test_work_sharing import measured, tuner
 
 SPACE = FlatProblem(12, 4, 1, pairs=8, sleep_s=0.005)
 
-pytestmark = pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed (Debian: postgresql)")
+pytestmark = [
+    pytest.mark.skipif(PROGRAMS is None, reason="PostgreSQL is not installed (Debian: postgresql)"),
+    pytest.mark.slow,
+]
 pytest.importorskip("psycopg", reason="the driver is not installed: pip install 'kilotune[postgresql]'")
 
 

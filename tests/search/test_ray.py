@@ -31,7 +31,7 @@ from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster at a time
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.slow]  # one cluster at a time
 
 SPACE = FlatProblem(10, 4, 1, pairs=6)
 

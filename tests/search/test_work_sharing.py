@@ -109,7 +109,7 @@ def test_the_claims_of_a_process_that_no_longer_beats_are_void(tmp_path: Path, m
         time.sleep(0.1)
         assert two.claim(range(4), 4) == []
     one._left.set()  # its heart stops
-    one._pulse.join()
+    one._heartbeat.join()
     end = time.monotonic() + 5
     while not (mine := two.claim(range(4), 4)) and time.monotonic() < end:
         time.sleep(0.1)

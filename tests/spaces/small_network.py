@@ -6,8 +6,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.evaluators.fixed_point.measuring import Task
-
-from ..fixed.programs import HERE, variable
+from tests.codegen.fixed.programs import HERE, variable
 
 SAMPLES, STEPS, HIDDEN = 90, 4, 3
 

@@ -25,8 +25,8 @@ from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
-from tests.cm_map.test_space import residual_block, small_hardware
-from tests.operators.examples import example, operators
+from tests.codegen.ir.examples import example, operators
+from tests.spaces.cm.test_space import residual_block, small_hardware
 
 EXAMPLE = Path(__file__).parents[2] / "experiments" / "models" / "protonn-cancer"
 BUFFERS = (Buffer("a", 0, 2, 8), Buffer("b", 1, 3, 4, alignment=4))

@@ -20,8 +20,7 @@ from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
-
-from ..fixed.programs import no_features, shiftry_section_3
+from tests.codegen.fixed.programs import no_features, shiftry_section_3
 
 PROGRAM, PARAMETERS = shiftry_section_3()
 

@@ -13,7 +13,7 @@ from random import Random
 import numpy as np
 
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, on_files
 from kilotune.experiments.fuzz.kinds.models import model_cases, npy
 from kilotune.experiments.fuzz.text_mutations import mutate_text
@@ -101,7 +101,7 @@ def bomb_of(head: bytes, zeros: int) -> bytes:
     return local + central + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), len(local), 0)
 
 
-def _as_archive(case: Case, random: Random) -> Case:
+def _as_archive(case: FuzzCase, random: Random) -> FuzzCase:
     """A parameter or the samples as an archive, in place of the array."""
     path = random.choice(sorted(p for p in case.files if p.endswith((".npy", ".npz"))))
     make = random.choice((_archive, _archive, _archive, _bomb))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, corpus_files, on_files
 from kilotune.experiments.fuzz.kinds.models import TUNE
 from kilotune.experiments.fuzz.text_mutations import NUMBERS, mutate_text
@@ -20,9 +20,9 @@ OPTIONS = (
 )
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     return tuple(
-        Case("buffers", ("--space", "memory", "--input", name, *options, *TUNE), {name: content})
+        FuzzCase("buffers", ("--space", "memory", "--input", name, *options, *TUNE), {name: content})
         for name, content in corpus_files("buffers").items()
         for options in OPTIONS
         if ("--bank" in options) == (name == "banks.csv")

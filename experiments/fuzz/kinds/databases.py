@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.json_mutations import mutate_value
 from kilotune.experiments.fuzz.kind import Kind, on_files
 
@@ -72,7 +72,7 @@ COMMANDS = (
 def database() -> bytes:
     """A study of four trials and a comparison of two runs, the same bytes at every call."""
     from kilotune.evaluators.executors.in_process import InProcessExecutor
-    from kilotune.experiments.comparison.plan import Plan
+    from kilotune.experiments.comparison.plan import ComparisonPlan
     from kilotune.experiments.comparison.suite import case_of
     from kilotune.experiments.problems.problem import build_problem
     from kilotune.experiments.studies.requests import request_from
@@ -93,7 +93,7 @@ def database() -> bytes:
         problem = build_problem(request)
         study = join(store, STUDY, problem, budget)
         study.run(InProcessExecutor(problem.space), budget, handle_interrupts=False)
-        plan = Plan((case_of(request, ("greedy", "random"), "case"),), 1, "2trials")
+        plan = ComparisonPlan((case_of(request, ("greedy", "random"), "case"),), 1, "2trials")
         save_comparison(store, COMPARISON, plan.as_json())
         for run in plan.runs():
             asked = plan.cases[run.case].request(run.strategy, run.seed)
@@ -196,9 +196,9 @@ def _deserialise(connection: sqlite3.Connection, content: bytes) -> None:
     connection.deserialize(content)
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     content = database()
-    return tuple(Case("databases", (*command, "--storage", DATABASE), {DATABASE: content}) for command in COMMANDS)
+    return tuple(FuzzCase("databases", (*command, "--storage", DATABASE), {DATABASE: content}) for command in COMMANDS)
 
 
 DATABASES = Kind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.json_mutations import mutate_json
 from kilotune.experiments.fuzz.kind import Kind, corpus_files, on_files
 from kilotune.experiments.fuzz.kinds.models import TUNE, model_folder
@@ -12,11 +12,11 @@ from kilotune.experiments.fuzz.text_mutations import mutate_text
 COSTS = "costs.json"
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     listed = corpus_files("devices")
     model = {f"model/{name}": content for name, content in model_folder("linear.sd", ".csv").items()}
     return tuple(
-        Case(
+        FuzzCase(
             "devices",
             ("--space", "shiftry", "--input", "model", "--device", name, "--objective", objective, *TUNE),
             {**model, name: content, COSTS: listed[COSTS]},

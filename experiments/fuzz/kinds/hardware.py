@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.json_mutations import mutate_json
 from kilotune.experiments.fuzz.kind import Kind, corpus_files, on_files
 from kilotune.experiments.fuzz.kinds.models import TUNE
@@ -11,10 +11,10 @@ from kilotune.experiments.fuzz.kinds.onnx_files import NETWORK_NAME, small_netwo
 from kilotune.experiments.fuzz.text_mutations import mutate_text
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     network = small_network()
     return tuple(
-        Case(
+        FuzzCase(
             "hardware",
             ("--space", "cm", "--input", "n.onnx", "--hardware", name, *TUNE),
             {"n.onnx": network, name: content},

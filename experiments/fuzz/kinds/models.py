@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kilotune.codegen import ir
 from kilotune.codegen.language.elaborate import elaborate
 from kilotune.codegen.language.parser import parse
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import corpus_files
 
 SAMPLES = 6
@@ -27,10 +27,10 @@ COMMANDS = (
 )
 
 
-def model_cases(kind: str, suffix: str) -> tuple[Case, ...]:
+def model_cases(kind: str, suffix: str) -> tuple[FuzzCase, ...]:
     """A case for every program and command. Samples are in `train` with that suffix."""
     return tuple(
-        Case(kind, command, {f"model/{name}": content for name, content in model_folder(program, suffix).items()})
+        FuzzCase(kind, command, {f"model/{name}": content for name, content in model_folder(program, suffix).items()})
         for program in sorted(corpus_files("programs"))
         for command in COMMANDS
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, corpus_files, on_files
 from kilotune.experiments.fuzz.kinds.models import TUNE
 
@@ -257,10 +257,12 @@ def _shape(model: Any, random: Random) -> None:
                 del holder[:]
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     hardware = corpus_files("hardware")["mesh.json"]
     command = ("--space", "cm", "--input", NETWORK, "--hardware", "mesh.json", *TUNE)
-    return tuple(Case("onnx", command, {NETWORK: network, "mesh.json": hardware}) for network in networks().values())
+    return tuple(
+        FuzzCase("onnx", command, {NETWORK: network, "mesh.json": hardware}) for network in networks().values()
+    )
 
 
 GRAPH_MUTATIONS = (_attribute, _attribute, _wire, _node, _tensor, _tensor, _shape)

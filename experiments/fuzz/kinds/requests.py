@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, on_files
 from kilotune.experiments.fuzz.kinds.databases import COMMANDS, COMPARISON, DATABASE, STUDY, change_cell, database, rows
 
@@ -20,9 +20,9 @@ def _plan(content: bytes, random: Random) -> bytes:
     return change_cell(content, random, ("comparisons",), ("plan", "findings"))
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     content, commands = database(), (*COMMANDS, EXTENDED)
-    return tuple(Case("requests", (*command, "--storage", DATABASE), {DATABASE: content}) for command in commands)
+    return tuple(FuzzCase("requests", (*command, "--storage", DATABASE), {DATABASE: content}) for command in commands)
 
 
 REQUESTS = Kind(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from kilotune.experiments.fuzz.case import Case
+from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind
 from kilotune.experiments.fuzz.kinds.databases import DATABASE, database, rows
 from kilotune.experiments.fuzz.text_mutations import mutate_text
@@ -59,7 +59,7 @@ PARTS = (
 )
 
 
-def _part(case: Case, random: Random) -> Case:
+def _part(case: FuzzCase, random: Random) -> FuzzCase:
     """A part of a URL put in, over, or in place of a piece."""
     url = case.arguments[-1]
     begin = random.randrange(len(url) + 1)
@@ -67,12 +67,12 @@ def _part(case: Case, random: Random) -> Case:
     return _with(case, url[:begin] + random.choice(PARTS) + url[end:])
 
 
-def _letters(case: Case, random: Random) -> Case:
+def _letters(case: FuzzCase, random: Random) -> FuzzCase:
     mutated = mutate_text(case.arguments[-1].encode("utf-8", errors="surrogateescape"), random)
     return _with(case, mutated[:4096].decode("utf-8", errors="surrogateescape"))
 
 
-def _with(case: Case, url: str) -> Case:
+def _with(case: FuzzCase, url: str) -> FuzzCase:
     return replace(case, arguments=(*case.arguments[:-1], url)) if _is_inside(url) else case
 
 
@@ -84,9 +84,9 @@ def _is_inside(url: str) -> bool:
     return not (leads_out or absolute or server)
 
 
-def _corpus() -> tuple[Case, ...]:
+def _corpus() -> tuple[FuzzCase, ...]:
     content = database()
-    return tuple(Case("storage-urls", ("list", "studies", "--storage", url), {DATABASE: content}) for url in URLS)
+    return tuple(FuzzCase("storage-urls", ("list", "studies", "--storage", url), {DATABASE: content}) for url in URLS)
 
 
 STORAGE_URLS = Kind(

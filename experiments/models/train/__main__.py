@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kilotune.experiments.models.train import bonsai, cancer, diabetes, fastgrnn, lenet, protonn, worked_example
-from kilotune.experiments.models.train.bundle import Bundle, write_bundle
+from kilotune.experiments.models.train.bundle import TrainedModel, write_bundle
 
-TRAINERS: dict[str, Callable[[], Bundle]] = {
+TRAINERS: dict[str, Callable[[], TrainedModel]] = {
     "protonn-digits": protonn.train,
     "bonsai-digits": bonsai.train,
     "fastgrnn16-digits": functools.partial(fastgrnn.train, 16),

@@ -9,14 +9,14 @@ from __future__ import annotations
 import torch
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import Bundle, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, Recipe, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
 
 PROJECTION = 10
 INNER = 3  # nodes 0, 1, 2; the children of k are 2k + 1 and 2k + 2
 NODES = 7
 HARD_FROM = 0.6  # share of the training after which paths are hard
-RECIPE = Recipe(epochs=200, noise=0.25, bound=1.95, keep={"Z": 0.5})
+RECIPE = TrainingSettings(epochs=200, noise=0.25, bound=1.95, keep={"Z": 0.5})
 
 PROGRAM = """\
 // Bonsai: 64 features, sparse projection to 10, a tree of depth 2 (7 nodes), 10 classes
@@ -68,7 +68,7 @@ def start(seed: int) -> Parameters:
     }
 
 
-def train() -> Bundle:
+def train() -> TrainedModel:
     """Bonsai on digits."""
     split = digits.load_split()
     fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
@@ -78,4 +78,4 @@ def train() -> Bundle:
         f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
     )
     program = PROGRAM.format(declarations=declarations(shipped))
-    return Bundle("bonsai-digits", program, shipped, readme, split.train, split.test)
+    return TrainedModel("bonsai-digits", program, shipped, readme, split.train, split.test)

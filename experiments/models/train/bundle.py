@@ -15,7 +15,7 @@ Rows = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class Bundle:
+class TrainedModel:
     """Everything that a folder of a bundled model holds. `train` and `test` are None for a program without input."""
 
     name: str
@@ -51,7 +51,7 @@ def parameter_count(parameters: Mapping[str, FloatArray]) -> str:
     return f"{total} parameters" if nonzero == total else f"{total} parameters, {nonzero} of them not zero"
 
 
-def write_bundle(bundle: Bundle, folder: Path) -> None:
+def write_bundle(bundle: TrainedModel, folder: Path) -> None:
     """Write the files of a bundle into `folder`, made if needed; the same bundle writes the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.sd").write_text(bundle.program, encoding="utf-8")

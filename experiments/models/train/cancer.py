@@ -6,16 +6,23 @@ import numpy as np
 import torch
 from sklearn.datasets import load_breast_cancer
 
-from kilotune.experiments.models.train.bundle import Bundle, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, Recipe, accuracy_line, fit, to_arrays, to_tensors
-from kilotune.experiments.models.train.split import Split, cut, standardise
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.fitting import (
+    Parameters,
+    TrainingSettings,
+    accuracy_line,
+    fit,
+    to_arrays,
+    to_tensors,
+)
+from kilotune.experiments.models.train.split import DataSplit, cut, standardise
 
 PROJECTION = 4
 PROTOTYPES = 6
 TRAIN_SAMPLES = 380
 GAMMA_SQUARED = 0.0625
 LIMIT = 4.0
-RECIPE = Recipe(epochs=150, noise=0.2, bound=1.95, keep={"W": 0.5})
+RECIPE = TrainingSettings(epochs=150, noise=0.2, bound=1.95, keep={"W": 0.5})
 
 ATTRIBUTION = (
     "Data: Breast Cancer Wisconsin (Diagnostic) (W. Wolberg, O. Mangasarian, N. Street, W. Street; UCI Machine "
@@ -38,7 +45,7 @@ sgn(score)
 """
 
 
-def load_split() -> Split:
+def load_split() -> DataSplit:
     """569 tumours with 30 features; column 0 is 1 when benign."""
     cancer = load_breast_cancer()
     return standardise(cut(np.column_stack([cancer.target, cancer.data]), TRAIN_SAMPLES), LIMIT)
@@ -63,7 +70,7 @@ def start(features: torch.Tensor, labels: torch.Tensor, seed: int) -> Parameters
     return {"W": directions, "B": features[chosen] @ directions.T, "Z": signs}
 
 
-def train() -> Bundle:
+def train() -> TrainedModel:
     """Two-class ProtoNN on the breast cancer data."""
     split = load_split()
     fitted = fit(start(*to_tensors(split.train), RECIPE.seed), scores, split.train, RECIPE)
@@ -74,4 +81,4 @@ def train() -> Bundle:
         f"{ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
     )
     program = PROGRAM.format(declarations=declarations(shipped), gamma=GAMMA_SQUARED)
-    return Bundle("protonn-cancer", program, shipped, readme, split.train, split.test)
+    return TrainedModel("protonn-cancer", program, shipped, readme, split.train, split.test)

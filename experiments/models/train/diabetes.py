@@ -6,15 +6,15 @@ import numpy as np
 import torch
 from sklearn.datasets import load_diabetes
 
-from kilotune.experiments.models.train.bundle import Bundle, Rows, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, Recipe, fit, to_arrays, to_tensors
-from kilotune.experiments.models.train.split import Split, cut, standardise
+from kilotune.experiments.models.train.bundle import Rows, TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, fit, to_arrays, to_tensors
+from kilotune.experiments.models.train.split import DataSplit, cut, standardise
 
 HIDDEN = 6
 FEATURES = 10
 TRAIN_SAMPLES = 300
 LIMIT = 4.0
-RECIPE = Recipe(epochs=100, noise=0.4, bound=1.95, weight_decay=1e-2)
+RECIPE = TrainingSettings(epochs=100, noise=0.4, bound=1.95, weight_decay=1e-2)
 
 ATTRIBUTION = (
     'Data: diabetes progression of 442 patients (B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least Angle '
@@ -32,7 +32,7 @@ progression
 """
 
 
-def load_split() -> Split:
+def load_split() -> DataSplit:
     """442 patients with 10 features; column 0 is the target, standardised like the features."""
     diabetes = load_diabetes()
     return standardise(cut(np.column_stack([diabetes.target, diabetes.data]), TRAIN_SAMPLES), LIMIT, first=0)
@@ -67,7 +67,7 @@ def explained(parameters: Parameters, rows: Rows) -> float:
     return 1.0 - float(errors.square().sum() / (targets - targets.mean()).square().sum())
 
 
-def train() -> Bundle:
+def train() -> TrainedModel:
     """The perceptron on the diabetes data."""
     split = load_split()
     fitted = fit(start(RECIPE.seed), outputs, split.train, RECIPE, squared_error)
@@ -78,4 +78,4 @@ def train() -> Bundle:
         f"{ATTRIBUTION}\nFloat R squared: train {r_squared[0]:.4f}, test {r_squared[1]:.4f}.\n"
     )
     program = PROGRAM.format(declarations=declarations(shipped))
-    return Bundle("mlp-diabetes", program, shipped, readme, split.train, split.test)
+    return TrainedModel("mlp-diabetes", program, shipped, readme, split.train, split.test)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from kilotune.experiments.models.train.split import Split, cut
+from kilotune.experiments.models.train.split import DataSplit, cut
 
 TRAIN_SAMPLES = 1200
 CLASSES = 10
@@ -18,7 +18,7 @@ ATTRIBUTION = (
 )
 
 
-def load_split() -> Split:
+def load_split() -> DataSplit:
     """Labels in column 0, then the pixels. Every value is a multiple of 1/8, so float16 holds it exactly."""
     digits = load_digits()
     rows = np.column_stack([digits.target, digits.data / 8.0 - 1.0]).astype(np.float16)

@@ -10,12 +10,12 @@ import math
 import torch
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import Bundle, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, Recipe, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
 
 STEPS = 8
 PIXELS = 8
-RECIPE = Recipe(epochs=200, noise=0.25, bound=1.95)
+RECIPE = TrainingSettings(epochs=200, noise=0.25, bound=1.95)
 
 PROGRAM = """\
 // FastGRNN, {hidden} hidden units; an 8x8 digit is read as 8 time steps of 8 pixels
@@ -66,7 +66,7 @@ def start(hidden: int, seed: int) -> Parameters:
     }
 
 
-def train(hidden: int) -> Bundle:
+def train(hidden: int) -> TrainedModel:
     """FastGRNN with that many hidden units on digits."""
     split = digits.load_split()
     fitted = fit(start(hidden, RECIPE.seed), scores, split.train, RECIPE)
@@ -77,4 +77,4 @@ def train(hidden: int) -> Bundle:
         f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
     )
     program = PROGRAM.format(hidden=hidden, declarations=declarations(shipped), zeta=zeta, nu=nu)
-    return Bundle(f"fastgrnn{hidden}-digits", program, shipped, readme, split.train, split.test)
+    return TrainedModel(f"fastgrnn{hidden}-digits", program, shipped, readme, split.train, split.test)

@@ -21,7 +21,7 @@ LABEL_SMOOTHING = 0.05
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingSettings:
     """How long and how hard to train.
 
     `keep` says which share of the weights of a parameter stays; the smallest are set to zero a third of the way in,
@@ -41,11 +41,13 @@ class Recipe:
 
 
 def cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Of a classifier, with smoothed labels."""
+    """The cross-entropy loss of a classifier, with smoothed labels."""
     return torch.nn.functional.cross_entropy(scores, labels.long(), label_smoothing=LABEL_SMOOTHING)
 
 
-def fit(start: Parameters, scores: Scores, train: Rows, recipe: Recipe, loss: Loss = cross_entropy) -> Parameters:
+def fit(
+    start: Parameters, scores: Scores, train: Rows, recipe: TrainingSettings, loss: Loss = cross_entropy
+) -> Parameters:
     """Parameters that minimise the loss on `train`; deterministic for a seed on one machine."""
     torch.set_num_threads(1)
     random = torch.Generator().manual_seed(recipe.seed)

@@ -8,12 +8,12 @@ import torch
 from torch.nn import functional
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import Bundle, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, Recipe, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
 
 CHANNELS = (6, 12)
 FLAT = 2 * 2 * CHANNELS[1]
-RECIPE = Recipe(epochs=120, noise=0.25, bound=1.95)
+RECIPE = TrainingSettings(epochs=120, noise=0.25, bound=1.95)
 
 PROGRAM = """\
 // LeNet-style CNN: 8x8 pixels, two 3x3 convolutions (6 and 12 channels) with 2x2 max pooling, a dense layer, 10 classes
@@ -59,7 +59,7 @@ def start(seed: int) -> Parameters:
     }
 
 
-def train() -> Bundle:
+def train() -> TrainedModel:
     """The CNN on digits."""
     split = digits.load_split()
     fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
@@ -69,4 +69,4 @@ def train() -> Bundle:
         f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
     )
     program = PROGRAM.format(declarations=declarations(shipped))
-    return Bundle("lenet-digits", program, shipped, readme, split.train, split.test)
+    return TrainedModel("lenet-digits", program, shipped, readme, split.train, split.test)

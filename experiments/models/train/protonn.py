@@ -5,13 +5,20 @@ from __future__ import annotations
 import torch
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import Bundle, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, Recipe, accuracy_line, fit, to_arrays, to_tensors
+from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.fitting import (
+    Parameters,
+    TrainingSettings,
+    accuracy_line,
+    fit,
+    to_arrays,
+    to_tensors,
+)
 
 PROJECTION = 10
 PROTOTYPES_PER_CLASS = 3
 GAMMA_SQUARED = 0.0625
-RECIPE = Recipe(epochs=200, noise=0.25, keep={"W": 0.5})
+RECIPE = TrainingSettings(epochs=200, noise=0.25, keep={"W": 0.5})
 
 PROGRAM = """\
 // ProtoNN: 64 features, sparse projection to 10, 30 prototypes with a score for each of 10 classes
@@ -47,7 +54,7 @@ def start(features: torch.Tensor, labels: torch.Tensor, seed: int) -> Parameters
     return {"W": directions, "B": prototypes, "Z": 2.0 * torch.nn.functional.one_hot(classes).float()}
 
 
-def train() -> Bundle:
+def train() -> TrainedModel:
     """ProtoNN on digits."""
     split = digits.load_split()
     fitted = fit(start(*to_tensors(split.train), RECIPE.seed), scores, split.train, RECIPE)
@@ -58,4 +65,4 @@ def train() -> Bundle:
         f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
     )
     program = PROGRAM.format(declarations=declarations(shipped), gamma=GAMMA_SQUARED)
-    return Bundle("protonn-digits", program, shipped, readme, split.train, split.test)
+    return TrainedModel("protonn-digits", program, shipped, readme, split.train, split.test)

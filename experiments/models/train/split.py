@@ -12,20 +12,20 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Split:
+class DataSplit:
     """Training and test rows, column 0 the label (or target)."""
 
     train: Rows
     test: Rows
 
 
-def cut(rows: Rows, train_samples: int) -> Split:
+def cut(rows: Rows, train_samples: int) -> DataSplit:
     """The rows in a fixed random order, cut in two."""
     order = np.random.default_rng(SEED).permutation(len(rows))
-    return Split(rows[order[:train_samples]], rows[order[train_samples:]])
+    return DataSplit(rows[order[:train_samples]], rows[order[train_samples:]])
 
 
-def standardise(split: Split, limit: float, first: int = 1) -> Split:
+def standardise(split: DataSplit, limit: float, first: int = 1) -> DataSplit:
     """Columns from `first` on with mean 0 and deviation 1 over the training rows, clipped to [-limit, limit].
 
     Rounded to float16, so that the files are small; the models are trained on the rounded values.
@@ -37,4 +37,4 @@ def standardise(split: Split, limit: float, first: int = 1) -> Split:
         values = np.clip((rows[:, first:] - mean) / deviation, -limit, limit)
         return np.column_stack([rows[:, :first], values]).astype(np.float16)
 
-    return Split(scaled(split.train), scaled(split.test))
+    return DataSplit(scaled(split.train), scaled(split.test))

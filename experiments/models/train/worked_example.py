@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kilotune.experiments.models.train.bundle import Bundle, FloatArray, declarations, parameter_count
+from kilotune.experiments.models.train.bundle import FloatArray, TrainedModel, declarations, parameter_count
 
 PROGRAM = """\
 // The working example of Shiftry, Section 3 (Pseudocode 1): W2 * (W1 * X + B1) + B2, a real number
@@ -36,9 +36,9 @@ def constants() -> dict[str, FloatArray]:
     return {name: np.array(rows, dtype=np.float64) for name, rows in values.items()}
 
 
-def train() -> Bundle:
+def train() -> TrainedModel:
     """The bundle; nothing is trained."""
     shipped = constants()
     result = shipped["W2"] @ (shipped["W1"] @ shipped["X"] + shipped["B1"]) + shipped["B2"]
     readme = README.format(count=parameter_count(shipped), result=float(result[0, 0]))
-    return Bundle("worked-example", PROGRAM.format(declarations=declarations(shipped)), shipped, readme)
+    return TrainedModel("worked-example", PROGRAM.format(declarations=declarations(shipped)), shipped, readme)

@@ -18,7 +18,7 @@ from kilotune.search.space import Trial
 DRAWN_IMAGES = 3
 
 NAMES = MappingProxyType({"mapping": "mapping.json", "picture": "mapping.svg", "gantt": "gantt.svg", "lcu": "lcu.py"})
-"""Of the files, by what they are."""
+"""The names of the files, by what they are."""
 
 
 def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str]:

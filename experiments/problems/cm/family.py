@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 
 
 def _accelerators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -58,8 +58,8 @@ FAMILY = SpaceFamily(
         ("longest_route_links", "links of the longest route"),
     ),
     listings=(
-        Listing("networks", "kilotune.experiments.problems.cm.listings:networks"),
-        Listing("hardware", "kilotune.experiments.problems.cm.listings:hardware"),
+        SpaceListing("networks", "kilotune.experiments.problems.cm.listings:networks"),
+        SpaceListing("hardware", "kilotune.experiments.problems.cm.listings:hardware"),
     ),
     rank=40,
 )

@@ -18,7 +18,7 @@ from kilotune.spaces.cm.lowered import LoweredPipeline
 Point = tuple[float, float]
 
 LEAST_RADIUS, ARC = 1.0, 0.64
-"""Of a ring of cores, in steps of a grid: its radius, and how far apart neighbours are."""
+"""The measures of a ring of cores, in steps of a grid: its radius, and how far apart neighbours are."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def core_places(hardware: Hardware) -> list[Point]:
 
 
 def node_place(hardware: Hardware, places: Sequence[Point], node: int, other: int, stub: float) -> Point:
-    """Of a node at one end of a link to `other`; GMEM is so many steps beside the core at the other end, outwards."""
+    """The place of a node at one end of a link to `other`; GMEM is so many steps beside the core at the other end, outwards."""
     if node != hardware.gmem:
         return places[node]
     x, y = places[other]

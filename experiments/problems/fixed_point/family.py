@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 
 TIMED = ("memory", "latency")
 """What is to be small, accuracy aside; latency needs a device."""
@@ -80,8 +80,8 @@ FAMILY = SpaceFamily(
         ("device_ram_bytes", "RAM bytes with sample and stack"),
     ),
     listings=(
-        Listing("models", "kilotune.experiments.problems.fixed_point.listings:models"),
-        Listing(
+        SpaceListing("models", "kilotune.experiments.problems.fixed_point.listings:models"),
+        SpaceListing(
             "buffers",
             "kilotune.experiments.problems.fixed_point.buffers:listed",
             text="kilotune.experiments.problems.fixed_point.buffers:as_csv",

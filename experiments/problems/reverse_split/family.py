@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kilotune.experiments.problems.family import Listing, SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 
 OBJECTIVES = ("instructions", "transfers", "front")
 """Bus transfers are time and energy; the front is that of transfers and noise."""
@@ -42,6 +42,6 @@ FAMILY = SpaceFamily(
         ("rmse_grey_levels", "RMSE on photographs, grey levels"),
         ("ssim", "SSIM on photographs"),
     ),
-    listings=(Listing("filters", "kilotune.experiments.problems.reverse_split.filters:listed"),),
+    listings=(SpaceListing("filters", "kilotune.experiments.problems.reverse_split.filters:listed"),),
     rank=30,
 )

@@ -16,7 +16,7 @@ from kilotune.experiments.report.text import plotly_text
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 HALF = 0.38
-"""Of a core's square, in steps of the grid."""
+"""Half the side of a core's square, in steps of the grid."""
 
 BESIDE, BESIDE_RING = 0.11, 0.08
 """How far a link is drawn to the right of its direction."""
@@ -36,7 +36,7 @@ MOST_CARRIED = 6
 
 
 @dataclass(frozen=True)
-class Load:
+class LinkStyle:
     """How links are drawn whose share is below `below`; `width` in pixels."""
 
     below: float
@@ -46,14 +46,14 @@ class Load:
 
 
 LOADS = (
-    Load(0.25, "link, under 25 %", SKY, 1.5),
-    Load(0.5, "25 to 50 %", BLUE, 2.5),
-    Load(0.75, "50 to 75 %", ORANGE, 3.5),
-    Load(math.inf, "75 % and more", VERMILLION, 5.0),
+    LinkStyle(0.25, "link, under 25 %", SKY, 1.5),
+    LinkStyle(0.5, "25 to 50 %", BLUE, 2.5),
+    LinkStyle(0.75, "50 to 75 %", ORANGE, 3.5),
+    LinkStyle(math.inf, "75 % and more", VERMILLION, 5.0),
 )
 
 
-def load_of(share: float) -> Load:
+def load_of(share: float) -> LinkStyle:
     """By the share of the ticks between two images in which a link is busy."""
     return next(load for load in LOADS if share < load.below)
 
@@ -263,7 +263,7 @@ def _add_busiest(figure: go.Figure, hardware: Hardware, usage: Usage, places: Se
 
 
 def _edges(count: int) -> list[float]:
-    """Of bricks and the gaps between them."""
+    """The edges of bricks and of the gaps between them."""
     return [place + side for place in range(count) for side in (-HALF, HALF)]
 
 
@@ -272,7 +272,7 @@ def _add_links(figure: go.Figure, hardware: Hardware, usage: Usage, places: Sequ
     ends = {use.number: _ends(hardware, places, use) for use in drawn}
     idle = [use for use in drawn if not use.elements][:MOST_IDLE]
     groups = [(load, [use for use in drawn if use.elements and load_of(use.share) is load]) for load in LOADS]
-    for load, uses in [(Load(0, "idle link", NEUTRAL, 0.7), idle), *groups]:
+    for load, uses in [(LinkStyle(0, "idle link", NEUTRAL, 0.7), idle), *groups]:
         if not uses:
             continue
         x, y = list[float | None](), list[float | None]()

@@ -13,7 +13,7 @@ from kilotune.codegen.cm.mapping import Mapping
 from kilotune.experiments.problems.cm.figures.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
 from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure, node_name
 from kilotune.experiments.problems.cm.usage import Usage, usage_of
-from kilotune.experiments.problems.paper_trials import Question
+from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.search.candidates import first_candidate
@@ -222,17 +222,17 @@ def embedded_in(space: CmSpace, study: Study) -> Assignment | None:
 
 
 def _cores(space: CmSpace, candidate: Assignment) -> list[int]:
-    """Of the stages without replicas; -1 for one that the candidate does not have."""
+    """The cores of the stages without replicas; -1 for one that the candidate does not have."""
     return [int(candidate.get(f"core {stage.name}", -1)) for stage in space.lowered({}).pipeline.stages]
 
 
 def paper_candidate(space: CmSpace) -> Assignment | None:
     """The paper's placement, where a solver finds one quickly."""
-    return _paper_candidate(Question.of(space))
+    return _paper_candidate(ProcedureKey.of(space))
 
 
 @lru_cache(maxsize=16)
-def _paper_candidate(asked: Question[CmSpace]) -> Assignment | None:
+def _paper_candidate(asked: ProcedureKey[CmSpace]) -> Assignment | None:
     cores = embedded_cores(asked.space, EMBEDDING_SECONDS, EMBEDDING_LITERALS, refute_first=True)
     return None if cores is None else asked.space.candidate({}, cores)
 

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
-from kilotune.experiments.problems.fixed_point.figures.quality import Quality, quality_of
+from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.experiments.report.axes import axis_of, near
 from kilotune.experiments.report.canvas import (
     MOST_POINTS,
@@ -25,13 +25,13 @@ from kilotune.search.space import Trial
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 ROOM_BELOW, ROOM_ABOVE = 0.6, 0.15
-"""Of the height of what matters in the figure."""
+"""A share of the height of what matters in the figure."""
 
 Point = tuple[float, float, Trial]
 """Flash + RAM in bytes, quality, the trial."""
 
 
-def points_of(quality: Quality, trials: Sequence[Trial]) -> list[Point]:
+def points_of(quality: QualityMetric, trials: Sequence[Trial]) -> list[Point]:
     """Trials with a measurement, one for each (bytes, quality): the first."""
     found: dict[tuple[float, float], Trial] = {}
     for trial in trials:
@@ -41,7 +41,7 @@ def points_of(quality: Quality, trials: Sequence[Trial]) -> list[Point]:
     return [(memory, value, trial) for (memory, value), trial in found.items()]
 
 
-def front_of(quality: Quality, points: Sequence[Point]) -> list[Point]:
+def front_of(quality: QualityMetric, points: Sequence[Point]) -> list[Point]:
     """Those that none beats in both, by memory."""
     front: list[Point] = []
     for point in sorted(points, key=lambda p: (p[0], quality.loss(p[1]))):
@@ -113,7 +113,7 @@ def accuracy_scatter(
     return figure.update_yaxes(**quality.axis([p[1] for p in points]))
 
 
-def _add_levels(figure: go.Figure, space: ShiftrySpace, quality: Quality, across: tuple[float, float]) -> None:
+def _add_levels(figure: go.Figure, space: ShiftrySpace, quality: QualityMetric, across: tuple[float, float]) -> None:
     """The float model, and what is permitted."""
     reference = space.evaluator.float_metrics.get(quality.metric)
     if reference is not None:
@@ -127,7 +127,7 @@ def _add_levels(figure: go.Figure, space: ShiftrySpace, quality: Quality, across
 
 
 def _add_marks(
-    figure: go.Figure, space: ShiftrySpace, quality: Quality, paper: Trial | None, best: Trial | None
+    figure: go.Figure, space: ShiftrySpace, quality: QualityMetric, paper: Trial | None, best: Trial | None
 ) -> None:
     """The paper's program and the best one."""
     for which, trial in ((Marked.PAPER, paper), (Marked.BEST, best)):
@@ -138,12 +138,12 @@ def _add_marks(
 
 
 def _outline(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """Of many points some, with the best and the worst at every stretch of memory."""
+    """At most `most` of many points, with the best and the worst at every stretch of memory."""
     ordered = sorted(points, key=lambda p: (p[0], p[1]))
     return [ordered[i] for i in thinned(np.array([p[1] for p in ordered]), most).tolist()]
 
 
-def _hover(space: ShiftrySpace, quality: Quality, trial: Trial, numbered: bool = True) -> str:
+def _hover(space: ShiftrySpace, quality: QualityMetric, trial: Trial, numbered: bool = True) -> str:
     lines = [f"trial {trial.number}"] if numbered else []
     lines += [quality.said(trial.measurement.metrics[quality.metric]), *cost_lines(trial.measurement)]
     if "demoted" in trial.measurement.metrics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kilotune.experiments.problems.paper_trials import Measure, OutOfTimeError, drive
+from kilotune.experiments.problems.paper_trials import Measure, OutOfTimeError, run_stage
 from kilotune.search.space import Assignment, Measurement, Option, Trial
 from kilotune.spaces.shiftry.procedure import cumulative_demote, explore_scale_for_x, partial_demote
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -39,8 +39,8 @@ def demotion_order(space: ShiftrySpace, measure: Measure) -> DemotionOrder | Non
     """By the procedure's own code. None when `measure` runs out of time."""
     try:
         start: Assignment = {d.name: d.options[0] for d in space.decisions}
-        start = drive(explore_scale_for_x(space, start), measure)
-        ranked = drive(partial_demote(space, start), measure)
+        start = run_stage(explore_scale_for_x(space, start), measure)
+        ranked = run_stage(partial_demote(space, start), measure)
         names, formats = tuple(name for _, name, _ in ranked), tuple(option for _, _, option in ranked)
         candidates: list[Assignment] = [start]
         for name, option in zip(names, formats, strict=True):
@@ -51,7 +51,7 @@ def demotion_order(space: ShiftrySpace, measure: Measure) -> DemotionOrder | Non
             last[:] = batch
             return measure(batch)
 
-        drive(cumulative_demote(space, start, ranked), remember)
+        run_stage(cumulative_demote(space, start, ranked), remember)
         kept = _demoted(last[-1], start, names)
         return DemotionOrder(start, names, formats, tuple(measure(candidates)), kept)
     except OutOfTimeError:

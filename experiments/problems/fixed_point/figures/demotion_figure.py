@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from kilotune.experiments.problems.fixed_point.figures.demotion import DemotionOrder
 from kilotune.experiments.problems.fixed_point.figures.program_words import cost_lines, limit_words
-from kilotune.experiments.problems.fixed_point.figures.quality import Quality, quality_of
+from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.experiments.report.axes import near
 from kilotune.experiments.report.canvas import empty_figure, hollow_marks, level_line, shortened
 from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, PINK, VERMILLION
@@ -34,7 +34,7 @@ FAR_QUALITY = 5.0
 """A permitted quality so many times the span of all steps away from them is not drawn."""
 
 MOST_NAMES = 45
-"""Of more variables only some have their name under the axis."""
+"""The most variables that all have their name under the axis."""
 
 
 def demotion_figure(space: ShiftrySpace, order: DemotionOrder, best: Trial | None) -> go.Figure:
@@ -177,7 +177,7 @@ def _strip(figure: go.Figure, order: DemotionOrder, best: Trial | None) -> None:
         )
 
 
-def _hover(order: DemotionOrder, k: int, quality: Quality) -> str:
+def _hover(order: DemotionOrder, k: int, quality: QualityMetric) -> str:
     step = order.steps[k]
     lines = ["no variable demoted"]
     if k:

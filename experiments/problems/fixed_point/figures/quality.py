@@ -17,7 +17,7 @@ LOG_FROM = 50.0
 
 
 @dataclass(frozen=True)
-class Quality:
+class QualityMetric:
     """Which metric it is, and its words."""
 
     metric: str
@@ -43,15 +43,15 @@ class Quality:
         return -value if self.larger_is_better else value
 
     def axis(self, values: Sequence[float]) -> dict[str, Any]:
-        """Of a figure of these values: losses that differ much on a logarithmic one."""
+        """The axis of a figure of these values: a logarithmic one for losses that differ much."""
         plain = {"title": self.label, "zeroline": False, "automargin": True}
         if not self.larger_is_better and values and 0 < LOG_FROM * min(values) < max(values):
             return {**plain, "type": "log", "dtick": 1, "exponentformat": "power"}
         return plain
 
 
-def quality_of(evaluator: FixedPointEvaluator) -> Quality:
+def quality_of(evaluator: FixedPointEvaluator) -> QualityMetric:
     """By what the program returns."""
     if evaluator.task.program.result_kind is ir.ResultKind.CLASS:
-        return Quality("accuracy_percent", "training accuracy, %", larger_is_better=True)
-    return Quality("precision_loss", "precision loss", larger_is_better=False)
+        return QualityMetric("accuracy_percent", "training accuracy, %", larger_is_better=True)
+    return QualityMetric("precision_loss", "precision loss", larger_is_better=False)

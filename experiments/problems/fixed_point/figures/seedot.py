@@ -8,7 +8,7 @@ from typing import cast
 import plotly.graph_objects as go
 
 from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
-from kilotune.experiments.problems.fixed_point.figures.quality import Quality, quality_of
+from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.experiments.problems.paper_trials import papers_answer
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.canvas import (
@@ -120,12 +120,12 @@ def _float_accuracy(space: SeeDotSpace) -> float | None:
     return space.evaluator.float_metrics.get("accuracy_percent")
 
 
-def _said(quality: Quality, trial: Trial) -> str:
+def _said(quality: QualityMetric, trial: Trial) -> str:
     return quality.said(trial.measurement.metrics[quality.metric])
 
 
-def _in_bytes(quality: Quality, trial: Trial) -> str:
-    """Of equally precise programs the smaller one is wanted, so both are said."""
+def _in_bytes(quality: QualityMetric, trial: Trial) -> str:
+    """A trial's quality and its memory in words: the smaller of equally precise programs is wanted."""
     return f"{_said(quality, trial)} in {number(trial.measurement.metrics['memory_bytes'])} bytes of flash and RAM"
 
 

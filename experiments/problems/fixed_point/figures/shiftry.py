@@ -14,7 +14,7 @@ from kilotune.experiments.problems.fixed_point.figures.accuracy_scatter import (
 from kilotune.experiments.problems.fixed_point.figures.demotion import DemotionOrder, demotion_order
 from kilotune.experiments.problems.fixed_point.figures.demotion_figure import demotion_figure, is_far
 from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, limit_words
-from kilotune.experiments.problems.fixed_point.figures.quality import Quality, quality_of
+from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.experiments.problems.paper_trials import measure_beside
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
@@ -103,7 +103,7 @@ def _order_in_words(space: ShiftrySpace, order: DemotionOrder, best: Trial | Non
     return " ".join(sentences)
 
 
-def _stop(space: ShiftrySpace, order: DemotionOrder, quality: Quality) -> list[str]:
+def _stop(space: ShiftrySpace, order: DemotionOrder, quality: QualityMetric) -> list[str]:
     """Why the procedure stops where it does."""
     count = len(order.names)
     kept_limits = not broken_lines(space.constraints, order.steps[order.kept])
@@ -121,7 +121,7 @@ def _far_limits(space: ShiftrySpace, order: DemotionOrder) -> list[str]:
     return [f"Too far above to be drawn: {', '.join(far)}."] if far else []
 
 
-def _compared(space: ShiftrySpace, quality: Quality, paper: Trial | None, best: Trial | None) -> list[str]:
+def _compared(space: ShiftrySpace, quality: QualityMetric, paper: Trial | None, best: Trial | None) -> list[str]:
     """The paper's result and the best trial."""
     sentences = []
     if paper is not None and quality.of(paper.measurement) is not None:
@@ -131,7 +131,7 @@ def _compared(space: ShiftrySpace, quality: Quality, paper: Trial | None, best: 
     return sentences
 
 
-def _result(quality: Quality, measurement: Measurement) -> str:
+def _result(quality: QualityMetric, measurement: Measurement) -> str:
     metrics = measurement.metrics
     flash, ram = number(metrics["flash_bytes"]), number(metrics["ram_bytes"])
     said = quality.said(metrics[quality.metric])

@@ -26,14 +26,14 @@ MANY = 1500
 """Edges of more rectangles are thin lines, so that their colours show."""
 
 MOST_MOVES, FEW_MOVES = 600, 40
-"""Of more moves the largest are drawn; the arrows of few are large."""
+"""The most moves that are drawn, the largest ones; the arrows of few are large."""
 
 FAR = 1.6
 """A capacity so many times the peak is not drawn: the rectangles would be flat."""
 
 
 @dataclass(frozen=True)
-class Placed:
+class NamedLayout:
     """A placement under its name; `best`: the best trial's, which is drawn first."""
 
     name: str
@@ -45,7 +45,7 @@ class Placed:
 class Panel:
     """What one placement puts in one bank. Sizes in bytes; `least_bytes`: no placement of these buffers has a lower peak."""
 
-    placed: Placed
+    placed: NamedLayout
     bank: Bank
     residences: tuple[Residence, ...]
     migrations: tuple[Migration, ...]
@@ -60,7 +60,7 @@ class Panel:
         return f"{bank}{self.placed.name}: addresses up to {self.peak_bytes}{of}"
 
 
-def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Placed]) -> list[Panel]:
+def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[NamedLayout]) -> list[Panel]:
     """Banks in their order, in each the placements; banks that hold nothing in any of them are left out."""
     size = {b.id: b.size for b in instance.buffers}
     first, last = _span(instance)
@@ -82,8 +82,10 @@ def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Pl
     return found
 
 
-def address_map(instance: Instance, banks: Sequence[Bank], placed: Placed, beside: Sequence[Placed] = ()) -> go.Figure:
-    """Of one placement: a panel a bank, one below the other over one axis of time; below them what is live at a time, and up to
+def address_map(
+    instance: Instance, banks: Sequence[Bank], placed: NamedLayout, beside: Sequence[NamedLayout] = ()
+) -> go.Figure:
+    """The map of one placement: a panel a bank, one below the other over one axis of time; below them what is live at a time, and up to
     where memory is in use. `beside`: placements that are drawn on the same scales beside it."""
     all_panels = panels_of(instance, banks, (placed, *beside))
     panels = [panel for panel in all_panels if panel.placed is placed]
@@ -125,7 +127,9 @@ def address_map(instance: Instance, banks: Sequence[Bank], placed: Placed, besid
     return figure
 
 
-def profile_of(size: Mapping[str, int], banks: Sequence[Bank], placed: Placed) -> tuple[StepFunction, StepFunction]:
+def profile_of(
+    size: Mapping[str, int], banks: Sequence[Bank], placed: NamedLayout
+) -> tuple[StepFunction, StepFunction]:
     """Bytes that are live, and up to where memory is in use, in banks that can be written: what is read-only does not come and
     go."""
     writable = {bank.name for bank in banks if not bank.read_only}
@@ -228,7 +232,7 @@ def _first_with_moves(panels: Sequence[Panel]) -> int:
     return next(row for row, panel in enumerate(panels, start=1) if panel.migrations)
 
 
-def _add_profile(figure: go.Figure, placed: Placed, profile: tuple[StepFunction, StepFunction], row: int) -> None:
+def _add_profile(figure: go.Figure, placed: NamedLayout, profile: tuple[StepFunction, StepFunction], row: int) -> None:
     live, used = profile
     area = {"fill": "tozeroy", "fillcolor": "rgba(138,138,138,0.3)"}
     figure.add_trace(_steps(live, "live", "solid", NEUTRAL, **area), row, 1)

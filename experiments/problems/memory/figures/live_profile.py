@@ -48,7 +48,7 @@ def used_bytes(size: Mapping[str, int], residences: Sequence[Residence]) -> Step
 
 
 def _extent(size: Mapping[str, int], residences: Sequence[Residence]) -> StepFunction:
-    """Of one bank: the largest end of what is live."""
+    """The largest end of what is live in one bank, over time."""
     points = sorted({r.lower for r in residences} | {r.upper for r in residences})
     waiting = sorted(residences, key=lambda r: r.lower)
     live: list[tuple[int, int]] = []  # end of the block, negative; upper

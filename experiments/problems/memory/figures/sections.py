@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import cast
 
 from kilotune.experiments.problems.memory.figures.address_map import (
+    NamedLayout,
     Panel,
-    Placed,
     address_map,
     panels_of,
     profile_of,
@@ -28,7 +28,7 @@ from kilotune.spaces.memory.space import MemorySpace
 BEST, PAPER = "best placement", "paper's allocator"
 
 MOST_ROWS = 100
-"""Of more buffers the table lists the largest."""
+"""The most buffers that the table lists, the largest ones."""
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
@@ -56,16 +56,16 @@ def banks_of(space: MemorySpace | PricedSpace) -> tuple[Bank, ...]:
 
 def _placements(
     space: MemorySpace | PricedSpace, best: Trial | None, paper: Trial | None
-) -> tuple[list[Placed], list[str]]:
+) -> tuple[list[NamedLayout], list[str]]:
     """What can be drawn, and a sentence for each that cannot."""
-    found: list[Placed] = []
+    found: list[NamedLayout] = []
     missing: list[str] = []
     for name, trial in ((BEST, best), (PAPER, paper)):
         if trial is None:
             continue
         reason = trial.measurement.failure
         if reason is None:  # so the placement has been made and checked before
-            found.append(Placed(name, space.layout(trial.assignment), best=name == BEST))
+            found.append(NamedLayout(name, space.layout(trial.assignment), best=name == BEST))
         elif name == BEST:
             missing.append(f"No trial has a placement. The best one: {reason}")
         else:
@@ -80,7 +80,10 @@ def _same(one: MemoryLayout, other: MemoryLayout) -> bool:
 
 
 def _map(
-    space: MemorySpace | PricedSpace, placed: Placed, placements: Sequence[Placed], trials: Mapping[str, Trial | None]
+    space: MemorySpace | PricedSpace,
+    placed: NamedLayout,
+    placements: Sequence[NamedLayout],
+    trials: Mapping[str, Trial | None],
 ) -> Figure:
     """One of the placements that stand side by side."""
     trial = trials[BEST if placed.best else PAPER]
@@ -113,7 +116,7 @@ def _description(space: MemorySpace | PricedSpace, best: Trial | None) -> list[s
     return sentences
 
 
-def _moved(placed: Placed) -> list[str]:
+def _moved(placed: NamedLayout) -> list[str]:
     moves = placed.layout.migrations
     if not moves:
         return []
@@ -121,7 +124,9 @@ def _moved(placed: Placed) -> list[str]:
     return [f"The {placed.name} moves {counted(total, 'byte')} in {counted(len(moves), 'move')}, the arrows."]
 
 
-def _peaks(space: MemorySpace | PricedSpace, placed: Placed, beside: Sequence[Placed], trial: Trial | None) -> str:
+def _peaks(
+    space: MemorySpace | PricedSpace, placed: NamedLayout, beside: Sequence[NamedLayout], trial: Trial | None
+) -> str:
     """The bytes of every bank, and the cost where there are prices."""
     panels = panels_of(space.instance, banks_of(space), (placed, *beside))
     cost = ""
@@ -138,14 +143,14 @@ def _peak(panel: Panel) -> str:
     return f"{panel.peak_bytes}{of} bytes{where}"
 
 
-def _profile(space: MemorySpace | PricedSpace, placed: Placed) -> str:
+def _profile(space: MemorySpace | PricedSpace, placed: NamedLayout) -> str:
     """The lowest panel."""
     size = {b.id: b.size for b in space.instance.buffers}
     live, used = profile_of(size, banks_of(space), placed)
     return f"The lowest panel: at most {live.largest} bytes are live at a time, and at most {used.largest} in use."
 
 
-def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> list[Block]:
+def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[NamedLayout]) -> list[Block]:
     """Constants in read-only banks."""
     read_only = {bank.name for bank in banks_of(space) if bank.read_only}
     if not read_only:
@@ -162,7 +167,7 @@ def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> 
     return [Table(columns, rows, f"{counted(len(rows), 'constant')} in read-only memory")]
 
 
-def _table(space: MemorySpace | PricedSpace, placements: Sequence[Placed]) -> Table:
+def _table(space: MemorySpace | PricedSpace, placements: Sequence[NamedLayout]) -> Table:
     """A row a buffer: where it lies; where it moves, its first address."""
     where: list[dict[str, list[str]]] = []
     for placed in placements:

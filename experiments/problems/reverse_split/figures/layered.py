@@ -17,7 +17,7 @@ Item = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Layout:
+class LayeredDrawing:
     """x and layer of every node; by edge the points (x, layer) that it passes, its ends included."""
 
     x: tuple[float, ...]
@@ -29,7 +29,7 @@ class Layout:
         return max(self.layer, default=-1) + 1
 
 
-def layered(nodes: int, edges: Sequence[tuple[int, int]], last: Sequence[int] = ()) -> Layout:
+def layered(nodes: int, edges: Sequence[tuple[int, int]], last: Sequence[int] = ()) -> LayeredDrawing:
     """Edges lead from a lower to a higher number. `last`: nodes that go to the bottom where no edge leaves them."""
     layer = _layers(nodes, edges, last)
     rows: list[list[Item]] = [[] for _ in range(max(layer, default=0) + 1)]
@@ -47,7 +47,7 @@ def layered(nodes: int, edges: Sequence[tuple[int, int]], last: Sequence[int] = 
     paths = []
     for (source, _), chain in zip(edges, chains, strict=True):
         paths.append(tuple((x[item], float(layer[source] + step)) for step, item in enumerate(chain)))
-    return Layout(tuple(x[node] for node in range(nodes)), tuple(layer), tuple(paths))
+    return LayeredDrawing(tuple(x[node] for node in range(nodes)), tuple(layer), tuple(paths))
 
 
 def _layers(nodes: int, edges: Sequence[tuple[int, int]], last: Sequence[int]) -> list[int]:

@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.experiments.problems.reverse_split.figures.layered import Layout, layered
-from kilotune.experiments.problems.reverse_split.figures.value_graph import Life, Operand, ValueGraph, ValueNode
+from kilotune.experiments.problems.reverse_split.figures.layered import LayeredDrawing, layered
+from kilotune.experiments.problems.reverse_split.figures.value_graph import Life, ValueEdge, ValueGraph, ValueNode
 from kilotune.experiments.report.palette import BLACK, BLUE, GREEN, NEUTRAL, ORANGE, PINK, SKY, VERMILLION
 from kilotune.experiments.report.text import plotly_text
 
@@ -23,15 +23,15 @@ BESIDE = "\u00a0" * 6
 """As wide as half a mark."""
 
 LABEL_WIDTH = 1.3
-"""Of the longest label, beside the mark, in the layout's units on a phone."""
+"""The width of the longest label, beside the mark, in the layout's units on a phone."""
 
 WIDEST_STENCIL = 15
 """Rows and columns of a stencil in a hover text."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """Of the nodes of one kind of operation."""
+class NodeStyle:
+    """How the nodes of one kind of operation are drawn."""
 
     title: str
     colour: str
@@ -39,14 +39,14 @@ class Look:
     symbol: str
 
 
-_LOOKS: Mapping[str, Look] = MappingProxyType(
+_LOOKS: Mapping[str, NodeStyle] = MappingProxyType(
     {
-        "image": Look("the image", SKY, BLACK, "hexagon"),
-        "add": Look("addition", BLUE, "#FFFFFF", "circle"),
-        "sub": Look("subtraction", PINK, BLACK, "circle"),
-        "shift": Look("shift or copy", ORANGE, BLACK, "square"),
-        "divide": Look("halving", GREEN, BLACK, "diamond"),
-        "negate": Look("negation or zero", NEUTRAL, BLACK, "pentagon"),
+        "image": NodeStyle("the image", SKY, BLACK, "hexagon"),
+        "add": NodeStyle("addition", BLUE, "#FFFFFF", "circle"),
+        "sub": NodeStyle("subtraction", PINK, BLACK, "circle"),
+        "shift": NodeStyle("shift or copy", ORANGE, BLACK, "square"),
+        "divide": NodeStyle("halving", GREEN, BLACK, "diamond"),
+        "negate": NodeStyle("negation or zero", NEUTRAL, BLACK, "pentagon"),
     }
 )
 
@@ -148,7 +148,7 @@ def _add_lives(
     graph: ValueGraph,
     lives: Sequence[Life],
     places: dict[str, int],
-    kind_and_look: tuple[str, Look],
+    kind_and_look: tuple[str, NodeStyle],
 ) -> None:
     """Values of one kind: a bar each from where it is written to its last use."""
     kind, look = kind_and_look
@@ -230,7 +230,7 @@ def _label(node: ValueNode) -> str:
     return "<br>".join(BESIDE + part for part in parts)
 
 
-def _nodes_trace(graph: ValueGraph, layout: Layout, nodes: list[ValueNode], look: Look) -> go.Scatter:
+def _nodes_trace(graph: ValueGraph, layout: LayeredDrawing, nodes: list[ValueNode], look: NodeStyle) -> go.Scatter:
     return go.Scatter(
         x=[layout.x[node.number] for node in nodes],
         y=[layout.layer[node.number] for node in nodes],
@@ -263,7 +263,7 @@ def _life_text(graph: ValueGraph, register: str, node: int, first: int, last: in
     return f"register {register}: {what},<br>{until}"
 
 
-def _add_operands(figure: go.Figure, graph: ValueGraph, layout: Layout) -> None:
+def _add_operands(figure: go.Figure, graph: ValueGraph, layout: LayeredDrawing) -> None:
     """Lines with heads: whole where a value is read in place, dashed where it is read from a neighbour."""
     twins = Counter((operand.source, operand.target) for operand in graph.operands)
     seen: Counter[tuple[int, int]] = Counter()
@@ -318,12 +318,12 @@ def _joined(paths: list[list[tuple[float, float]]]) -> tuple[list[float | None],
 
 
 def _middle(points: list[tuple[float, float]]) -> tuple[float, float]:
-    """Of the last piece, which no other edge shares."""
+    """The middle of an edge's last piece, which no other edge shares."""
     (x, y), (beyond, below) = points[-2:]
     return (x + beyond) / 2, (y + below) / 2
 
 
-def _operand_text(graph: ValueGraph, operand: Operand) -> str:
+def _operand_text(graph: ValueGraph, operand: ValueEdge) -> str:
     what = f"value {operand.source}" if operand.source else "the image"
     where = f" from the neighbour {' then '.join(graph.nodes[operand.target].directions)}" if operand.shifted else ""
     how = "subtracts" if operand.sign < 0 else "reads"

@@ -1,4 +1,4 @@
-"""The space's own figures: the computation graph of the filter, its registers, its weights, and how its length came down."""
+"""The space's own figures: the computation graph of the filter, its registers, its weights, and what it may cost."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import cast
 
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.text import parse_program
-from kilotune.experiments.problems.paper_trials import Question
+from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.reverse_split.figures.program_figures import graph_figure, registers_figure
 from kilotune.experiments.problems.reverse_split.figures.split_figures import (
     front_figure,
     has,
     kernels_figure,
-    length_figure,
 )
 from kilotune.experiments.problems.reverse_split.figures.value_graph import ValueGraph, value_graph
 from kilotune.experiments.problems.reverse_split.problem import KernelProblem
@@ -45,7 +44,7 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
         why = "" if best is None or best.measurement.failure is None else f" {best.measurement.failure}"
         return (Section(title, (Paragraph(f"No candidate has a program yet, so there is no graph.{why}"),)),)
     try:
-        text = _text(Question.of(problem.space), tuple(best.assignment.items()))
+        text = _text(ProcedureKey.of(problem.space), tuple(best.assignment.items()))
     except ValueError as error:  # a machine with a C compiler may have found it, and this one has none
         return (Section(title, (Paragraph(f"The best candidate's program cannot be made again here: {error}"),)),)
     program = parse_program(text)
@@ -76,7 +75,7 @@ def _papers_program(space: ReverseSplitSpace) -> ScampProgram | None:
     trial = paper_trial(space)
     if trial is None or trial.measurement.failure is not None:
         return None
-    program = parse_program(_text(Question.of(space), tuple(trial.assignment.items())))
+    program = parse_program(_text(ProcedureKey.of(space), tuple(trial.assignment.items())))
     return program if program.instructions <= MOST_DRAWN else None
 
 
@@ -139,9 +138,7 @@ def _search(problem: KernelProblem, study: Study) -> Section:
         optimal = ", so none is better" if result.proved else ""
         sentences.append(f"No program takes less than {result.bound:g} {title}{optimal}.")
     if space.problem.goal is not KernelGoal.FRONT:
-        return Section(
-            heading, (Figure(length_figure(trials, space, title, result.bound, length), " ".join(sentences)),)
-        )
+        return Section(heading, (Paragraph(" ".join(sentences)),))  # its course is drawn for every space
     ends = [trial.measurement.metrics for trial in result.front]
     if ends:
         sentences.append(
@@ -153,15 +150,15 @@ def _search(problem: KernelProblem, study: Study) -> Section:
 
 def paper_trial(space: ReverseSplitSpace) -> Trial | None:
     """What the paper's heuristic reaches; some tenths of a second, once."""
-    return _paper_trial(Question.of(space))
+    return _paper_trial(ProcedureKey.of(space))
 
 
 @lru_cache(maxsize=16)
-def _paper_trial(asked: Question[ReverseSplitSpace]) -> Trial | None:
+def _paper_trial(asked: ProcedureKey[ReverseSplitSpace]) -> Trial | None:
     return run_procedure(asked.space)
 
 
 @lru_cache(maxsize=64)
-def _text(asked: Question[ReverseSplitSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
-    """Of the program of a candidate: relaxing long ones takes a second."""
+def _text(asked: ProcedureKey[ReverseSplitSpace], assignment: tuple[tuple[str, Option], ...]) -> str:
+    """The text of a candidate's program, computed once: relaxing a long one takes a second."""
     return asked.space.program(dict(assignment)).text

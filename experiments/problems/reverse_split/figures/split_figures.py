@@ -1,10 +1,9 @@
-"""The kernels of a reverse-split study, and how the length of its programs came down."""
+"""The kernels of a reverse-split study, and the front of transfers and noise."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -12,11 +11,9 @@ from plotly.subplots import make_subplots
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.experiments.problems.reverse_split.figures.program_figures import weight_text
-from kilotune.experiments.report.axes import FEW_TICKS, axis_of
+from kilotune.experiments.report.axes import axis_of
 from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
-from kilotune.search.anytime import best_so_far
-from kilotune.search.front import Ranking
-from kilotune.search.space import Space, Trial
+from kilotune.search.space import Trial
 
 MOST_POINTS = 2000
 MOST_WRITTEN = 12
@@ -68,62 +65,6 @@ def kernels_figure(kernels: Sequence[Kernel], wanted: ApproximatedSet) -> go.Fig
         margin={"l": 5, "r": 5, "t": 40, "b": 15},
     )
     return figure
-
-
-def length_figure(
-    trials: Sequence[Trial], space: Space, title: str, bound: float | None, paper: float | None
-) -> go.Figure:
-    """The first objective: every trial, the best so far, the bound, and where the paper's heuristic ends."""
-    metric = space.objectives[0].metric
-    measured = ((trial.elapsed_s, trial.measurement) for trial in trials)
-    steps = best_so_far(measured, Ranking.of(space), max(trial.elapsed_s for trial in trials)).steps
-    figure = go.Figure()
-    shown = thinned([(trial.number + 1, trial.measurement.metrics[metric]) for trial in trials if has(trial, metric)])
-    figure.add_trace(
-        go.Scatter(
-            x=[x for x, _ in shown],
-            y=[y for _, y in shown],
-            mode="markers",
-            marker={"color": NEUTRAL, "size": 5, "opacity": 0.6},
-            name="trial",
-            hovertemplate=f"trial %{{x}}: %{{y}} {title}<extra></extra>",
-        )
-    )
-    last = max(trial.number for trial in trials) + 1
-    if steps:
-        x, y = [step.evaluations for step in steps], [step.loss for step in steps]
-        figure.add_trace(
-            go.Scatter(
-                x=[*x, max(last, x[-1])],
-                y=[*y, y[-1]],
-                mode="lines+markers",
-                line={"shape": "hv", "color": BLUE, "width": 2.5},
-                marker={"symbol": "circle", "size": [8] * len(x) + [0]},
-                name="best so far",
-                hovertemplate=f"%{{y}} {title} after %{{x}} trials<extra></extra>",
-            )
-        )
-    for value, name, colour, dash in ((paper, "paper's heuristic", ORANGE, "dash"), (bound, "bound", GREEN, "dot")):
-        if value is not None:
-            figure.add_trace(_level(value, last, name, title, {"color": colour, "dash": dash, "width": 2}))
-    figure.update_xaxes(
-        title="trials", type="log" if last > 200 else "linear", **({"dtick": 1} if last <= FEW_TICKS else {})
-    )
-    figure.update_yaxes(title=title, rangemode="tozero")
-    figure.update_layout(height=340)
-    return figure
-
-
-def _level(value: float, last: int, name: str, title: str, line: dict[str, Any]) -> go.Scatter:
-    """A length across all trials up to the last one."""
-    return go.Scatter(
-        x=[1, last],
-        y=[value, value],
-        mode="lines",
-        line=line,
-        name=f"{name} ({value:g})",
-        hovertemplate=f"{name}: {value:g} {title}<extra></extra>",
-    )
 
 
 def front_figure(

@@ -28,7 +28,7 @@ class ValueNode:
 
 
 @dataclass(frozen=True)
-class Operand:
+class ValueEdge:
     """An edge: `target` reads the value of `source`, times the sign, from a neighbour if it is shifted. factor: what the
     register held of the value: 1, or what a division leaves in those that it destroys."""
 
@@ -56,7 +56,7 @@ class ValueGraph:
 
     depth: int
     nodes: tuple[ValueNode, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[ValueEdge, ...]
     lives: tuple[Life, ...]
     lost: tuple[tuple[str, int], ...]
 
@@ -72,7 +72,7 @@ def value_graph(program: ScampProgram) -> ValueGraph:
     """Execute a proved program on sums, and keep who reads what. KeyError when a register is read that holds nothing."""
     depth = sum(program.instruction(operation).halvings for operation in program.operations)
     nodes = [ValueNode(0, "the image", "", (), "A", Sum.image(depth))]
-    operands: list[Operand] = []
+    operands: list[ValueEdge] = []
     held = {"A": (0, 1)}  # by register: the node, and the multiple of its value
     read: dict[tuple[str, int], int] = {}  # the last reader of a register's value
     lost = []
@@ -82,7 +82,7 @@ def value_graph(program: ScampProgram) -> ValueGraph:
         for (source, factor), name, sign, shifted in zip(
             sources, operation.sources, row.signs, row.shifted, strict=True
         ):
-            operands.append(Operand(source, number, sign, shifted, factor))
+            operands.append(ValueEdge(source, number, sign, shifted, factor))
             read[name, source] = number
         value = row.apply([nodes[source].value.scaled(factor) for source, factor in sources], operation.directions)
         directions = (*row.fixed, *operation.directions)

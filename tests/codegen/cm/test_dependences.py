@@ -1,0 +1,113 @@
+"""S three times: by isl (Appendix A), by NumPy, and by its definition; and the state machines that run by it."""
+
+from __future__ import annotations
+
+import random
+
+import islpy as isl
+import numpy as np
+
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
+from kilotune.codegen.cm.lcu import loop_nest, state_machine
+from kilotune.codegen.cm.polyhedral import Dependences, dependences
+from kilotune.codegen.onnx.graph import Window
+from tests.codegen.cm.readings import allowed_by_definition, pixels_read, random_reading, released_by_definition
+
+PAIRS = 240
+
+
+def coordinates(point: object) -> tuple[int, int]:
+    values = [point.get_coordinate_val(isl.dim_type.set, i) for i in range(2)]  # type: ignore[attr-defined]
+    return int(values[0].to_python()), int(values[1].to_python())
+
+
+def allowed_by_isl(reading: AccessPattern, found: Dependences) -> list[int]:
+    """The relation S, point by point, as a staircase."""
+    reader, limit = reading.reader, 0
+    if not found.initial.is_empty():
+        limit = reader.rank(*coordinates(found.initial.lexmax().sample_point())) + 1
+    steps = [limit]
+    for i in range(reading.writer.size):
+        h, w = reading.writer.pixel(i)
+        place = f"{w}, {h}" if reading.writer.by_columns else f"{h}, {w}"
+        image = found.S.intersect_domain(isl.Set(f"{{ W[{place}] }}")).range()
+        if not image.is_empty():
+            limit = max(limit, reader.rank(*coordinates(image.sample_point())) + 1)
+        steps.append(limit)
+    return steps
+
+
+def test_isl_numpy_and_the_definition_agree_on_random_pairs() -> None:
+    rng = random.Random(7)
+    padding_only = united = replicas = by_columns = 0
+    for _ in range(PAIRS):
+        reading = random_reading(rng)
+        expected = allowed_by_definition(reading)
+        needed, released, sent = counts(reading)
+        assert allowed(needed, reading.writer.size).tolist() == expected
+        assert allowed_by_isl(reading, dependences(reading, rng.randint(1, 4))) == expected
+        assert released.tolist() == released_by_definition(reading)
+        reads = pixels_read(reading)
+        assert np.flatnonzero(sent).tolist() == sorted(set().union(*reads))
+        padding_only += any(not read for read in reads) and any(reads)
+        united += len(reading.windows) > 1
+        by_columns += reading.writer.by_columns
+        replicas += reading.writer.top > 0 or reading.reader.top > 0
+    assert min(padding_only, united, replicas, by_columns) > 40, "the pairs must contain the hard cases"
+
+
+def test_generated_state_machines_agree_with_the_definition() -> None:
+    rng = random.Random(8)
+    for _ in range(PAIRS):
+        reading = random_reading(rng)
+        machine = state_machine(reading)
+        first = machine.initial()
+        limits = [0 if first is None else reading.reader.rank(*first) + 1]
+        for i in range(reading.writer.size):
+            reached = machine.written(*reading.writer.pixel(i))
+            limits.append(limits[-1] if reached is None else max(limits[-1], reading.reader.rank(*reached) + 1))
+        assert limits == allowed_by_definition(reading)
+        kept = [machine.keeps(*reading.reader.pixel(j)) for j in range(reading.reader.size)]
+        released = [reading.writer.size if pixel is None else reading.writer.rank(*pixel) for pixel in kept]
+        assert released == released_by_definition(reading)
+
+
+def test_two_readers_of_one_array_have_state_machines_of_their_own() -> None:
+    writer = Rectangle(0, 8, 0, 8)
+    convolution = AccessPattern((Window((3, 3), (1, 1), (1, 1, 1, 1)),), writer, writer)
+    pooling = AccessPattern((Window((2, 2), (2, 2)),), Rectangle(0, 4, 0, 4), writer)
+    for reading in (convolution, pooling):
+        needed = counts(reading)[0]
+        assert allowed(needed, 64).tolist() == allowed_by_definition(reading)
+    # the residual block of the paper's Figure 2: one array, read by the convolution and by the addition behind it
+    both = AccessPattern((*convolution.windows, Window()), writer, writer)
+    assert counts(both)[0].tolist() == counts(convolution)[0].tolist()
+
+
+def test_iterations_that_read_only_padding_wait_for_those_before_them_and_for_nothing_else() -> None:
+    """With dom K in the place of the whole domain, the corners of this would never be allowed."""
+    writer = Rectangle(0, 2, 0, 2)
+    reading = AccessPattern((Window((1, 1), (1, 1), (2, 2, 2, 2)),), Rectangle(0, 6, 0, 6), writer)
+    found = dependences(reading)
+    assert allowed_by_isl(reading, found) == [14, 15, 20, 21, 36]
+    beyond_k = found.reader.subtract(found.K.domain())
+    assert not beyond_k.is_empty()
+
+
+def test_text_of_a_strided_state_machine() -> None:
+    reading = AccessPattern((Window((3, 3), (2, 2), (1, 1, 1, 1)),), Rectangle(0, 8, 0, 8), Rectangle(0, 16, 0, 16))
+    source = state_machine(reading).source
+    expected = (
+        "def written(h, w):\n"
+        "    if (h + 1) % 2 == 0 and (w + 1) % 2 == 0:\n"
+        "        return (h - 1) // 2, (w - 1) // 2\n"
+        "    return None\n"
+    )
+    assert expected in source
+
+
+def test_loop_nest_is_row_major_in_any_rectangle() -> None:
+    text, iterations = loop_nest(Rectangle(2, 5, 1, 4))
+    assert list(iterations()) == [(h, w) for h in range(2, 5) for w in range(1, 4)]
+    assert "for oh in range(2, 5):" in text
+    assert list(loop_nest(Rectangle(3, 4, 5, 6))[1]()) == [(3, 5)]

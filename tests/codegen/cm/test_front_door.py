@@ -1,0 +1,167 @@
+"""`tune --space cm` as a user meets it: files in, files out, and one sentence for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.onnx.quantise import random_images
+from kilotune.evaluators.cm.cells import DataHazardError
+from kilotune.evaluators.cm.functional import ScheduleParameters, replay
+from kilotune.evaluators.cm.timing import simulate
+from kilotune.evaluators.cm.verification import route_delays
+from kilotune.experiments.cli import main
+from kilotune.experiments.models.onnx_networks import lenet5
+from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
+from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.studies.request import TuneRequest
+from tests.codegen.cm.networks import model, single
+
+pytestmark = pytest.mark.slow
+
+
+def tune(tmp_path: Path, *arguments: str) -> int:
+    with pytest.raises(SystemExit) as status:
+        main(["--space", "cm", "--storage", str(tmp_path / "studies.db"), "--quiet", *arguments])
+    return int(status.value.code or 0)
+
+
+def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
+    path, result = tmp_path / "lenet.onnx", tmp_path / "result.json"
+    onnx.save(lenet5(), str(path))
+    status = tune(
+        tmp_path,
+        *("--input", str(path), "--budget", "20s,40trials", "--output", str(tmp_path / "out"), "--json", str(result)),
+    )
+    assert status == 0
+    best = json.loads(result.read_text())["best"]
+    assert set(best["artifacts"]) == {"mapping", "picture", "gantt", "lcu"}
+    mapping = json.loads((tmp_path / "out" / "mapping.json").read_text())
+    assert mapping["executed"] == {"images": 2, "elements": 20, "different": 0}
+    assert len({stage["core"] for stage in mapping["stages"]}) == len(mapping["stages"]) == best["metrics"]["cores"]
+    machines: dict[str, Any] = {}
+    exec((tmp_path / "out" / "lcu.py").read_text(), machines)
+    loop, arrays = machines["STAGES"]["fc3"]
+    assert list(loop.iterations()) == [(0, 0)]
+    assert [(writer, machine.written(0, 0)) for writer, machine in arrays] == [("fc2", (0, 0))]
+
+
+def test_a_study_of_a_file_is_named_by_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "keyword.v2.onnx"
+    network = lenet5()
+    network.graph.name = "main_graph"  # what PyTorch calls every network
+    onnx.save(network, str(path))
+    problem = build_problem(TuneRequest("cm", str(path), "anneal", 0, {}))
+    assert problem.name.startswith("keyword.v2 (")
+    assert problem.space.network.name == "keyword.v2"
+    assert build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {})).name.startswith("lenet5 (")
+
+
+def test_a_mapping_on_contended_links_is_executed_with_its_own_schedule(tmp_path: Path) -> None:
+    """Verification must see what it verifies: the buffers of the mapping, and the starts of the timing evaluator."""
+    hardware = tmp_path / "narrow.json"
+    hardware.write_text(json.dumps(described(link={"elements_per_tick": 2})))
+    problem = build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {"hardware": str(hardware)}))
+    candidate = problem.space.candidate({}, range(10, 18))
+    assert problem.space.measure(candidate).metrics["ticks_per_image"] > 784, "links are the bottleneck"
+    found = problem.verify(candidate)
+    assert found is not None
+    assert (found.images, found.elements, found.different) == (2, 20, 0)
+    lowered, setting = problem.lowered(candidate), problem.setting(candidate)
+    assert lowered is not None
+    graph = lowered.network.graph
+    assert problem.quantised is not None
+    images = [problem.quantised.image(image) for image in random_images(graph.shapes[graph.input], 2, 3)]
+    timing = simulate(setting, 3, record_starts=True)
+    assert timing.starts is not None
+    starts = [t[: 2 * s.iterations] for t, s in zip(timing.starts, setting.pipeline.stages, strict=True)]
+    edges = len(setting.pipeline.edges)
+    for number, stream in enumerate(setting.streams[:edges]):
+        if stream.minimum_capacity > 1:
+            short = tuple(stream.minimum_capacity - 1 if n == number else c for n, c in enumerate(setting.capacities))
+            machine = ScheduleParameters(
+                setting.ticks, route_delays(setting)[:edges], short[:edges], setting.pace_ticks
+            )
+            with pytest.raises(DataHazardError):
+                replay(lowered, images, starts, machine)
+
+
+def test_every_stage_of_the_state_machines_file_covers_its_pixels(tmp_path: Path) -> None:
+    from kilotune.experiments.problems.cm.artefacts import lcu_source
+
+    problem = build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {"hardware": None}))
+    assert problem.network is not None
+    lowered = problem.network.lower({})
+    machines: dict[str, Any] = {}
+    exec(lcu_source(lowered), machines)
+    for stage in lowered.pipeline.stages:
+        assert len(list(machines["STAGES"][stage.name][0].iterations())) == stage.iterations
+
+
+def described(name: str = "mesh-8x8", **changes: Any) -> dict[str, Any]:
+    from kilotune.codegen.cm import hardware
+
+    path = Path(hardware.__file__).parent / "hardware_files" / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text())
+    for key, value in changes.items():
+        found[key] = {**found[key], **value} if isinstance(value, dict) else value
+    return found
+
+
+BAD = {
+    "operator": (single("Sigmoid", [1, 2, 3, 3]), {}, "node 0 'only' (Sigmoid that writes 'y')"),
+    "dynamic": (model([helper.make_node("Relu", ["x"], ["y"])], [1, 3, "h", "w"], {}), {}, "dynamic shape 1x3xhxw"),
+    "cores": (
+        single("Conv", [1, 600, 8, 8], [np.ones((600, 600, 3, 3), np.float32)]),
+        {},
+        "needs 66 cores and mesh-8x8 has 64: 2 too few",
+    ),
+    "sram": (None, {"core": {"sram_bytes": 0}}, "core.sram_bytes: expected a whole number from 1"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_one_sentence(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    proto, changes, message = BAD[what]
+    path, hardware = tmp_path / "net.onnx", tmp_path / "hardware.json"
+    onnx.save(proto or lenet5(), str(path))
+    hardware.write_text(json.dumps(described(**changes)))
+    out = tmp_path / "out"
+    status = tune(tmp_path, "--input", str(path), "--hardware", str(hardware), "--budget", "1s", "--output", str(out))
+    assert status == 4
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_truncated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(lenet5().SerializeToString()[:5000])
+    assert tune(tmp_path, "--input", str(path), "--budget", "1s") == 4
+    assert "cut short" in capsys.readouterr().err
+
+
+def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path) -> None:
+    path, hardware = tmp_path / "net.onnx", tmp_path / "hardware.json"
+    onnx.save(model([helper.make_node("Relu", ["x"], ["y"])], [1, 3, "h", "w"], {}), str(path))
+    hardware.write_text(json.dumps(described(gmem={"order": "column-major"})))
+    options = read_options("cm", CommandOptions({"image_shape": "3x4x6", "hardware": str(hardware)}))
+    problem = build_problem(TuneRequest("cm", str(resolve_input(str(path))), "anneal", 0, options))
+    assert load_hardware(str(hardware)).input_order == "column-major"
+    assert problem.network is not None
+    edge = problem.network.pipeline({}).edges[0]
+    assert edge.needed.tolist()[:6] == [1, 5, 9, 13, 17, 21]
+
+
+@pytest.mark.parametrize("text", ["3x0x4", "3,4,5", "x", "1x2x3x4"])
+def test_image_shapes_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="expected channels, height and width"):
+        read_options("cm", CommandOptions({"image_shape": text}))

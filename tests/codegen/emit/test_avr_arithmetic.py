@@ -1,0 +1,82 @@
+"""The instructions that stand in for C on an AVR compute what the C does: every shift, every product, at the ends of their types."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.products import accumulation, product
+from kilotune.codegen.emit.shifts import division
+from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, scale_down, wrap
+from kilotune.evaluators.architectures.avr.machine import load_shim
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.simulated import Artefact
+
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("avr-gcc") is None or load_shim() is None, reason="needs gcc-avr avr-libc libsimavr-dev"
+    ),
+    pytest.mark.slow,
+]
+PRELUDE = "#define KT_INLINE static inline __attribute__((always_inline))\n"
+
+
+def run(functions: Sequence[tuple[str, str]], calls: Sequence[str], inputs: IntArray, level: str) -> IntArray:
+    """Results [samples, calls] of C expressions of x[0], x[1], ... on an ATmega328P."""
+    lines = "\n".join(f"    result[{i}] = (int32_t){call};" for i, call in enumerate(calls))
+    definitions = "\n".join(dict(functions).values())
+    source = f'#include "model.h"\n{PRELUDE}{definitions}\nvoid predict(const int32_t *x, int32_t *result)\n{{\n{lines}\n}}\n'
+    header = "#include <stdint.h>\nvoid predict(const int32_t *x, int32_t *result);\n"
+    word = np.dtype("<i4")
+    artefact = Artefact("model", header, source, "predict", ir.ResultKind.REAL, inputs.shape[1], word, len(calls), word)
+    return np.asarray(AvrTarget(level=level).run(artefact, inputs)[1].outputs, dtype=np.int64)
+
+
+def samples(bits: int) -> IntArray:
+    """The ends of a width, what lies around 0 and around powers of two, and some in between."""
+    ends = [-(1 << (bits - 1)), (1 << (bits - 1)) - 1]
+    near = [sign * (1 << n) + d for n in range(0, bits - 1, 3) for sign in (-1, 1) for d in (-1, 0, 1)]
+    random = np.random.default_rng(bits).integers(ends[0], ends[1], 20).tolist()
+    return wrap(np.array([*ends, -1, 0, 1, *near, *random], dtype=np.int64), bits)
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_divisions(bits: int, rounding: Rounding, level: str) -> None:
+    inputs = samples(bits)
+    pairs = [(shift, kept) for shift in range(1, bits) for kept in (8, 16, 32) if kept <= bits]
+    functions = [division(bits, shift, kept, rounding) for shift, kept in pairs]
+    for first in range(0, len(pairs), 40):  # what an Uno's flash holds
+        part = slice(first, first + 40)
+        calls = [f"{name}((int{bits}_t)x[0])" for name, _ in functions[part]]
+        found = run(functions[part], calls, inputs[:, None], level)
+        for column, (shift, kept) in enumerate(pairs[part]):
+            expected = wrap(scale_down(inputs, shift, rounding), kept)
+            np.testing.assert_array_equal(found[:, column], expected, err_msg=f"{bits} bits / 2**{shift} to {kept}")
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+def test_products(level: str) -> None:
+    pairs = [(8, 8), (16, 8), (16, 16)]
+    generator = np.random.default_rng(3)
+    rows = [
+        [s, a, b]
+        for s in (0, -1, 2**31 - 1, -(2**31), 12345678)
+        for a in (-32768, 32767, -1, 129)
+        for b in (-128, 127, 3)
+    ]
+    rows += generator.integers([-(2**31), -(2**15), -(2**15)], [2**31, 2**15, 2**15], (60, 3)).tolist()
+    inputs = np.array(rows, dtype=np.int64)
+    sums = [accumulation(*pair) for pair in pairs]
+    products = [product(bits) for bits in (8, 16)]
+    calls = [f"{n}((uint32_t)x[0], (int{a}_t)x[1], (int{b}_t)x[2])" for (n, _), (a, b) in zip(sums, pairs, strict=True)]
+    calls += [f"{name}((int16_t)x[1], (int{b}_t)x[2])" for (name, _), b in zip(products, (8, 16), strict=True)]
+    found = run([*sums, *products], calls, inputs, level)
+    for column, (a, b) in enumerate([*pairs, (16, 8), (16, 16)]):
+        whole = wrap(inputs[:, 1], a) * wrap(inputs[:, 2], b) + (inputs[:, 0] if column < 3 else 0)
+        np.testing.assert_array_equal(found[:, column], wrap(whole, 32), err_msg=f"{a} by {b} bits")

@@ -1,0 +1,193 @@
+"""Exported folders build with the compilers of their devices, without a warning, and check themselves where they run."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.project import project_files, project_names
+from kilotune.codegen.emit.targets.recording import Recording
+from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.evaluators.architectures.registry import project_target, project_targets
+from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.emit.serial_port import load_serial_port, read_serial
+from tests.codegen.emit.small_network import classifier
+from tests.codegen.emit.written import write_project
+
+pytestmark = pytest.mark.slow
+
+CORE = Path("/usr/share/arduino/hardware/arduino/avr")
+needs_avr = pytest.mark.skipif(
+    shutil.which("avr-gcc") is None, reason="avr-gcc is not installed (apt install gcc-avr avr-libc)"
+)
+needs_core = pytest.mark.skipif(
+    not (CORE / "cores/arduino/main.cpp").exists(), reason="no Arduino core (apt install arduino-core-avr)"
+)
+needs_simavr = pytest.mark.skipif(load_serial_port() is None, reason="no libsimavr (apt install libsimavr-dev gcc)")
+needs_arm = pytest.mark.skipif(
+    not (shutil.which("arm-none-eabi-gcc") and shutil.which("qemu-system-arm")),
+    reason="needs gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
+)
+STRICT = ("-Wall", "-Wextra", "-Werror")
+
+
+def recorded(kind: ir.ResultKind) -> tuple[CSource, Recording]:
+    model, batch = classifier(result_kind=kind)
+    source = emit_c(batch, model.parameters)
+    inputs = quantise(model.features, source.interface.input_bits, source.interface.input_scale)
+    return source, Recording(inputs, run_reference(batch, model.parameters, model.features)[0])
+
+
+def run(command: Sequence[str | Path], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("target", project_targets())
+def test_every_folder_says_what_comes_next(target: str, tmp_path: Path) -> None:
+    write_project(tmp_path / "digits", *recorded(ir.ResultKind.CLASS), {}, target, "O2")
+    readme = (tmp_path / "digits" / "README.md").read_text()
+    assert "Next: " in readme
+    assert '"optimisation": "O2"' in (tmp_path / "digits" / "decisions.json").read_text()
+
+
+@pytest.mark.parametrize("target", project_targets())
+def test_the_names_are_known_before_there_is_a_program(target: str) -> None:
+    """What is in the way is found before the search."""
+    made = project_files("digits", *recorded(ir.ResultKind.CLASS), {}, project_target(target))
+    assert sorted(project_names(project_target(target), "digits")) == sorted(made)
+
+
+@needs_avr
+@pytest.mark.parametrize("level", ["Os", "O3"])
+def test_plain_project_compiles_for_an_avr(level: str, tmp_path: Path) -> None:
+    write_project(tmp_path / "out", *recorded(ir.ResultKind.CLASS), {}, "c", level)
+    assert "text" in run(["make", "avr"], tmp_path / "out")
+
+
+def build_sketch(folder: Path, into: Path, prepended: str = "Arduino.h") -> Path:
+    """Compile a sketch as the IDE does, with the core of Debian; warnings in the exported files are errors."""
+    into.mkdir()
+    machine = ["-mmcu=atmega328p", "-DF_CPU=16000000L", "-DARDUINO=10819", "-DARDUINO_AVR_UNO", "-DARDUINO_ARCH_AVR"]
+    common = [*machine, "-Os", "-ffunction-sections", "-fdata-sections"]
+    core, variant = CORE / "cores/arduino", CORE / "variants/standard"
+    includes = ["-I", core, "-I", variant]
+    cpp = ["-std=gnu++11", "-fno-exceptions", "-fno-threadsafe-statics"]
+    used = ("main", "wiring", "hooks", "Print", "Stream", "HardwareSerial", "HardwareSerial0", "WString", "abi", "new")
+    objects = []
+    for path in (p for p in sorted(core.iterdir()) if p.suffix in (".c", ".cpp") and p.stem in used):
+        language = cpp if path.suffix == ".cpp" else ["-std=gnu11"]
+        compiler = "avr-g++" if path.suffix == ".cpp" else "avr-gcc"
+        objects.append(into / f"core-{path.stem}.o")
+        run([compiler, *common, *language, *includes, "-w", "-DDECIMAL_DIG=9", "-c", "-o", objects[-1], path], into)
+    sketch = folder / f"{folder.name}.ino"
+    objects += [into / "sketch.o", into / "model.o"]
+    run(
+        [
+            "avr-g++",
+            *common,
+            *cpp,
+            *includes,
+            *STRICT,
+            "-x",
+            "c++",
+            "-include",
+            prepended,
+            "-c",
+            "-o",
+            objects[-2],
+            sketch,
+        ],
+        into,
+    )
+    run(["avr-gcc", *common, "-std=gnu11", *includes, *STRICT, "-c", "-o", objects[-1], folder / "model.c"], into)
+    run(["avr-gcc", *machine, "-Os", "-Wl,--gc-sections", "-o", "sketch.elf", *objects, "-lm"], into)
+    return into / "sketch.elf"
+
+
+@needs_avr
+@needs_core
+@needs_simavr
+@pytest.mark.parametrize(("kind", "level"), [(ir.ResultKind.CLASS, "Os"), (ir.ResultKind.REAL, "O2")])
+def test_arduino_sketch_runs(kind: ir.ResultKind, level: str, tmp_path: Path) -> None:
+    """On a simulated Uno every recorded sample gives what the simulator of the search said, and a typed one an answer."""
+    source, recording = recorded(kind)
+    write_project(tmp_path / "digits", source, recording, {}, "arduino", level)
+    elf = build_sketch(tmp_path / "digits", tmp_path / "build")
+    typed = " ".join(f"{v / 2.0**source.interface.input_scale:.8f}" for v in recording.inputs[3]) + "\n"
+    lines = read_serial(elf, "on average", typed)
+    samples = [line for line in lines if line.startswith("sample ")]
+    assert len(samples) == len(recording)
+    assert all(", equal, " in line for line in samples)
+    if kind is ir.ResultKind.CLASS:
+        assert [int(line.split("label ")[1].split(",")[0]) for line in samples] == recording.outputs[:, 0].tolist()
+        assert lines[-1].strip() == f"label {recording.outputs[3, 0]}"
+    assert any(f"{len(recording)} of {len(recording)} outputs equal" in line for line in lines)
+
+
+@needs_avr
+@needs_core
+@needs_simavr
+def test_arduino_sketch_sees_a_wrong_output(tmp_path: Path) -> None:
+    source, recording = recorded(ir.ResultKind.CLASS)
+    outputs = recording.outputs.copy()
+    outputs[5] = (outputs[5] + 1) % 5
+    write_project(tmp_path / "digits", source, Recording(recording.inputs, outputs), {}, "arduino")
+    lines = read_serial(build_sketch(tmp_path / "digits", tmp_path / "build"), "on average")
+    assert [line.split(":")[0] for line in lines if "DIFFERENT" in line] == ["sample 5"]
+    assert any("19 of 20 outputs equal" in line for line in lines)
+
+
+def test_a_folder_that_is_no_sketch_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no name for a sketch"):
+        write_project(tmp_path / "my model", *recorded(ir.ResultKind.CLASS), {}, "arduino")
+    assert not list(tmp_path.iterdir())
+
+
+def test_platformio_project_is_complete(tmp_path: Path) -> None:
+    write_project(tmp_path / "out", *recorded(ir.ResultKind.CLASS), {}, "platformio", "O2")
+    ini = configparser.ConfigParser()
+    ini.read(tmp_path / "out" / "platformio.ini")
+    boards = {name.split(":")[1]: dict(ini[name]) for name in ini.sections() if name.startswith("env:")}
+    assert set(boards) == {"uno", "mega", "mkr1000", "nano33"}
+    assert all(set(board) == {"platform", "board"} for board in boards.values())
+    assert "-O2" in ini["env"]["build_flags"]
+    assert ini["env"]["build_unflags"] == "-Os"
+    for name in ("src/main.cpp", "include/samples.h", "lib/model/model.c", "lib/model/model.h"):
+        assert (tmp_path / "out" / name).exists()
+
+
+@pytest.mark.skipif(shutil.which("pio") is None, reason="PlatformIO is not installed (pip install platformio)")
+def test_platformio_reads_its_configuration(tmp_path: Path) -> None:
+    write_project(tmp_path / "out", *recorded(ir.ResultKind.CLASS), {}, "platformio")
+    said = run(["pio", "project", "config", "--lint"], tmp_path / "out")
+    assert "error" not in said.lower()
+
+
+@needs_arm
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4"])
+@pytest.mark.parametrize("kind", list(ir.ResultKind))
+def test_cortex_project_runs(kind: ir.ResultKind, target: str, tmp_path: Path) -> None:
+    write_project(tmp_path / "out", *recorded(kind), {}, target)
+    assert "20 of 20 outputs equal" in run(["make", "run"], tmp_path / "out")
+
+
+@needs_arm
+def test_cortex_project_sees_a_wrong_output(tmp_path: Path) -> None:
+    source, recording = recorded(ir.ResultKind.REAL)
+    outputs = recording.outputs.copy()
+    outputs[3, 1] += 1
+    write_project(tmp_path / "out", source, Recording(recording.inputs, outputs), {}, "cortex-m4")
+    done = subprocess.run(
+        ["make", "run"], cwd=tmp_path / "out", capture_output=True, text=True, check=False, timeout=300
+    )
+    assert "19 of 20 outputs equal" in done.stdout
+    assert done.returncode != 0

@@ -1,0 +1,111 @@
+"""Simulated Cortex-M: outputs are the batch simulator's, instructions are counted one by one, cycles follow the manuals' tables."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import emit_c
+from kilotune.evaluators.architectures.cortex.run import CortexTarget
+from kilotune.evaluators.divergence import DivergenceError, run_checked
+from kilotune.evaluators.fixed_point.reference import run_reference
+from kilotune.evaluators.simulated import DeviceError
+from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
+from tests.evaluators.devices.candidates import BUNDLES, bundled
+from tests.evaluators.devices.hand_written import NO_SAMPLE, hand_written
+from tests.evaluators.devices.toolchains import needs_cortex
+
+pytestmark = [needs_cortex, pytest.mark.slow]
+PROCESSORS = ("cortex-m0plus", "cortex-m4")
+
+
+def counts(body: str, processor: str) -> tuple[int, int]:
+    """(instructions, approximate cycles) beyond those of an empty inference."""
+    empty = CortexTarget(processor).run(hand_written(""), NO_SAMPLE)[1]
+    full = CortexTarget(processor).run(hand_written(body), NO_SAMPLE)[1]
+    assert full.instructions is not None
+    assert empty.instructions is not None
+    return int(full.instructions[0] - empty.instructions[0]), int(full.cycles[0] - empty.cycles[0])
+
+
+@pytest.mark.parametrize(
+    ("assembly", "instructions", "m0plus", "m4"),
+    [
+        ("nop\\n nop\\n nop", 3, 3, 3),
+        ("push {r0, r1, r2}\\n pop {r0, r1, r2}", 2, 8, 8),
+        ("mov r0, sp\\n ldr r1, [r0]\\n ldr r2, [r0]", 3, 5, 4),  # the M4 pipelines the second load
+        ("b 1f\\n nop\\n 1:", 1, 2, 3),
+        ("cmp r0, r0\\n beq 1f\\n nop\\n 1:", 2, 3, 4),
+        ("cmp r0, r0\\n bne 1f\\n 1:", 2, 2, 2),
+    ],
+)
+def test_cycles_follow_the_manual(assembly: str, instructions: int, m0plus: int, m4: int) -> None:
+    body = f'__asm__ volatile ("{assembly}" ::: "r0", "r1", "r2", "cc", "memory");'
+    assert counts(body, "cortex-m0plus") == (instructions, m0plus)
+    assert counts(body, "cortex-m4") == (instructions, m4)
+
+
+def test_peak_stack_counts_every_word() -> None:
+    push = '__asm__ volatile ("sub sp, #400\\n str r0, [sp]\\n add sp, #400" ::: "memory");'
+    peaks = [CortexTarget("cortex-m4").run(hand_written(body), NO_SAMPLE)[1].peak_stack_bytes for body in (push, "")]
+    assert 300 <= peaks[0] <= peaks[1] + 400
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("name", BUNDLES)
+def test_bundled_models_are_exact(name: str, processor: str) -> None:
+    candidate = bundled(name, seed=5)
+    sizes, run = run_checked(
+        candidate.source,
+        candidate.batch,
+        candidate.parameters,
+        candidate.features,
+        candidate.expected,
+        CortexTarget(processor),
+    )
+    assert run.instructions is not None
+    assert len(run.instructions) == len(candidate.features)
+    assert (run.instructions <= run.cycles).all()
+    assert candidate.source.ram_bytes + sizes.input_bytes <= sizes.static_ram_bytes
+
+
+@given(data=st.data(), model=random_models())
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=15)
+def test_random_programs_are_exact(data: st.DataObject, model: RandomModel) -> None:
+    drawn = shiftry_batches(model.program, 1) if data.draw(st.booleans()) else seedot_batches(model.program)
+    batch = data.draw(drawn)
+    expected = run_reference(batch, model.parameters, model.features)[0]
+    target = CortexTarget(data.draw(st.sampled_from(PROCESSORS)), data.draw(st.sampled_from(["-Os", "-O2", "-O3"])))
+    run_checked(emit_c(batch, model.parameters), batch, model.parameters, model.features, expected, target)
+
+
+def test_the_first_operation_that_differs_is_named() -> None:
+    candidate = bundled("fastgrnn16-digits")
+    operations = list(ir.operations(candidate.batch.program.body))
+    row = next(i for i, o in enumerate(operations) if isinstance(o, ir.Multiply))
+    rows = candidate.batch.rows.copy()
+    rows[0, row, 5] += 3
+    source = emit_c(dataclasses.replace(candidate.batch, rows=rows), candidate.parameters)
+    with pytest.raises(DivergenceError) as error:
+        run_checked(
+            source,
+            candidate.batch,
+            candidate.parameters,
+            candidate.features,
+            candidate.expected,
+            CortexTarget("cortex-m0plus"),
+        )
+    assert str(error.value).startswith(f"{operations[row].location}: Multiply wrote {operations[row].out.variable}[")
+    assert str(error.value).endswith("cortex-m0plus, -Os).")
+
+
+def test_a_fault_and_an_endless_loop_are_errors() -> None:
+    target = CortexTarget("cortex-m4")
+    with pytest.raises(DeviceError, match="stopped with a fault"):
+        target.run(hand_written('__asm__ volatile (".short 0xde00");'), NO_SAMPLE)
+    with pytest.raises(DeviceError, match="did not end within 2 seconds"):
+        CortexTarget("cortex-m4", seconds=2).run(hand_written('for (;;) __asm__ volatile ("nop");'), NO_SAMPLE)

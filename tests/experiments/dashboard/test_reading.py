@@ -1,0 +1,203 @@
+"""Reading a growing store: every trial once, whatever their order; who is alive; which trials are told to Optuna."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.dashboard.heartbeats import Heartbeats
+from kilotune.experiments.dashboard.overview import Overview, standing_words
+from kilotune.experiments.dashboard.reading import TrialReader, measured
+from kilotune.experiments.dashboard.section_cache import REST, RedrawLimit
+from kilotune.experiments.dashboard.shown import Pages
+from kilotune.experiments.dashboard.watched import WatchedStudy
+from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.studies.optuna_export import telling_trials
+from kilotune.experiments.studies.requests import request_from
+from kilotune.search import work_sharing
+from kilotune.search.budget import Budget
+from kilotune.search.front import Front
+from kilotune.search.schema import TUNERS
+from kilotune.search.store import Store, TrialRow, find_study
+from kilotune.search.study import Study
+from tests.experiments.dashboard.serving import make_study
+from tests.search.problems import FlatProblem
+
+
+@dataclass(frozen=True)
+class Row:
+    number: int
+
+
+@given(st.lists(st.sets(st.integers(0, 60)), max_size=8))
+def test_every_row_is_read_once_in_whatever_order_they_come(arrivals: list[set[int]]) -> None:
+    stored: set[int] = set()
+    reading, read = TrialReader(), list[int]()
+
+    def rows_from(first: int) -> list[Row]:
+        return [Row(n) for n in sorted(stored) if n >= first]
+
+    for arrived in arrivals:
+        stored |= arrived
+        read += [row.number for row in reading.new(len(stored), rows_from)]
+        assert sorted(read) == sorted(stored)
+
+
+def test_only_new_rows_are_asked_for() -> None:
+    reading, asked = TrialReader(), list[int]()
+
+    def rows_from(first: int) -> list[Row]:
+        asked.append(first)
+        return [Row(n) for n in range(first, 100 if len(asked) == 1 else 120)]
+
+    assert len(reading.new(100, rows_from)) == 100
+    assert reading.new(100, rows_from) == []
+    assert len(reading.new(120, rows_from)) == 20
+    assert asked == [0, 100]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(str(tmp_path / "studies.db"))
+
+
+def run_flat(store: Store, name: str, trials: int) -> Study:
+    space = FlatProblem(8, 4, 1)
+    study = Study.create(store, name, space, "random")
+    study.run(InProcessExecutor(space), Budget(trials=trials))
+    return study
+
+
+def register(store: Store, study: str, owner: str, beat: int) -> None:
+    with store.transaction() as connection:
+        key = find_study(connection, study)
+        connection.execute(TUNERS.delete().where(TUNERS.c.owner == owner))
+        connection.execute(TUNERS.insert().values(study_id=key, owner=owner, beat=beat))
+
+
+def test_who_beats_is_running_and_who_stops_is_not(store: Store) -> None:
+    run_flat(store, "mine", 5)
+    now = [0.0]
+    heartbeats = Heartbeats(store, lambda: now[0])
+    assert heartbeats.running() == {}  # whoever ran it has left
+    register(store, "mine", "othermachine-1-abc", 3)
+    assert heartbeats.running() == {"mine": 1}
+    now[0] = work_sharing.DEAD_AFTER_S - 1
+    register(store, "mine", "othermachine-1-abc", 4)
+    assert heartbeats.running() == {"mine": 1}
+    now[0] += work_sharing.DEAD_AFTER_S + 1
+    assert heartbeats.running() == {}
+
+
+def test_a_dead_process_of_this_machine_is_known_at_once(store: Store) -> None:
+    run_flat(store, "mine", 5)
+    register(store, "mine", f"{work_sharing._machine()}-{os.getpid()}-abc", 0)
+    assert Heartbeats(store).running() == {"mine": 1}
+    register(store, "mine", f"{work_sharing._machine()}-999999999-def", 0)
+    assert Heartbeats(store).running() == {"mine": 1}
+
+
+def test_the_overview_follows_what_is_stored(store: Store, tmp_path: Path) -> None:
+    make_study(tmp_path / "studies.db", "real", trials=12)
+    run_flat(store, "foreign", 7)
+    overview = Overview(store, Heartbeats(store))
+    entries, whole = overview.entries()
+    while not whole:
+        entries, whole = overview.entries()
+    assert [entry.row.name for entry in entries] == ["foreign", "real"]
+    foreign, real = entries
+    assert "no request" in foreign.trouble
+    assert foreign.best is None
+    trials = [t.measurement.metrics[str(real.leading)] for t in measured(store, "real", 0)]
+    assert real.best == min(trials)
+    assert real.row.trials == len(trials)
+    metrics = {**measured(store, "real", 0)[0].measurement.metrics, str(real.leading): min(trials) - 1}
+    store.append("real", [TrialRow(10_000, "late", metrics, None, 9.0)])
+    found = [overview.entries()[0][1] for _ in range(2)][1]
+    assert found.best == min(trials) - 1
+    assert found.changed > real.changed
+
+
+def test_a_watched_study_is_what_resuming_it_would_be(store: Store, tmp_path: Path) -> None:
+    make_study(tmp_path / "studies.db", "real", trials=10)
+    row = store.study("real")
+    watched = WatchedStudy(store, row)
+    with store.transaction() as connection:  # as if two trials were yet to come
+        rows = list(store.trials("real", 8))
+        connection.execute(sa.text("DELETE FROM trials WHERE number >= 8"))
+    early = watched.catch_up(store.study("real"))
+    assert early is not None
+    assert len(early.trials()) == row.trials - len(rows)
+    store.append("real", rows)
+    late = watched.catch_up(store.study("real"))
+    assert late is early
+    assert [t.number for t in late.trials()] == [r.number for r in store.trials("real")]
+
+
+def test_drawing_rests(store: Store, tmp_path: Path) -> None:
+    make_study(tmp_path / "studies.db", "real", trials=10)
+    now = [0.0]
+    watched = WatchedStudy(store, store.study("real"), lambda: now[0])
+    first, current = watched.drawn(store.study("real"))
+    assert current
+    store.append("real", [], status="interrupted")
+    again, current = watched.drawn(store.study("real"))
+    assert (again, current) == (first, False)
+    now[0] += 1.0
+    later, current = watched.drawn(store.study("real"))
+    assert current
+    assert later.version != first.version
+
+
+def test_a_rest_is_as_long_as_the_drawing_was_dear() -> None:
+    now, cost = [0.0], [0.0]
+    rest = RedrawLimit(lambda: now[0], lambda: cost[0])
+    for spent_s, rests_s in ((5.0, 0.1 * REST), (2.0, 2.0 * REST)):
+        assert rest.over
+        with rest.after():
+            cost[0] += spent_s
+        now[0] += rests_s - 0.01
+        assert not rest.over
+        now[0] += 0.01
+
+
+def test_telling_trials_keep_what_matters(store: Store) -> None:
+    study = run_flat(store, "mine", 2000)
+    trials = study.trials()
+    told = telling_trials(study, trials, 100)
+    assert len(told) < 150
+    assert [t.number for t in told] == sorted({t.number for t in told})
+    front = Front(study.front.ranking)
+    improvements = {t.number for t in trials if front.add(t)}
+    assert improvements | {t.number for t in study.front.trials} <= {t.number for t in told}
+    assert max(b.number - a.number for a, b in itertools.pairwise(told)) <= 25
+    assert telling_trials(study, trials[:50], 100) == trials[:50]
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"), [("flash=1", "proved: nothing keeps the limits"), ("flash=8KiB", "proved optimal")]
+)
+def test_a_proof_that_nothing_is_feasible_is_no_optimum(store: Store, limit: str, words: str) -> None:
+    request = request_from("seedot", input="worked-example", strategy="exhaustive", limits=[limit])
+    problem = build_problem(request)
+    study = Study.create(store, "ended", problem.space, request.strategy, request=request.as_json())
+    study.run(InProcessExecutor(problem.space), Budget(trials=2000))
+    assert study.is_proved()
+    watching = Overview(store, Heartbeats(store))
+    while not (read := watching.entries())[1]:
+        pass
+    (entry,) = read[0]
+    assert entry.feasible is study.front.feasible is (limit != "flash=1")
+    assert entry.status == words
+    row = store.study("ended")
+    assert standing_words(row, 0, False, None) == "proved"  # its space cannot be built
+    news = Pages("here", {}, False).study_news(row, study, 0, "", None, True)
+    assert news["facts"]["status"] == entry.status

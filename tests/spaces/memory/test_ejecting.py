@@ -1,0 +1,88 @@
+"""Local search for large placements: always a placement, lower than greedy, repeatable by its seed, stopped by the clock."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.result import Status
+from kilotune.search.study import Study
+from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.checker import check_placement
+from kilotune.spaces.memory.ejecting import Ejection
+from kilotune.spaces.memory.exact import LARGE, minimise_peak
+from kilotune.spaces.memory.instance import Instance, Placement
+from kilotune.spaces.memory.native import load_ejection
+from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.space import MemorySpace
+from tests.spaces.memory.problems import random_instance
+
+if load_ejection() is None:
+    pytest.skip("no C compiler", allow_module_level=True)
+
+
+def peak(instance: Instance, offsets: IntArray) -> int:
+    return check_placement(
+        instance, Placement(dict(zip([b.id for b in instance.buffers], offsets.tolist(), strict=True)))
+    )
+
+
+def lowered(instance: Instance, seed: int, steps: int) -> IntArray:
+    buffers = BufferArrays.of(instance)
+    _, offsets = best_greedy(buffers)
+    search = Ejection(buffers, seed)
+    for _ in range(steps):
+        found = search.improve(offsets, int(buffers.section_bytes.max()), math.inf)
+        if found is not None:
+            assert peak(instance, found) < peak(instance, offsets)
+            offsets = found
+    return offsets
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_answer_is_a_lower_placement(seed: int) -> None:
+    instance = random_instance(seed, 150, aligned=seed % 2 == 1)
+    found = lowered(instance, seed, 12)
+    assert peak(instance, found) < peak(instance, best_greedy(BufferArrays.of(instance))[1])
+
+
+def test_it_beats_the_greedy_orders_and_repeats_itself() -> None:
+    instance = random_instance(7, 300)
+    buffers = BufferArrays.of(instance)
+    greedy = peak(instance, best_greedy(buffers)[1])
+    first, again = lowered(instance, 1, 6), lowered(instance, 1, 6)
+    assert peak(instance, first) < greedy
+    assert (first == again).all()
+
+
+def crowd(count: int) -> Instance:
+    """Connected, and large enough for local search."""
+    return random_instance(3, count)
+
+
+def test_large_components_are_searched_locally_and_the_seed_counts() -> None:
+    instance = crowd(LARGE + 50)
+    buffers = BufferArrays.of(instance)
+    live = int(buffers.section_bytes.max())
+    found = []
+    for seed in (1, 1, 2):
+        standings = minimise_peak(buffers, live, seed=seed)
+        last = [standing for _, standing in zip(range(4), standings, strict=False)][-1]
+        assert peak(instance, last.offsets) == last.peak_bytes
+        found.append(last)
+    assert (found[0].offsets == found[1].offsets).all()
+    assert found[0].done or (found[0].offsets != found[2].offsets).any()
+
+
+def test_the_clock_ends_a_question() -> None:
+    rng = np.random.default_rng(1)
+    tiles = random_instance(int(rng.integers(9)), 1500)
+    space = MemorySpace(tiles)
+    result = Study(space, "exhaustive", seed=3).run(InProcessExecutor(space), Budget(seconds=0.5))
+    assert result.status is Status.BUDGET_SPENT
+    assert result.best is not None
+    assert not result.proved
