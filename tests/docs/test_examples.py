@@ -12,6 +12,8 @@ import pytest
 
 from tests.public.test_face import deep_imports
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
     "tune_a_model.py": r"the paper's procedure: [\d.]+ bytes\nfound: [\d.]+ bytes, widths \{.*\nsource |found: ",

@@ -16,6 +16,8 @@ from kilotune.evaluators.devices import find_device
 from kilotune.experiments.comparison.suite import load_suite
 from tests.documents import DOCS, blocks
 
+pytestmark = pytest.mark.slow
+
 PAGES = {
     "index.md": 1,
     "tutorial-model.md": 8,

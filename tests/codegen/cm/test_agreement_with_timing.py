@@ -18,6 +18,8 @@ from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
 from tests.codegen.cm.networks import RandomNetwork
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Split:

@@ -6,12 +6,15 @@ import random
 
 import islpy as isl
 import numpy as np
+import pytest
 
 from kilotune.codegen.cm.access import AccessPattern, Rectangle, allowed, counts
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.polyhedral import Dependences, dependences
 from kilotune.codegen.onnx.graph import Window
 from tests.codegen.cm.readings import allowed_by_definition, pixels_read, random_reading, released_by_definition
+
+pytestmark = pytest.mark.slow
 
 PAIRS = 240
 

@@ -22,6 +22,8 @@ from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
 from kilotune.evaluators.cm.functional import ScheduleParameters, StallError, replay, run
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20
 
+pytestmark = pytest.mark.slow
+
 NETWORKS = {"lenet5": lenet5, "resnet20": lambda: resnet20(0, 4, 8)}
 
 

@@ -18,6 +18,8 @@ from kilotune.evaluators.cm.stage_execution import Noise
 from kilotune.experiments.models.onnx_networks import lenet5, resnet20
 from tests.codegen.cm.networks import expected_integers, model, outputs_of, single
 
+pytestmark = pytest.mark.slow
+
 
 def test_no_image_can_leave_the_exact_integers_of_float32() -> None:
     graph = import_model(resnet20(0, 4, 8), "net")

@@ -15,6 +15,8 @@ from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.evaluators.cm.functional import ScheduleParameters, replay, run
 from tests.codegen.cm.networks import RandomNetwork, expected_integers
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Split:

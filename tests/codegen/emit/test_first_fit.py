@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from kilotune.codegen.emit.storage import stored_bits
 from kilotune.codegen.first_fit import Block, find_overlap, first_fit
 from kilotune.codegen.live_ranges import LiveRange, peak_bytes
 from tests.codegen.emit.small_network import classifier
+
+pytestmark = pytest.mark.slow
 
 
 @st.composite

@@ -23,6 +23,8 @@ from tests.codegen.emit.compiled import COMPILERS, WARNINGS, needs_compiler
 from tests.codegen.emit.random_programs import RandomModel, random_models
 from tests.codegen.emit.small_network import classifier
 
+pytestmark = pytest.mark.slow
+
 MODELS = Path(__file__).parents[3] / "experiments" / "models"
 BUNDLES = sorted(path.parent.name for path in MODELS.glob("*/model.sd"))
 

@@ -18,6 +18,8 @@ from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.emit.small_network import classifier
 from tests.codegen.emit.written import write_project
 
+pytestmark = pytest.mark.slow
+
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 

@@ -7,6 +7,7 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.fixed_point.reference import executions, run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
+
+pytestmark = pytest.mark.slow
 
 HERE = ir.Location("net.sd", 1, 1)
 

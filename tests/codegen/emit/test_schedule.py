@@ -13,6 +13,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.schedule import Cursor, Nest, make_nest, norm_bits, window_axes
 from tests.codegen.ir.examples import HERE
 
+pytestmark = pytest.mark.slow
+
 
 @st.composite
 def nests(draw: st.DrawFn) -> Nest:

@@ -17,6 +17,8 @@ from kilotune.codegen.language.parser import parse
 from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.ir.pointwise import assert_executions_agree, integers_of, one_operation, onnx_results
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = np.array([-100.0, -3.0, -1.5, 0.0, 0.5, 3.0, 100.0])
 SCALAR = ir.View("", (), ())
 OPERATION = HardSwish(SCALAR, ir.Location("", 1, 1), SCALAR)

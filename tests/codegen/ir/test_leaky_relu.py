@@ -17,6 +17,8 @@ from kilotune.codegen.language.parser import parse
 from tests.codegen.emit.compiled import needs_compiler
 from tests.codegen.ir.pointwise import assert_executions_agree, integers_of, one_operation, onnx_results
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = np.array([-100.0, -8.0, -1.0, -0.25, 0.0, 0.25, 100.0])
 
 

@@ -16,6 +16,8 @@ from kilotune.codegen.array_files import MOST_ELEMENTS, read_array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.fuzz.kinds.arrays import bomb_of
 
+pytestmark = pytest.mark.slow
+
 GIGABYTE = 1 << 30
 
 

@@ -18,6 +18,8 @@ from kilotune.codegen.language import syntax as ast
 from kilotune.codegen.language.elaborate import elaborate
 from kilotune.codegen.language.parser import parse
 
+pytestmark = pytest.mark.slow
+
 X = np.arange(1.0, 7.0).reshape(2, 3)
 DECLARE = "let X = (2, 3) in [0.0, 9.0] in "
 

@@ -17,6 +17,8 @@ from kilotune.codegen.placement import Placer
 from tests.codegen.emit.random_programs import RandomModel, random_models
 from tests.codegen.placement.byte_machine import clobbered
 
+pytestmark = pytest.mark.slow
+
 quick = settings(suppress_health_check=list(HealthCheck), database=None)
 
 

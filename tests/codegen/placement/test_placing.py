@@ -23,6 +23,8 @@ from tests.codegen.emit.random_programs import RandomModel, random_models, seedo
 from tests.codegen.placement.byte_machine import clobbered
 from tests.spaces.small_network import small_network
 
+pytestmark = pytest.mark.slow
+
 quick = settings(suppress_health_check=list(HealthCheck), database=None)
 HERE = ir.Location("test.sd", 1, 1)
 

@@ -18,6 +18,8 @@ from kilotune.evaluators.scamp5.symbolic import prove
 from tests.codegen.scamp.random_plans import TARGETS, kernels
 from tests.codegen.scamp.test_programs import LAPLACIAN_5, LISTING_1, SOBEL_7
 
+pytestmark = pytest.mark.slow
+
 IMAGE = np.random.default_rng(5).integers(0, 256, (14, 11)).astype(float)
 
 

@@ -16,6 +16,8 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.papers.bar_chart import bar_chart_svg
 from kilotune.experiments.problems.reverse_split.filters import FILTERS
 
+pytestmark = pytest.mark.slow
+
 SOBEL = [[1, 0, -1], [2, 0, -2], [1, 0, -1]]
 
 

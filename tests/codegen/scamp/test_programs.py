@@ -27,6 +27,8 @@ from kilotune.codegen.scamp.text import format_program, parse_program
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, execute, prove
 from tests.codegen.scamp.random_plans import plans
 
+pytestmark = pytest.mark.slow
+
 # AUKE Listing 1, a 5x5 box of 14 instructions; line 7, which the printed page lost, is the one that fits.
 LISTING_1 = """# auke; image in A; results in A
 B = east(A)

@@ -17,6 +17,8 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from tests.codegen.scamp.random_plans import kernels, plans
 
+pytestmark = pytest.mark.slow
+
 # Figure 5(a): the image goes west first, and from there two cells east, and one cell east and halved.
 FIGURE_5 = Plan(
     "auke",
