@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 import importlib
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
@@ -136,7 +137,7 @@ def strategy_names() -> tuple[str, ...]:
 
 def own_strategy_names() -> tuple[str, ...]:
     """The strategies that come with kilotune; no plug-in can take one of these names."""
-    return tuple(_registry())
+    return tuple(own_strategies())
 
 
 def make_strategy(name: str, space: Space, seed: int) -> Strategy:
@@ -150,12 +151,12 @@ def make_strategy(name: str, space: Space, seed: int) -> Strategy:
         searched = _flat_view_of(space, Needs.FLAT)
         module = importlib.import_module("kilotune.search.strategies.tpe")
         return SteppedStrategy(module.OptunaSearch(searched, seed, sampler), searched is not space)
-    if name not in _registry():
+    if name not in own_strategies():
         return _plugged_strategy(name, space, seed)
-    module_name, class_name, needs = _registry()[name]
-    module = importlib.import_module(f"kilotune.search.strategies.{module_name}")
-    searched = _flat_view_of(space, needs)
-    return SteppedStrategy(getattr(module, class_name)(searched, seed), searched is not space)
+    own = own_strategies()[name]
+    module = importlib.import_module(f"kilotune.search.strategies.{name}")
+    searched = _flat_view_of(space, own.needs)
+    return SteppedStrategy(getattr(module, own.class_name)(searched, seed), searched is not space)
 
 
 def _plugged_strategy(name: str, space: Space, seed: int) -> Strategy:
@@ -194,19 +195,46 @@ def _flat_view_of(space: Space, needs: Needs) -> Space:
     return space.flat_view() if needs is Needs.FLAT or space.prefers_flat else space
 
 
-def _registry() -> dict[str, tuple[str, str, Needs]]:
-    # Modules by name, so that listing the strategies imports none of their libraries.
-    return {
-        "exhaustive": ("exhaustive", "ExhaustiveSearch", Needs.WHOLE),
-        "greedy": ("greedy", "GreedySearch", Needs.WHOLE),
-        "local": ("local", "LocalSearch", Needs.ANY),
-        "refine": ("refine", "RefineSearch", Needs.WHOLE),
-        "tpe": ("tpe", "OptunaSearch", Needs.FLAT),
-        "count_tpe": ("count_tpe", "CountSearch", Needs.FLAT),
-        "anneal": ("anneal", "AnnealSearch", Needs.WHOLE),
-        "cp": ("cp", "ModelSearch", Needs.WHOLE),
-        "random": ("random", "RandomSearch", Needs.ANY),
-    }
+@dataclass(frozen=True)
+class OwnStrategy:
+    """A strategy of ours: a module of `search/strategies/`, which is imported when it is used, the class in it, which face of a
+    space it searches, and what it does, for people."""
+
+    name: str
+    class_name: str
+    needs: Needs
+    what: str
+
+
+def own_strategies() -> Mapping[str, OwnStrategy]:
+    """The strategies that come with kilotune, by name, in the order in which they are listed."""
+    strategies = (
+        OwnStrategy(
+            "exhaustive",
+            "ExhaustiveSearch",
+            Needs.WHOLE,
+            "depth-first branch and bound; proves the optimum when it ends",
+        ),
+        OwnStrategy("greedy", "GreedySearch", Needs.WHOLE, "the paper's own procedure"),
+        OwnStrategy("local", "LocalSearch", Needs.ANY, "iterated local search over single decisions"),
+        OwnStrategy("refine", "RefineSearch", Needs.WHOLE, "the paper's procedure, then local search from its best"),
+        OwnStrategy("tpe", "OptunaSearch", Needs.FLAT, "Optuna's TPE; any other sampler as optuna:NAME"),
+        OwnStrategy(
+            "count_tpe",
+            "CountSearch",
+            Needs.FLAT,
+            "TPE over count tables, for evaluations that take less time than Optuna does",
+        ),
+        OwnStrategy("anneal", "AnnealSearch", Needs.WHOLE, "the space's own compiled annealing, where it has one"),
+        OwnStrategy(
+            "cp",
+            "ModelSearch",
+            Needs.WHOLE,
+            "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
+        ),
+        OwnStrategy("random", "RandomSearch", Needs.ANY, "the honest baseline"),
+    )
+    return {strategy.name: strategy for strategy in strategies}
 
 
 UNKNOWN_BOUND = -math.inf

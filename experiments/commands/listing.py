@@ -22,18 +22,6 @@ if TYPE_CHECKING:
     from kilotune.search.entry_points import EntryPoint
     from kilotune.search.space import Trial
 
-STRATEGIES = {
-    "greedy": "the paper's own procedure",
-    "exhaustive": "depth-first branch and bound; proves the optimum when it ends",
-    "local": "iterated local search over single decisions",
-    "refine": "the paper's procedure, then local search from its best",
-    "anneal": "the space's own compiled annealing, where it has one",
-    "cp": "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
-    "tpe": "Optuna's TPE; any other sampler as optuna:NAME",
-    "count_tpe": "TPE over count tables, for evaluations that take less time than Optuna does",
-    "random": "the honest baseline",
-}
-
 
 GENERAL = ("spaces", "strategies", "devices", "studies", "comparisons")
 """What every space has."""
@@ -128,10 +116,10 @@ def _spaces() -> ListedRows:
 
 def _strategies() -> ListedRows:
     from kilotune.search.entry_points import entry_points
-    from kilotune.search.strategy import own_strategy_names
+    from kilotune.search.strategy import own_strategies
     from kilotune.search.strategy_plugins import GROUP
 
-    listed = [{"name": name, "what": STRATEGIES[name], "from": "kilotune"} for name in own_strategy_names()]
+    listed = [{"name": own.name, "what": own.what, "from": "kilotune"} for own in own_strategies().values()]
     return listed + [
         {"name": entry.name, "what": strategy_plug_in_words(entry), "from": entry.package}
         for entry in entry_points(GROUP)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 
-from kilotune.experiments.commands.listing import STRATEGIES
 from kilotune.experiments.problems.problem import Problem, entry_of, is_listed
 from kilotune.experiments.report.command import command_line, described_device, given_options, input_name
 from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
@@ -13,6 +12,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.space import Constraint, FlatSpace, Objective
 from kilotune.search.store import StudyRow
+from kilotune.search.strategy import own_strategies
 
 
 def asked_section(problem: Problem, row: StudyRow) -> Section:
@@ -69,7 +69,8 @@ def _again(problem: Problem, row: StudyRow) -> tuple[Paragraph | Listing, ...]:
 
 
 def _strategy(name: str) -> str:
-    return f"{name}: {STRATEGIES[name]}" if name in STRATEGIES else name
+    own = own_strategies().get(name)
+    return name if own is None else f"{name}: {own.what}"
 
 
 def _wanted(objective: Objective) -> str:
