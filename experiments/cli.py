@@ -173,9 +173,9 @@ def export_command(
     best = stored.result().best
     if best is None:
         raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
-    artifacts = export_trial(problem, best, output, target, level)
+    artefacts = export_trial(problem, best, output, target, level)
     check = f"; {project_target(target or 'c').next_step(output)}" if isinstance(problem, HasTargets) else ""
-    click.echo(f"{output}: {', '.join(artifacts)} of trial {best.number}{check}", err=True)
+    click.echo(f"{output}: {', '.join(artefacts)} of trial {best.number}{check}", err=True)
 
 
 @cli.command("list")
@@ -302,15 +302,15 @@ def _deliver(outcome: TuneOutcome, folder: Path | None, options: dict[str, Any])
     to_stdout = options["json_file"] == "-"
     if not options["quiet"]:
         print_summary(outcome, Console(stderr=to_stdout, highlight=False, markup=False))
-    artifacts: dict[str, str] = {}
+    artefacts: dict[str, str] = {}
     if result.best is not None and result.best.measurement.failure is None and folder is not None:
-        artifacts = _export(outcome, folder)
+        artefacts = _export(outcome, folder)
         if not options["quiet"]:
             check = shlex.join(["make", "-C", str(folder), "check"])
-            hint = f" (`{check}` runs it)" if "source" in artifacts else ""
-            click.echo(f"{', '.join(artifacts)} in {folder}{hint}", err=to_stdout)
+            hint = f" (`{check}` runs it)" if "source" in artefacts else ""
+            click.echo(f"{', '.join(artefacts)} in {folder}{hint}", err=to_stdout)
     if options["json_file"]:
-        text = json.dumps(tuning.as_json(outcome, artifacts), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(tuning.as_json(outcome, artefacts), indent=2, allow_nan=False) + "\n"
         write_output(options["json_file"], text)
     if result.status is Status.INTERRUPTED:
         click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)

@@ -265,20 +265,20 @@ def _evaluate(problem: Problem, study: Study, batch: Sequence[Assignment]) -> li
     return [measured if measured is not None else next(following) for measured in known]
 
 
-def _best_as_json(outcome: TuneOutcome, best: Trial, artifacts: dict[str, str]) -> dict[str, Any]:
+def _best_as_json(outcome: TuneOutcome, best: Trial, artefacts: dict[str, str]) -> dict[str, Any]:
     problem = outcome.problem
     return {
         "feasible": outcome.result.feasible,
         "assignment": dict(best.assignment),
         "metrics": _finite(best.measurement.metrics),
         "test_metrics": _finite(outcome.test),
-        "artifacts": artifacts,
+        "artifacts": artefacts,
         **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
         **_on_device(outcome.device_check),
     }
 
 
-def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
+def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
     """The result file: `result_schema` says what stands in it."""
     problem, result = outcome.problem, outcome.result
     best = result.best
@@ -292,7 +292,7 @@ def as_json(outcome: TuneOutcome, artifacts: dict[str, str]) -> dict[str, Any]:
         "constraints": [
             {"metric": c.metric, "at_least" if c.at_least else "at_most": c.limit} for c in problem.space.constraints
         ],
-        "best": None if best is None else _best_as_json(outcome, best, artifacts),
+        "best": None if best is None else _best_as_json(outcome, best, artefacts),
         "front": [
             {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(device_check)}
             for t, device_check in zip_longest(result.front, outcome.front_device_checks)
