@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -11,7 +12,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,11 +22,10 @@ import pytest
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.executors.ray_nodes import Installation, description, refusal
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.search.budget import Budget
-from kilotune.search.executor import ExecutorError
-from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement
-from kilotune.search.store import Store
+from kilotune.search.store import Store, StoreError, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
@@ -97,36 +96,61 @@ def test_the_candidate_that_kills_its_actor_fails_and_one_that_hangs_is_stopped(
             assert measurement == expected
 
 
-@pytest.mark.skip(reason="Ray at times ends the whole process when its raylet is killed: needs a process of its own")
-def test_a_lost_cluster_ends_the_run_and_the_study_goes_on_elsewhere(tmp_path: Path) -> None:
-    """The raylet is killed, then the actors, so that no evaluation is possible any more."""
-    space = FlatProblem(10, 4, 1, pairs=6, sleep_s=0.01)
-    store = Store(str(tmp_path / "studies.db"))
-    executor = RayExecutor(space, workers=2)
-    study = Study.create(store, "lost", space, "random", 3)
-    reported: list[int] = []
+def ancestors(pid: int) -> Iterator[int]:
+    """The parents of a process, up to the first one; those that are left when it ends meanwhile."""
+    with contextlib.suppress(OSError):
+        while pid > 1:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            yield pid
 
-    def disaster() -> None:
-        while len(reported) < 2:
-            time.sleep(0.05)
+
+def stored(storage: str) -> list[TrialRow]:
+    """What the study `lost` holds; nothing while it does not exist."""
+    with contextlib.suppress(StoreError), contextlib.closing(Store(storage)) as store:
+        return list(store.trials("lost"))
+    return []
+
+
+def test_a_command_that_loses_its_cluster_loses_no_reported_trial(tmp_path: Path) -> None:
+    """The raylet is killed, then the actors, so that no evaluation is possible any more. Ray may end the whole process then,
+    before the command can say anything; what had been reported is in the store, and the study goes on without Ray."""
+    storage = str(tmp_path / "studies.db")
+    tune = [sys.executable, "-m", "kilotune.experiments"]
+    common = ["--stop", "never", "--no-output", "--no-cache", "--storage", storage, "--study"]
+    search = ["--space", "shiftry", "--input", "lenet-digits", "--strategy", "random", *common]
+    command = subprocess.Popen(
+        [*tune, *search, "lost", "--budget", "300s", "--ray", "--jobs", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while command.poll() is None and len(stored(storage)) < 20:
+            time.sleep(0.2)
+        assert command.poll() is None, command.stderr.read() if command.stderr else ""
+        reported = stored(storage)
         for title in (".*/raylet/raylet ", "ray::_Evaluator"):
             for pid in processes(title):
-                os.kill(pid, signal.SIGKILL)
-
-    threading.Thread(target=disaster, daemon=True).start()
-    try:
-        with pytest.raises(ExecutorError, match="lost all its nodes"):
-            study.run(executor, Budget(seconds=90), on_progress=lambda p: reported.append(p.new_trials))
+                if command.pid in ancestors(pid):
+                    os.kill(pid, signal.SIGKILL)
+        _, said = command.communicate(timeout=200)
     finally:
-        executor.close()
-    resumed = Study.resume(store, "lost", space)
-    assert resumed.status is Status.INTERRUPTED
-    assert len(resumed.trials()) >= max(reported) > 0
-    resumed.run(InProcessExecutor(space), Budget(trials=20))
-    never_stopped = Study(space, "random", 3)
-    never_stopped.run(InProcessExecutor(space), Budget(trials=len(resumed.trials())))
-    assert resumed.trials() == never_stopped.trials()
-    store.close()
+        command.kill()
+    assert command.returncode != 0, said
+    assert stored(storage)[: len(reported)] == reported
+    resumed = subprocess.run(
+        [*tune, "resume", "lost", "--storage", storage, "--no-output", "--budget", "5trials"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert resumed.returncode == ExitStatus.FEASIBLE, resumed.stderr
+    kept = [(row.number, row.candidate, row.metrics) for row in stored(storage)]
+    undisturbed = str(tmp_path / "undisturbed.db")
+    search[search.index(storage)] = undisturbed
+    subprocess.run([*tune, *search, "lost", "--budget", f"{len(kept)}trials", "--quiet"], check=True, timeout=200)
+    assert kept == [(row.number, row.candidate, row.metrics) for row in stored(undisturbed)]
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence() -> None:
