@@ -107,7 +107,8 @@ def cli(context: click.Context, /, **options: Any) -> None:
     request = dataclasses.replace(request, procedure_first=True, stop=str(stop))
     problem = time.build(request)
     store = _open(options["storage"])
-    name = options["study_name"] or tuning.free_study_name(store, request.space)
+    given = options["study_name"]
+    name = tuning.free_study_name(store, request.space) if given is None else given
     folder = _checked_output(problem, name, options)
     study = tuning.join(store, name, problem, budget)
     context.exit(_run(problem, study, time, stop, folder, options))
