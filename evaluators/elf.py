@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import struct
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_SYMBOL_TABLE = 2
-_LOAD = 1
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from kilotune.codegen.diagnostics import InputError
+
+EXPECTED = "a 32-bit little-endian ELF file"
 
 
 @dataclass(frozen=True)
@@ -37,31 +42,39 @@ class Elf:
         return sum(self.sections.get(name, 0) for name in (".data", ".bss", ".noinit"))
 
 
-def read_elf(image: bytes) -> Elf:
-    """Read an ELF32 file. ValueError when it is none."""
-    if image[:6] != b"\x7fELF\x01\x01":
-        raise ValueError("expected a 32-bit little-endian ELF file")
-    program_at, section_at = struct.unpack_from("<II", image, 28)
-    program_size, program_count, section_size, section_count, names_at = struct.unpack_from("<HHHHH", image, 42)
-    headers = [struct.unpack_from("<10I", image, section_at + i * section_size) for i in range(section_count)]
-    names = headers[names_at]
-    sections = {_text(image, names[4] + header[0]): header[5] for header in headers}
-    symbols: dict[str, Symbol] = {}
-    for header in headers:
-        if header[1] == _SYMBOL_TABLE:
-            strings = headers[header[6]][4]
-            for at in range(header[4], header[4] + header[5], 16):
-                name, value, size = struct.unpack_from("<III", image, at)
-                if name:
-                    symbols[_text(image, strings + name)] = Symbol(value, size)
-    segments = [struct.unpack_from("<8I", image, program_at + i * program_size) for i in range(program_count)]
-    loaded = [s for s in segments if s[0] == _LOAD and s[4] > 0]
-    start = min((s[3] for s in loaded), default=0)
-    flash = bytearray(max((s[3] + s[4] for s in loaded), default=0) - start)
-    for _, offset, _, physical, size, *_ in loaded:
-        flash[physical - start : physical - start + size] = image[offset : offset + size]
-    return Elf(sections, symbols, bytes(flash))
+def read_elf(image: bytes, path: str = "firmware.elf") -> Elf:
+    """Read an ELF32 file's content; `path` names it in errors. InputError when it is none, or not whole."""
+    try:
+        file = ELFFile(io.BytesIO(image))
+        if file.elfclass != 32 or not file.little_endian:
+            order = "little" if file.little_endian else "big"
+            raise InputError(path, expected=EXPECTED, found=f"a {file.elfclass}-bit {order}-endian one")
+        sections = list(file.iter_sections())
+        tables = [section for section in sections if isinstance(section, SymbolTableSection)]
+        symbols = {
+            symbol.name: Symbol(symbol["st_value"], symbol["st_size"])
+            for table in tables
+            if table["sh_type"] == "SHT_SYMTAB"
+            for symbol in table.iter_symbols()
+            if symbol.name
+        }
+        return Elf({section.name: section["sh_size"] for section in sections}, symbols, _flash(file, path))
+    except (ELFError, AssertionError) as error:  # how the library says that what a header points at is not there
+        found = "a damaged one" if image.startswith(b"\x7fELF") else "no ELF file"
+        raise InputError(path, expected=EXPECTED, found=found) from error
 
 
-def _text(image: bytes, at: int) -> str:
-    return image[at : image.index(0, at)].decode()
+def _flash(file: ELFFile, path: str) -> bytes:
+    """What the loadable segments hold, each at its physical address: there a programmer puts it, also initial values of
+    variables, whose virtual address is in RAM."""
+    loaded = [s for s in file.iter_segments() if s["p_type"] == "PT_LOAD" and s["p_filesz"] > 0]
+    start = min((s["p_paddr"] for s in loaded), default=0)
+    flash = bytearray(max((s["p_paddr"] + s["p_filesz"] for s in loaded), default=0) - start)
+    for segment in loaded:
+        data = segment.data()
+        if len(data) < segment["p_filesz"]:
+            found = f"{len(data)} of a segment's {segment['p_filesz']} bytes"
+            raise InputError(path, expected=EXPECTED, found=found)
+        at = segment["p_paddr"] - start
+        flash[at : at + len(data)] = data
+    return bytes(flash)
