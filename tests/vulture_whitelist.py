@@ -51,6 +51,10 @@ _.shell_complete
 _._repr_html_
 _.to_dataframe
 
+# Werkzeug reads these of converters of addresses.
+regex
+part_isolating
+
 # Parts of what a data class holds, for whoever reads the whole.
 K
 L

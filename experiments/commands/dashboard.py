@@ -22,12 +22,12 @@ def dashboard_command(host: str, port: int, storage: str | None, opens: bool) ->
 
 
 def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
-    from kilotune.experiments.dashboard.wsgi import is_loopback, listen
+    from kilotune.experiments.dashboard.server import is_loopback, listen
 
     listening = listen(host, port)  # before heavy imports: a port that is taken is said at once
     from kilotune.experiments.dashboard import optuna_pages
     from kilotune.experiments.dashboard.application import Dashboard
-    from kilotune.experiments.dashboard.wsgi import has_waitress, make_server
+    from kilotune.experiments.dashboard.server import has_waitress, make_server
     from kilotune.experiments.studies.storage import default_storage
     from kilotune.search.store import Store
 
@@ -45,7 +45,7 @@ def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
             err=True,
         )
     missing = [
-        *(() if has_waitress() else ("waitress (Python's own server answers instead)",)),
+        *(() if has_waitress() else ("waitress (Werkzeug's development server answers instead)",)),
         *(() if optuna_pages.is_installed() else ("optuna-dashboard (its pages are left out)",)),
     ]
     if missing:

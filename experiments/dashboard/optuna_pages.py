@@ -11,10 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kilotune.experiments.dashboard.wsgi import Application, Environ, Response, StartResponse
+from werkzeug import Response
+
 from kilotune.search.study import Study
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 MOST_TRIALS = 1000
 """The most trials of a copy: optuna-dashboard sends them all, with all their decisions, and draws them all."""
@@ -54,7 +58,7 @@ class OptunaPages:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._app: Application | None = None
+        self._app: WSGIApplication | None = None
         self._storage: Any = None
         self._copies: dict[int, _Copy] = {}  # by Optuna's number of the study
 
@@ -67,12 +71,14 @@ class OptunaPages:
                     return f"/dashboard/studies/{number}"
             return f"/dashboard/studies/{self._copy(name, source)}"
 
-    def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
+    def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method = str(environ.get("REQUEST_METHOD", "GET"))
         if method not in ("GET", "HEAD"):
             text = json.dumps({"reason": REFUSED})
-            refusal = Response(text, "application/json", HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"})
-            return refusal.send(start)
+            allowed = {"Allow": "GET, HEAD"}
+            return Response(text, HTTPStatus.METHOD_NOT_ALLOWED, allowed, content_type="application/json")(
+                environ, start
+            )
         environ.setdefault("HTTP_ACCEPT_ENCODING", "")  # it is asked for without asking whether it is there
         with self._lock:
             self._start()

@@ -18,7 +18,7 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.dashboard import optuna_pages, wsgi
+from kilotune.experiments.dashboard import optuna_pages, server
 from kilotune.experiments.dashboard.application import Dashboard
 from kilotune.search.budget import Budget
 from kilotune.search.store import Store
@@ -50,7 +50,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_study(path, "real")
     store, space = Store(str(path)), FlatProblem(8, 4, 1)
     for name in ODD_NAMES:
-        study = Study.create(store, name, space, "random", request={"input": f"/models/{SCRIPT}"})
+        study = Study.create(store, name, space, "random", request={"input": f"/models/{SCRIPT}\udcff"})
         study.run(InProcessExecutor(space), Budget(trials=3))
     real = store.study("real")
     gone = {**real.request, "input": str(path.parent / "gone.json")}
@@ -175,7 +175,8 @@ def test_any_name_leads_to_its_page_and_stays_text(served: Served, name: str) ->
 @pytest.mark.parametrize(
     "path",
     ["/assets/../application.py", "/assets/%2e%2e/application.py", "/assets//etc/passwd", "/assets/", "/etc/passwd",
-     "/static/../../../../etc/passwd", "/study/none", "/comparison/none", "/data/study?name=none", "/data/none"],
+     "/static/../../../../etc/passwd", "/study/none", "/comparison/none", "/data/study?name=none", "/data/none",
+     "/study", "/optuna", "/comparison", "/data/study", "/data/overview/", "/assets/a/b", "//etc/passwd"],
 )  # fmt: skip
 def test_what_is_not_there_is_not_found(served: Served, path: str) -> None:
     status, _, text = served.get(path)
@@ -246,16 +247,16 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
 )
 def test_an_address_of_another_machine(host: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        wsgi.listen(host, 0)
+        server.listen(host, 0)
 
 
 def test_without_the_extra_our_own_pages_work(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wsgi, "has_waitress", lambda: False)
+    monkeypatch.setattr(server, "has_waitress", lambda: False)
     monkeypatch.setattr(optuna_pages, "is_installed", lambda: False)
-    listening = wsgi.listen("127.0.0.1", 0)
+    listening = server.listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-    server = wsgi.make_server(Dashboard(Store(str(place)), local=True), listening)
-    thread = threading.Thread(target=server.run, daemon=True)
+    plain = server.make_server(Dashboard(Store(str(place)), local=True), listening)
+    thread = threading.Thread(target=plain.run, daemon=True)
     thread.start()
     alone = Served(url, None, "")  # type: ignore[arg-type]
     assert "Optuna" not in alone.get("/")[2]
@@ -266,6 +267,6 @@ def test_without_the_extra_our_own_pages_work(place: Path, monkeypatch: pytest.M
     status, _, text = alone.get("/optuna/?name=real")
     assert status == 404
     assert "pip install" in text
-    server._server.shutdown()  # type: ignore[attr-defined]
+    plain.shutdown()  # type: ignore[attr-defined]
     thread.join(timeout=10)
     assert not thread.is_alive()
