@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-BUDGET ?= 15s
+BUDGET ?= 30s
 DEMO := --space shiftry --input bonsai-digits --drop 0 --budget $(BUDGET)
 
 # every command would compile what it imports, each time, where this is set

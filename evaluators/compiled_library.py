@@ -19,6 +19,7 @@ from pathlib import Path
 from platformdirs.unix import Unix
 
 FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
+NO_PROGRAM = ("-x", "c", "-E", "-")  # preprocess what is read from standard input
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
     """The library of one C file, which may include others and use system `libraries` (simavr for libsimavr.so).
 
     None when there is no working C compiler, or when a library or its headers are missing. ValueError, a sentence, when $CC
-    is no command.
+    is no command, or no C compiler, or has options that it refuses.
 
     It is compiled again only when a file, the compiler, the flags or the processor change.
     """
@@ -71,8 +72,21 @@ def _compiler() -> tuple[str, ...] | None:
     except ValueError as error:
         message = f"CC={chosen}: expected a command, found one that no shell reads ({error})."
         raise ValueError(message) from None
-    commands = (words, ["cc"], ["gcc"], ["clang"])
-    return next((tuple(command) for command in commands if command and shutil.which(command[0])), None)
+    if words:
+        _check(words, chosen)
+        return tuple(words)
+    return next(((command,) for command in ("cc", "gcc", "clang") if shutil.which(command)), None)
+
+
+def _check(words: Sequence[str], chosen: str) -> None:
+    """ValueError when somebody has chosen what can't be used: another compiler in its place would be a surprise."""
+    if not shutil.which(words[0]):
+        raise ValueError(f"CC={chosen}: expected a C compiler, found no command {words[0]} on the path.")
+    try:
+        subprocess.run([*words, *NO_PROGRAM], input=b"", capture_output=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines() or [str(error)]
+        raise ValueError(f"CC={chosen}: expected a C compiler, found one that refuses its options: {said[0]}") from None
 
 
 def cache_folder() -> Path:

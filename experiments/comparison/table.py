@@ -121,7 +121,7 @@ def legend(outcome: ComparisonOutcome) -> str:
         "median to the optimum, the bound or the best known, in % of that (of 1 where it is 0). to ...: medians of evaluations and "
         f"CPU-s. regret: best so far above that, in % of it, averaged over {horizon}. against: wins-ties-losses of the leader "
         "at the end, Wilcoxon's p adjusted after Holm, effect (rank-biserial); where all ends are the same, of the regret ('sooner'). "
-        "needs ... seeds: so many can show that difference, these cannot. "
+        "needs ... seeds: so many can show that difference, these cannot; the same on every seed: nothing random to test. "
         f"Times closer than {1000 * RESOLUTION_S:g} ms are no different."
     )
 
@@ -147,7 +147,7 @@ def _pairwise(case: CaseOutcome, leader: str, other: str) -> str:
     test, p, needs = pairwise.final, pairwise.adjusted_final, pairwise.needs_final
     if soon:
         test, p, needs = pairwise.area, pairwise.adjusted_area, pairwise.needs_area
-    shown = "" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.2g}"
+    shown = ", the same on every seed" if p is None else ", p < 0.001" if p < 0.001 else f", p = {p:.2g}"
     if needs is not None:
         shown = f", needs {needs} seeds"
     return f"{'sooner ' if soon else ''}{test.wins}-{test.ties}-{test.losses}{shown}, {test.effect:+.2f}"

@@ -42,6 +42,8 @@ class Subject:
         """Begins the study, or goes on with it."""
         asked = ["--space", self.space, *([] if self.input is None else ["--input", self.input])]
         how = ["--strategy", self.strategy, "--seed", str(seed), "--study", study, "--storage", url, "--budget", budget]
+        # a run that is ended by what it has found ends elsewhere when it is cut into several
+        how += ["--stop", "never"]
         return [sys.executable, "-m", "kilotune.experiments", *asked, *how, "--no-output", "--no-cache"]
 
 

@@ -56,7 +56,7 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
     """Whether the procedure came to its end, and what the budget was used for."""
-    if not outcome.procedure_ended:
+    if not outcome.procedure_ended and outcome.result.best is not None:
         yield "The paper's procedure did not end within the budget: the best is the best of what it and the search measured."
     if outcome.asked is not None:
         yield usage_sentence(outcome.result, outcome.problem.space.objectives, outcome.asked, outcome.used_s)

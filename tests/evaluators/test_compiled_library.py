@@ -44,6 +44,23 @@ def test_a_command_that_no_shell_reads_is_refused(tmp_path: Path, monkeypatch: p
         load_library(tmp_path / "answer.c")
 
 
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ("no-such-compiler -O1", "found no command no-such-compiler on the path"),
+        ("gcc --no-such-option", "found one that refuses its options: .*no-such-option"),
+        ("false", "found one that refuses its options"),
+    ],
+)
+def test_a_compiler_that_was_chosen_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str, found: str
+) -> None:
+    (tmp_path / "answer.c").write_text(SOURCE)
+    monkeypatch.setenv("CC", chosen)
+    with pytest.raises(ValueError, match=f"CC={chosen}: expected a C compiler, {found}"):
+        load_library(tmp_path / "answer.c")
+
+
 @pytest.mark.parametrize("unset", ["", "cache", "./cache"])
 def test_an_empty_or_relative_cache_folder_counts_as_unset(monkeypatch: pytest.MonkeyPatch, unset: str) -> None:
     monkeypatch.delenv("KILOTUNE_CACHE", raising=False)
