@@ -14,7 +14,7 @@ import click
 from kilotune.codegen.diagnostics import sentence
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
-from kilotune.experiments.commands import completion, listing
+from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import (
     TuneGroup,
     budget_option,
@@ -26,8 +26,7 @@ from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.commands.export_targets import ExportCommand, TargetName
-from kilotune.experiments.commands.listing import listed_names
-from kilotune.experiments.commands.listing_options import given_to_listing, with_listing_options
+from kilotune.experiments.commands.listing_options import given_to_listing, listed_names, with_listing_options
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.problems.registry import example_space, space_names
 from kilotune.experiments.studies.requests import given_options, request_from
@@ -186,6 +185,8 @@ def export_command(
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")
 def list_command(what: str, storage: str | None, as_json: bool, **options: Any) -> None:
     """Show what there is. `buffers`: a program's temporaries as CSV (id,lower,upper,size; live in [lower, upper))."""
+    from kilotune.experiments.commands import listing
+
     given = given_to_listing(what, options)
     rows = listing.rows(what, lambda: _open(storage), given)
     click.echo(json.dumps(rows, indent=2) if as_json else listing.text_of(what, rows))

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from kilotune.search.space import Trial
 
 
-GENERAL = ("spaces", "strategies", "devices", "studies", "comparisons")
-"""What every space has."""
-
-
-def listed_names() -> tuple[str, ...]:
-    """What `tune list` takes."""
-    return (*GENERAL, *(listing.name for listing in listings()))
-
-
 def find_listing(what: str) -> SpaceListing | None:
     """What a family of spaces lists under that name; None for what every space has."""
     return next((listing for listing in listings() if listing.name == what), None)

@@ -1,4 +1,4 @@
-"""The options of `tune list`, which are those of the listings that the families of spaces bring."""
+"""What `tune list` takes: names, and options, which are those of the listings that the families of spaces bring."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import click
 from kilotune.experiments.commands import completion
 from kilotune.experiments.problems.family import SpaceListing
 from kilotune.experiments.problems.registry import listings
+
+GENERAL = ("spaces", "strategies", "devices", "studies", "comparisons")
+"""What can be listed whatever the space."""
+
+
+def listed_names() -> tuple[str, ...]:
+    """What `tune list` takes."""
+    return (*GENERAL, *(listing.name for listing in listings()))
 
 
 def with_listing_options(command: Any) -> Any:
