@@ -63,11 +63,12 @@ def test_without_a_compiler_numpy_computes_the_same(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_compiler_that_fails_is_no_compiler(tmp_path: Path) -> None:
-    broken = tmp_path / "broken-cc"
+def test_a_compiler_on_the_path_that_fails_is_no_compiler(tmp_path: Path) -> None:
+    """One that was chosen with $CC is refused instead: see test_compiled_library.py."""
+    broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    assert probe(tmp_path / "cache", CC=str(broken)).startswith("NumPy ")
+    assert probe(tmp_path / "cache", PATH=str(tmp_path), CC="").startswith("NumPy ")
 
 
 @needs_compiler
