@@ -12,7 +12,8 @@ from typing import Any
 
 from kilotune.search.encoding import Encoding, FlatEncoding
 from kilotune.search.space import Decision, Measurement, Space
-from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.strategy import Outcome
 
 MEASURED_AGAIN = 8

@@ -9,7 +9,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
-from kilotune.search import cells
 from kilotune.search.cells import CellError
-from kilotune.search.result import Status
 from kilotune.search.schema import (
     CLAIMS,
     CURVES,
@@ -30,7 +27,7 @@ from kilotune.search.schema import (
     TUNERS,
     candidate_hash,
 )
-from kilotune.search.strategy import Outcome
+from kilotune.search.stored_rows import PLAIN_COLUMNS, StudyRow, TrialRow, study_row, trial_row, trial_values
 from kilotune.search.suggestion import did_you_mean
 from kilotune.search.versions import (
     bring_up_to_date,
@@ -44,43 +41,9 @@ from kilotune.search.versions import (
 ATTEMPTS_TO_PREPARE = 20
 MOST_TABLES_SHOWN = 5
 
-STATUSES = tuple(status.value for status in Status)
-OUTCOMES = tuple(outcome.value for outcome in Outcome)
-
 
 class StoreError(Exception):
     """The store cannot be used; the message says what to do about it."""
-
-
-@dataclass(frozen=True)
-class StudyRow:
-    """What is stored about a study besides its trials. `decisions` is None for a space that is not flat."""
-
-    name: str
-    space: str
-    fingerprint: str
-    strategy: str
-    seed: int
-    budget: str = "unlimited"
-    decisions: Sequence[Sequence[Any]] | None = None
-    request: Mapping[str, Any] = field(default_factory=dict)
-    status: str = "running"
-    outcome: str | None = None
-    bound: float | None = None  # loss of the first objective
-    elapsed_s: float = 0.0
-    created: float = field(default_factory=time.time)
-    trials: int = 0
-
-
-@dataclass(frozen=True)
-class TrialRow:
-    """A stored trial; `candidate` is the text of the space's encoding."""
-
-    number: int
-    candidate: str
-    metrics: Mapping[str, float]
-    failure: str | None
-    elapsed_s: float
 
 
 class Store:
@@ -126,7 +89,7 @@ class Store:
         values = {
             "decisions": None if study.decisions is None else json.dumps(study.decisions),
             "request": json.dumps(dict(study.request)),
-            **{name: getattr(study, name) for name in _PLAIN_COLUMNS},
+            **{name: getattr(study, name) for name in PLAIN_COLUMNS},
         }
         with self._errors():
             try:
@@ -177,7 +140,7 @@ class Store:
         with self.transaction() as connection:
             study_id = find_study(connection, name)
             if trials:
-                rows = [_trial_values(study_id, trial) for trial in trials]
+                rows = [trial_values(study_id, trial) for trial in trials]
                 connection.execute(self.insert_new(TRIALS), rows)
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
@@ -197,7 +160,7 @@ class Store:
         with self._errors(), self._engine.connect() as connection:
             for row in connection.execute(query.order_by(TRIALS.c.number)):
                 with self.damage(f"study {name!r}, trial {row.number}"):
-                    trial = _trial_row(row)
+                    trial = trial_row(row)
                 yield trial
 
     def rewrite(self, name: str, candidates: Mapping[int, str], **changes: Any) -> None:
@@ -237,7 +200,7 @@ class Store:
 
     def _study_row(self, row: Mapping[Any, Any]) -> StudyRow:
         with self.damage(f"study {row['name']!r}"):
-            return _study_row(row)
+            return study_row(row)
 
     def insert_new(self, table: sa.Table) -> sa.Insert:
         """An insert that leaves out rows whose keys are taken, where the database has one."""
@@ -313,55 +276,6 @@ def find_study(connection: sa.Connection, name: str) -> int:
     return key
 
 
-def _trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
-    return {
-        "study_id": study_id,
-        "number": trial.number,
-        "candidate_hash": candidate_hash(trial.candidate),
-        "candidate": trial.candidate,
-        "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
-        "failure": trial.failure,
-        "elapsed_s": trial.elapsed_s,
-    }
-
-
-_PLAIN_COLUMNS = (
-    *("name", "space", "fingerprint", "strategy", "seed", "budget"),
-    *("status", "outcome", "bound", "elapsed_s", "created"),
-)
-
-
-def _study_row(row: Mapping[Any, Any]) -> StudyRow:
-    """CellError."""
-    return StudyRow(
-        name=cells.text_of(row["name"], "name"),
-        space=cells.text_of(row["space"], "space"),
-        fingerprint=cells.text_of(row["fingerprint"], "fingerprint"),
-        strategy=cells.text_of(row["strategy"], "strategy"),
-        seed=cells.count_of(row["seed"], "seed"),
-        budget=cells.text_of(row["budget"], "budget"),
-        decisions=None if row["decisions"] is None else cells.list_of(row["decisions"], "decisions"),
-        request=cells.object_of(row["request"], "request"),
-        status=cells.choice_of(row["status"], "status", STATUSES),
-        outcome=None if row["outcome"] is None else cells.choice_of(row["outcome"], "outcome", OUTCOMES),
-        bound=cells.number_or_none_of(row["bound"], "bound"),
-        elapsed_s=cells.number_of(row["elapsed_s"], "elapsed_s"),
-        created=cells.number_of(row["created"], "created"),
-        trials=row["trials"],
-    )
-
-
-def _trial_row(row: Any) -> TrialRow:
-    """CellError."""
-    return TrialRow(
-        cells.count_of(row.number, "number"),
-        cells.text_of(row.candidate, "candidate"),
-        cells.numbers_of(row.metrics, "metrics"),
-        cells.text_or_none_of(row.failure, "failure"),
-        cells.number_of(row.elapsed_s, "elapsed_s"),
-    )
-
-
 def _set_pragmas(connection: Any, _record: Any) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA busy_timeout=10000")
@@ -374,12 +288,6 @@ def _set_pragmas(connection: Any, _record: Any) -> None:
 def _is_path(database: str | None) -> bool:
     """Whether SQLite will open a file of that name: not memory, and not a URI."""
     return bool(database) and database != ":memory:" and not str(database).startswith("file:")
-
-
-def _plain_number(value: Any) -> Any:
-    if hasattr(value, "item"):  # a NumPy scalar
-        return value.item()
-    raise TypeError(f"a metric must be a number, not {value!r}")
 
 
 def _sentence(place: str, reason: str) -> str:

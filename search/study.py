@@ -24,7 +24,8 @@ from kilotune.search.schema import UNKNOWN_FINGERPRINT
 from kilotune.search.space import Space
 from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import NEVER, StopRule
-from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import Strategy, make_strategy
 from kilotune.search.study_record import StudyRecord
 

@@ -9,7 +9,8 @@ from kilotune.search.encoding import Key
 from kilotune.search.front import Front
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement, Space, Trial
-from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.strategy import Outcome
 from kilotune.search.trial_book import TrialBook
 from kilotune.search.work_sharing import SharedStudy, SoleWorker, WorkSharing, at_work

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kilotune.search.encoding import Encoding, Key, encoding_of
 from kilotune.search.front import Front, Ranking
 from kilotune.search.space import Assignment, Measurement, Space, Trial
-from kilotune.search.store import TrialRow
+from kilotune.search.stored_rows import TrialRow
 
 
 class TrialBook:

@@ -23,7 +23,8 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from kilotune.search.schema import CLAIMS, STUDIES, TRIALS, TUNERS
-from kilotune.search.store import Store, StoreError, TrialRow, find_study
+from kilotune.search.store import Store, StoreError, find_study
+from kilotune.search.stored_rows import TrialRow
 
 BEAT_S = 2.0
 DEAD_AFTER_S = 15.0

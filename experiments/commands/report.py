@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import CaseOutcome
     from kilotune.experiments.problems.problem import Problem
     from kilotune.experiments.report.section import Section
-    from kilotune.search.store import Store, StudyRow
+    from kilotune.search.store import Store
+    from kilotune.search.stored_rows import StudyRow
     from kilotune.search.study import Study
 
 

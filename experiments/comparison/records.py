@@ -18,7 +18,8 @@ from kilotune.search.comparison_store import ComparisonRow, comparison, save_cur
 from kilotune.search.front import Ranking
 from kilotune.search.result import Status
 from kilotune.search.space import Measurement
-from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow
 
 
 class RecordReader:

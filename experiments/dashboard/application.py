@@ -30,7 +30,8 @@ from kilotune.experiments.dashboard.watched import WatchedStudy
 from kilotune.experiments.dashboard.watched_comparison import WatchedComparison
 from kilotune.experiments.report.page import PARTS
 from kilotune.search.comparison_store import comparisons
-from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 if TYPE_CHECKING:

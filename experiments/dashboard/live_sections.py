@@ -13,7 +13,7 @@ from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.space import Constraint
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 

@@ -17,7 +17,8 @@ from kilotune.experiments.problems.problem import build_problem
 from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.front import Front, Ranking
 from kilotune.search.result import Status, as_metric, relative_gap, status_words
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow
 
 PATIENCE_S = 0.4
 """How long a visitor waits for what is still being read; the page asks again for the rest."""

@@ -18,7 +18,7 @@ from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.report.wording import number
 from kilotune.experiments.terminal.live_view import duration
 from kilotune.search.comparison_store import ComparisonRow
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 OWN_PAGES = Path(__file__).parent / "pages"

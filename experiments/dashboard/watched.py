@@ -14,7 +14,8 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
 from kilotune.experiments.studies import tuning
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 

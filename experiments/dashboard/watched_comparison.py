@@ -14,7 +14,8 @@ from kilotune.experiments.report.page import render_sections
 from kilotune.experiments.report.section import Paragraph, Section
 from kilotune.experiments.studies import tuning
 from kilotune.search.comparison_store import ComparisonRow
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 

@@ -18,7 +18,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 if TYPE_CHECKING:

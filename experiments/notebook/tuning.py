@@ -23,7 +23,8 @@ from kilotune.experiments.studies.storage import default_storage
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space
 from kilotune.search.stopping import SETTLED, StopRule
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
 

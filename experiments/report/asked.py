@@ -11,7 +11,7 @@ from kilotune.experiments.report.text import metric_label
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.space import Constraint, FlatSpace, Objective
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import own_strategies
 
 

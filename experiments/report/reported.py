@@ -11,7 +11,7 @@ from kilotune.experiments.studies import tuning
 from kilotune.search.front import Ranking
 from kilotune.search.result import as_metric
 from kilotune.search.space import Trial
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 Thing = TypeVar("Thing")

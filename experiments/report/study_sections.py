@@ -15,7 +15,7 @@ from kilotune.experiments.report.section import Drawing, Paragraph, Section
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
 from kilotune.search.result import Status
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 

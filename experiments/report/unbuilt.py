@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kilotune.experiments.report.section import Paragraph, Section, Table
 from kilotune.experiments.report.text import metric_label
 from kilotune.search.space import Trial
-from kilotune.search.store import StudyRow
+from kilotune.search.stored_rows import StudyRow
 
 MOST_ROWS = 500
 NO_REQUEST = "it was made by a program that stored no request for `tune`."

@@ -9,7 +9,8 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.problems.problem import Problem, build_problem
 from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.studies.request import TuneRequest
-from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow
 
 
 def stored_problem(row: StudyRow) -> Problem:

@@ -41,7 +41,8 @@ from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
 from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
-from kilotune.search.store import Store, StoreError, StudyRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1

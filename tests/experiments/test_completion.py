@@ -15,7 +15,8 @@ from kilotune.codegen.cm.hardware import shipped_hardware
 from kilotune.experiments.cli import cli
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.search.comparison_store import save_comparison
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import strategy_names
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from kilotune.search.comparison_store import comparisons, save_comparison, saved_curves
 from kilotune.search.space import Assignment, Option
-from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.trial_book import TrialBook
 from tests.search.problems import TreeProblem
 

@@ -12,7 +12,8 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.soak.server import PROGRAMS, TemporaryServer
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import comparisons, save_comparison, save_findings
-from kilotune.search.store import Store, StoreError, TrialRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import TrialRow
 from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy, at_work
 from tests.search.problems import FlatProblem

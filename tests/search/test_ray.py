@@ -25,7 +25,8 @@ from kilotune.evaluators.executors.ray_nodes import Installation, description, r
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.search.budget import Budget
 from kilotune.search.space import Assignment, Measurement
-from kilotune.search.store import Store, StoreError, TrialRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 

@@ -17,7 +17,8 @@ from alembic.config import Config
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.comparison_store import comparison, save_comparison
-from kilotune.search.store import Store, StoreError, StudyRow, TrialRow
+from kilotune.search.store import Store, StoreError
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 

@@ -18,7 +18,8 @@ from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.schema import CLAIMS, TUNERS
 from kilotune.search.space import Trial
-from kilotune.search.store import Store, StudyRow, TrialRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow, TrialRow
 from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy, working
 from tests.search.sharing_study import space

@@ -26,7 +26,8 @@ from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front
 from kilotune.search.schema import TUNERS
-from kilotune.search.store import Store, TrialRow, find_study
+from kilotune.search.store import Store, find_study
+from kilotune.search.stored_rows import TrialRow
 from kilotune.search.study import Study
 from tests.experiments.dashboard.serving import make_study
 from tests.search.problems import FlatProblem

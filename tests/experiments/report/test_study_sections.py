@@ -23,7 +23,8 @@ from kilotune.experiments.studies import tuning
 from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Decision, Direction, Measurement, Objective, Trial
-from kilotune.search.store import Store, StudyRow
+from kilotune.search.store import Store
+from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 from kilotune.search.work_sharing import SharedStudy
 from tests.experiments.report.studies import make_study, shiftry_request

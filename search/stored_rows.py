@@ -1,0 +1,105 @@
+"""What a store holds of a study and of a trial, and how their cells are written and read."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kilotune.search import cells
+from kilotune.search.result import Status
+from kilotune.search.schema import candidate_hash
+from kilotune.search.strategy import Outcome
+
+STATUSES = tuple(status.value for status in Status)
+OUTCOMES = tuple(outcome.value for outcome in Outcome)
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """What is stored about a study besides its trials. `decisions` is None for a space that is not flat."""
+
+    name: str
+    space: str
+    fingerprint: str
+    strategy: str
+    seed: int
+    budget: str = "unlimited"
+    decisions: Sequence[Sequence[Any]] | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+    status: str = "running"
+    outcome: str | None = None
+    bound: float | None = None  # loss of the first objective
+    elapsed_s: float = 0.0
+    created: float = field(default_factory=time.time)
+    trials: int = 0
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """A stored trial; `candidate` is the text of the space's encoding."""
+
+    number: int
+    candidate: str
+    metrics: Mapping[str, float]
+    failure: str | None
+    elapsed_s: float
+
+
+def trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
+    """The columns of a trial of that study. TypeError when a metric is no number."""
+    return {
+        "study_id": study_id,
+        "number": trial.number,
+        "candidate_hash": candidate_hash(trial.candidate),
+        "candidate": trial.candidate,
+        "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
+        "failure": trial.failure,
+        "elapsed_s": trial.elapsed_s,
+    }
+
+
+PLAIN_COLUMNS = (
+    *("name", "space", "fingerprint", "strategy", "seed", "budget"),
+    *("status", "outcome", "bound", "elapsed_s", "created"),
+)
+"""The columns of a study that are written as they are."""
+
+
+def study_row(row: Mapping[Any, Any]) -> StudyRow:
+    """A study as the database holds it, its trials counted. CellError for a cell of the wrong kind."""
+    return StudyRow(
+        name=cells.text_of(row["name"], "name"),
+        space=cells.text_of(row["space"], "space"),
+        fingerprint=cells.text_of(row["fingerprint"], "fingerprint"),
+        strategy=cells.text_of(row["strategy"], "strategy"),
+        seed=cells.count_of(row["seed"], "seed"),
+        budget=cells.text_of(row["budget"], "budget"),
+        decisions=None if row["decisions"] is None else cells.list_of(row["decisions"], "decisions"),
+        request=cells.object_of(row["request"], "request"),
+        status=cells.choice_of(row["status"], "status", STATUSES),
+        outcome=None if row["outcome"] is None else cells.choice_of(row["outcome"], "outcome", OUTCOMES),
+        bound=cells.number_or_none_of(row["bound"], "bound"),
+        elapsed_s=cells.number_of(row["elapsed_s"], "elapsed_s"),
+        created=cells.number_of(row["created"], "created"),
+        trials=row["trials"],
+    )
+
+
+def trial_row(row: Any) -> TrialRow:
+    """A trial as the database holds it. CellError for a cell of the wrong kind."""
+    return TrialRow(
+        cells.count_of(row.number, "number"),
+        cells.text_of(row.candidate, "candidate"),
+        cells.numbers_of(row.metrics, "metrics"),
+        cells.text_or_none_of(row.failure, "failure"),
+        cells.number_of(row.elapsed_s, "elapsed_s"),
+    )
+
+
+def _plain_number(value: Any) -> Any:
+    if hasattr(value, "item"):  # a NumPy scalar
+        return value.item()
+    raise TypeError(f"a metric must be a number, not {value!r}")
