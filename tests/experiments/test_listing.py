@@ -49,30 +49,33 @@ def test_studies_with_their_best_gap_and_proof(listed: dict[str, dict[str, Any]]
     assert text.splitlines()[1].split()[-4:] == ["peak_bytes", "288", "0", "proved"]
 
 
-def test_a_study_with_a_damaged_cell_of_its_own_hides_no_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("damage", "shown", "said"),
+    [
+        (
+            "UPDATE studies SET seed = 'x' WHERE name = 'damaged'",
+            [("whole", 288)],
+            ("is damaged: study 'damaged', column seed: expected a whole number",),
+        ),
+        (
+            "UPDATE trials SET metrics = '[1]' WHERE number = 0 AND study_id = 2",
+            [("whole", 288), ("damaged", None)],
+            ("damaged: its best is not known", "trial 0, column metrics"),
+        ),
+    ],
+    ids=["its own row", "a trial"],
+)
+def test_a_study_with_a_damaged_cell_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str, shown: list[tuple[str, Any]], said: tuple[str, ...]
 ) -> None:
     storage = tmp_path / "studies.db"
     for name in ("whole", "damaged"):
         tune("memory", strategy="exhaustive", storage=storage, study=name, budget="20s")
     with contextlib.closing(sqlite3.connect(storage)) as connection, connection:
-        connection.execute("UPDATE studies SET seed = 'x' WHERE name = 'damaged'")
+        connection.execute(damage)
     rows = listing.rows("studies", lambda: Store(str(storage)))
-    assert [(row["name"], row["best"]) for row in rows] == [("whole", 288)]
-    assert "is damaged: study 'damaged', column seed: expected a whole number" in capsys.readouterr().err
+    assert [(row["name"], row["best"]) for row in rows] == shown
+    warned = capsys.readouterr().err
+    for words in said:
+        assert words in warned
     assert tune("memory", strategy="exhaustive", storage=storage, budget="20s").result.best is not None
-
-
-def test_a_damaged_study_is_said_to_be_and_the_others_are_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    storage = tmp_path / "studies.db"
-    for name in ("whole", "damaged"):
-        tune("memory", strategy="exhaustive", storage=storage, study=name, budget="20s")
-    with contextlib.closing(sqlite3.connect(storage)) as connection, connection:
-        connection.execute("UPDATE trials SET metrics = '[1]' WHERE number = 0 AND study_id = 2")
-    rows = listing.rows("studies", lambda: Store(str(storage)))
-    assert [(row["name"], row["best"]) for row in rows] == [("whole", 288), ("damaged", None)]
-    said = capsys.readouterr().err
-    assert "damaged: its best is not known" in said
-    assert "trial 0, column metrics" in said

@@ -17,33 +17,33 @@ def chain(length: int, width: int, kernel: int = 3, height: int | None = None, c
 
 def resnet20() -> ConvNetwork:
     """For CIFAR: 19 convolutions, shortcuts without weights (He's option A)."""
-    layers = [ConvLayer("conv0", 16, 32, 32, (Read(IMAGE, 3, 1, 1),))]
-    for group, channels in enumerate((16, 32, 64)):
-        size = 32 >> group
-        for block in range(3):
-            stride = 2 if group and not block else 1
-            before = layers[-1].name
-            first = ConvLayer(f"conv{group}.{block}a", channels, size, size, (Read(before, 3, stride, 1),))
-            reads = (Read(first.name, 3, 1, 1), Read(before, 1, stride))
-            layers += [first, ConvLayer(f"conv{group}.{block}b", channels, size, size, reads)]
-    return ConvNetwork("resnet20", (32, 32, 3), tuple(layers))
+    first = (ConvLayer("conv0", 16, 32, 32, (Read(IMAGE, 3, 1, 1),)),)
+    return ConvNetwork("resnet20", (32, 32, 3), _with_residual_blocks(first, 32, (16, 32, 64), 3))
 
 
 def resnet18() -> ConvNetwork:
     """For 224x224: shortcuts as in ResNet-20."""
-    layers = [
+    first = (
         ConvLayer("conv0", 64, 112, 112, (Read(IMAGE, 7, 2, 3),)),
         ConvLayer("pool", 64, 56, 56, (Read("conv0", 3, 2, 1),), matrix=False),
-    ]
-    for group, channels in enumerate((64, 128, 256, 512)):
-        size = 56 >> group
-        for block in range(2):
+    )
+    return ConvNetwork("resnet18", (224, 224, 3), _with_residual_blocks(first, 56, (64, 128, 256, 512), 2))
+
+
+def _with_residual_blocks(
+    first: tuple[ConvLayer, ...], size: int, widths: tuple[int, ...], blocks: int
+) -> tuple[ConvLayer, ...]:
+    """`first`, then for each number of channels so many blocks of two 3x3 convolutions and a shortcut; every group but the first
+    halves the image, which has `size` rows and columns after `first`."""
+    layers = list(first)
+    for group, channels in enumerate(widths):
+        for block in range(blocks):
             stride = 2 if group and not block else 1
-            before = layers[-1].name
-            first = ConvLayer(f"conv{group}.{block}a", channels, size, size, (Read(before, 3, stride, 1),))
-            reads = (Read(first.name, 3, 1, 1), Read(before, 1, stride))
-            layers += [first, ConvLayer(f"conv{group}.{block}b", channels, size, size, reads)]
-    return ConvNetwork("resnet18", (224, 224, 3), tuple(layers))
+            before, side = layers[-1].name, size >> group
+            convolution = ConvLayer(f"conv{group}.{block}a", channels, side, side, (Read(before, 3, stride, 1),))
+            reads = (Read(convolution.name, 3, 1, 1), Read(before, 1, stride))
+            layers += [convolution, ConvLayer(f"conv{group}.{block}b", channels, side, side, reads)]
+    return tuple(layers)
 
 
 def vgg16() -> ConvNetwork:
