@@ -26,7 +26,11 @@ class EntryPoint:
         try:
             return self.point.load()
         except (Exception, SystemExit) as error:
-            raise ValueError(f"{self} cannot be loaded: {type(error).__name__}: {one_line(error)}") from error
+            raise self.unloadable(error) from error
+
+    def unloadable(self, error: BaseException) -> ValueError:
+        """The sentence that names this entry point and what went wrong with it."""
+        return ValueError(f"{self} cannot be loaded: {type(error).__name__}: {one_line(error)}")
 
     def __str__(self) -> str:
         return f"The plug-in {self.name!r} of {self.source}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
 
 from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
 
+Returned = TypeVar("Returned")
 Evaluate = Callable[[Sequence[Assignment]], list[Measurement]]
 
 
@@ -17,15 +19,25 @@ def run_procedure(space: Space, evaluate: Evaluate | None = None) -> Trial | Non
     measure = evaluate or space.evaluate
     if not isinstance(space, HasProcedure):
         return None
-    procedure = space.procedure()
-    answer, number = None, 0
+    answer = None
+    for trials in trials_of(space.procedure(), measure):
+        answer = trials[-1] if trials else answer
+    return answer
+
+
+def trials_of(
+    search: Generator[list[Assignment], list[Trial], Returned], measure: Evaluate
+) -> Generator[list[Trial], None, Returned]:
+    """Run straight-line search code to its end: the trials of each batch that it yields, numbered from 0; returns what it returns."""
+    number = 0
     try:
-        batch = next(procedure)
+        batch = next(search)
         while True:
             measured = measure(batch)
             trials = [Trial(number + i, a, m) for i, (a, m) in enumerate(zip(batch, measured, strict=True))]
             number += len(trials)
-            answer = trials[-1] if trials else answer
-            batch = procedure.send(trials)
-    except StopIteration:
-        return answer
+            yield trials
+            batch = search.send(trials)
+    except StopIteration as end:
+        returned: Returned = end.value
+        return returned

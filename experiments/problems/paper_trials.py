@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kilotune.experiments.problems.procedure_measurements import remembered
-from kilotune.search.procedure import run_procedure
+from kilotune.search.procedure import run_procedure, trials_of
 from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.study import Study
 
@@ -66,14 +66,10 @@ def papers_answer(study: Study, seconds: float = MOST_SECONDS) -> Trial | None:
 
 def run_stage(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
     """Run one stage of a procedure to its end; what it returns. OutOfTimeError."""
-    number = 0
-    try:
-        batch = next(stage)
-        while True:
-            measured = measure(batch)
-            trials = [Trial(number + i, a, m) for i, (a, m) in enumerate(zip(batch, measured, strict=True))]
-            number += len(trials)
-            batch = stage.send(trials)
-    except StopIteration as stop:
-        answer: Answer = stop.value
-        return answer
+    running = trials_of(stage, measure)
+    while True:
+        try:
+            next(running)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer

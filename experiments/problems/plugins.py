@@ -3,7 +3,6 @@ is asked for, and one that is broken breaks no other."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kilotune.experiments.problems.family import CommandOptions, ProblemFactory, SpaceEntry, SpaceFamily
+from kilotune.search.entry_points import EntryPoint, entry_points, find_entry_point, one_line
 
 if TYPE_CHECKING:
     from kilotune.experiments.problems.plain_problem import PlainProblem
@@ -23,43 +23,22 @@ PLAIN_STRATEGY = "local"
 """Where nobody has compared strategies yet."""
 
 
-@dataclass(frozen=True)
-class PlugIn:
-    """An entry point that has not been loaded: the name of its space, and the package with its version."""
-
-    name: str
-    package: str
-    entry_point: importlib.metadata.EntryPoint
-
-    @property
-    def source(self) -> str:
-        """Where the space is from, for people."""
-        return f"{self.package} ({self.entry_point.value})"
-
-
-def plug_ins() -> tuple[PlugIn, ...]:
+def plug_ins() -> tuple[EntryPoint, ...]:
     """All that are installed, by name."""
-    found = [PlugIn(point.name, _package(point), point) for point in importlib.metadata.entry_points(group=GROUP)]
-    return tuple(sorted(found, key=lambda plug_in: (plug_in.name, plug_in.package)))
+    return entry_points(GROUP)
 
 
-def find_plug_in(space: str) -> PlugIn | None:
+def find_plug_in(space: str) -> EntryPoint | None:
     """The one that brings this space; None when there is none. ValueError when several packages bring one."""
-    found = [plug_in for plug_in in plug_ins() if plug_in.name == space]
-    if len(found) > 1:
-        raise ValueError(
-            f"Several packages bring a space {space!r}: {', '.join(p.source for p in found)}; expected one, so uninstall "
-            f"the other."
-        )
-    return found[0] if found else None
+    return find_entry_point(GROUP, space, "space")
 
 
-def mistake(plug_in: PlugIn) -> str | None:
+def mistake(plug_in: EntryPoint) -> str | None:
     """Why its space cannot be had, as a sentence; None when it can. It is imported for that."""
     from kilotune.experiments.problems.registry import is_own
 
     if is_own(plug_in.name):
-        return f"The plug-in {plug_in.name!r} of {plug_in.source} is not used: kilotune has a space of that name."
+        return f"{plug_in} is not used: kilotune has a space of that name."
     try:
         find_plug_in(plug_in.name)
         load_plug_in(plug_in)
@@ -68,16 +47,15 @@ def mistake(plug_in: PlugIn) -> str | None:
     return None
 
 
-def load_plug_in(plug_in: PlugIn) -> tuple[SpaceFamily, SpaceEntry]:
+def load_plug_in(plug_in: EntryPoint) -> tuple[SpaceFamily, SpaceEntry]:
     """Import it. ValueError, a sentence, when it cannot be imported or is neither a SpaceFamily nor something that makes a
     space."""
-    who = f"The plug-in {plug_in.name!r} of {plug_in.source}"
-    try:
-        made = plug_in.entry_point.load()
-        if isinstance(made, SpaceFamily):
+    who, made = str(plug_in), plug_in.load()
+    if isinstance(made, SpaceFamily):
+        try:
             made.factory  # noqa: B018  imported now, so that what is wrong with it is said here
-    except (Exception, SystemExit) as error:
-        raise ValueError(f"{who} cannot be loaded: {type(error).__name__}: {_one_line(error)}") from error
+        except (Exception, SystemExit) as error:
+            raise plug_in.unloadable(error) from error
     if isinstance(made, SpaceFamily):
         family = made
     elif callable(made):
@@ -136,9 +114,9 @@ class PlainFactory:
         except InputError:
             raise
         except (ValueError, OSError) as error:
-            raise ValueError(f"{given}: {_one_line(error)}") from error
+            raise ValueError(f"{given}: {one_line(error)}") from error
         except Exception as error:
-            raise ValueError(f"{given} makes no space: {type(error).__name__}: {_one_line(error)}") from error
+            raise ValueError(f"{given} makes no space: {type(error).__name__}: {one_line(error)}") from error
         return PlainProblem(request, as_space(space, self.title))
 
 
@@ -147,7 +125,7 @@ def plain_family(space: str, title: str, make: Callable[..., Space]) -> PlainSpa
     module = make.__module__
     drawing = module if hasattr(sys.modules.get(module), "draw") else None
     summary = (inspect.getdoc(make) or "").partition("\n\n")[0]
-    entry = SpaceEntry(space, _one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
+    entry = SpaceEntry(space, one_line(summary) or "no docstring", PLAIN_STRATEGY, drawing=drawing)
     return PlainSpaceFamily(title, (entry,), (), module, make=make)
 
 
@@ -165,12 +143,3 @@ def _takes_input(make: Callable[..., Space]) -> bool:
         return bool(inspect.signature(make).parameters)
     except ValueError:  # compiled, and says nothing
         return True
-
-
-def _package(point: importlib.metadata.EntryPoint) -> str:
-    distribution = point.dist
-    return "an unknown package" if distribution is None else f"{distribution.name} {distribution.version}"
-
-
-def _one_line(what: object) -> str:
-    return " ".join(str(what).split())
