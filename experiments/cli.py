@@ -54,7 +54,7 @@ tune list models                           what can be tuned out of the box
     invoke_without_command=True,
     help=HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit status: 0 a feasible best, 1 no candidate meets the constraints, 2 interrupted and resumable, "
+    epilog="Exit status: 0 a feasible best, 1 none found that meets the constraints, or none measured at all, 2 interrupted and resumable, "
     "3 internal error, 4 bad usage or bad input.",
 )
 @with_problem_options

@@ -100,7 +100,7 @@ def conclusion(outcome: TuneOutcome) -> str:
     if not result.feasible and result.proved:
         text = "Proved: no candidate meets the constraints. The nearest one met is shown."
     elif result.best is None:
-        text = "No candidate was measured."
+        text = "No candidate was measured before the end, so nothing is known: expected a larger --budget."
     elif not result.feasible:
         text = "No candidate found meets the constraints yet. The nearest is shown."
     elif result.proved and result.outcome is Outcome.EXHAUSTED:
