@@ -122,9 +122,9 @@ def cli(context: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def resume_command(context: click.Context, /, study: str, **options: Any) -> None:
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
+    from kilotune.experiments.requests.request import TuneRequest
     from kilotune.experiments.studies import tuning
     from kilotune.experiments.studies.command_time import CommandTime
-    from kilotune.experiments.studies.request import TuneRequest
     from kilotune.search.budget import Budget
     from kilotune.search.stopping import SETTLED, StopRule
 

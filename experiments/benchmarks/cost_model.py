@@ -38,7 +38,7 @@ from kilotune.evaluators.simulated import DeviceError, of_emitted, quantised
 from kilotune.experiments.artefacts.whole_file import replace
 from kilotune.experiments.benchmarks.probe_programs import probe
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment, State
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions

@@ -33,7 +33,7 @@ from kilotune.evaluators.on_device import (
 )
 from kilotune.experiments.problems.fixed_point.device_runs import measure_float
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.store import Store

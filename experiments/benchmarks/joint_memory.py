@@ -30,7 +30,7 @@ from kilotune.experiments.benchmarks.low_rank import write_low_rank_bundle
 from kilotune.experiments.benchmarks.rnnpool import write_bundle
 from kilotune.experiments.problems.fixed_point.buffers import as_instance
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Trial

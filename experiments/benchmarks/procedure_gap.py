@@ -15,7 +15,7 @@ from pathlib import Path
 from kilotune.codegen import ir
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Trial

@@ -22,7 +22,7 @@ from rich.table import Table
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.commands.report import report_page
-from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.space import FlatSpace

@@ -22,7 +22,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment
 from kilotune.spaces.shiftry.space import ShiftrySpace
 

@@ -12,7 +12,8 @@ def findings() -> Iterator[str]:
     """One line a finding, each with what to do about it where something is missing."""
     from kilotune.evaluators.fixed_point.kernel import load_kernel
     from kilotune.experiments.commands.listing import strategy_plug_in_words
-    from kilotune.experiments.problems.plugins import mistake, plug_ins
+    from kilotune.experiments.problems.plugins import plug_ins
+    from kilotune.experiments.problems.registry import plug_in_mistake
     from kilotune.search.entry_points import entry_points
     from kilotune.search.strategy_plugins import GROUP
 
@@ -31,7 +32,7 @@ def findings() -> Iterator[str]:
         yield f"simulator  C kernel built by {kernel.compiler}, {kernel.vector_unit}"
     yield from _device_tools()
     for plug_in in plug_ins():
-        wrong = mistake(plug_in)
+        wrong = plug_in_mistake(plug_in)
         yield f"plug-in    {f'{plug_in.name}: the space of {plug_in.source}' if wrong is None else wrong}"
     for entry in entry_points(GROUP):
         words = strategy_plug_in_words(entry)

@@ -88,15 +88,15 @@ def _cell(value: Any) -> str:
 
 
 def _spaces() -> ListedRows:
-    from kilotune.experiments.problems.plugins import load_plug_in, mistake, plug_ins
-    from kilotune.experiments.problems.registry import entries
+    from kilotune.experiments.problems.plugins import load_plug_in, plug_ins
+    from kilotune.experiments.problems.registry import entries, plug_in_mistake
 
     def row(name: str, decides: str, strategy: str | None, source: str) -> dict[str, Any]:
         return {"name": name, "decides": decides, "default_strategy": strategy, "from": source}
 
     listed = [row(o.space, o.decides, o.best_strategy, "kilotune") for o in entries()]
     for plug_in in plug_ins():
-        wrong = mistake(plug_in)
+        wrong = plug_in_mistake(plug_in)
         if wrong is not None:
             listed.append(row(plug_in.name, f"not usable: {wrong}", None, plug_in.package))
             continue

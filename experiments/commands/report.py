@@ -17,8 +17,8 @@ from kilotune.experiments.report.figure_formats import FORMATS
 
 if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import CaseOutcome
+    from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.problem import Problem
-    from kilotune.experiments.report.section import Section
     from kilotune.search.store import Store
     from kilotune.search.stored_rows import StudyRow
     from kilotune.search.study import Study
@@ -162,7 +162,7 @@ def _files_read(store: Store, name: str) -> tuple[Path, ...]:
     """What the studies behind a report read; empty where that is not known."""
     from kilotune.experiments.artefacts.inputs import files_read
     from kilotune.experiments.comparison.plan import ComparisonPlan
-    from kilotune.experiments.studies.request import TuneRequest
+    from kilotune.experiments.requests.request import TuneRequest
     from kilotune.search.comparison_store import comparisons
 
     requests = [TuneRequest.from_json(row.request) for row in store.studies(name) if "space" in row.request]

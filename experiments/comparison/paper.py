@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
-from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.search.comparison_store import comparison, save_findings
 from kilotune.search.front import Ranking
 from kilotune.search.procedure import run_procedure

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kilotune.experiments.studies.request import TuneRequest, stored_fields
+from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.budget import Budget
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
 from kilotune.experiments.comparison.verdict import verdict
-from kilotune.experiments.problems.problem import Problem, build_problem
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Comparison, RunRecord, compare

@@ -22,8 +22,8 @@ from multiprocessing.process import BaseProcess
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.comparison.plan import ComparisonPlan, RunKey
-from kilotune.experiments.problems.problem import build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.result import Progress, Result

@@ -13,8 +13,8 @@ from typing import Any
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.text_files import read_text_file
 from kilotune.experiments.comparison.plan import Case, case_title
-from kilotune.experiments.problems.problem import build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.requests import read_keywords, request_from
 from kilotune.search.strategy import make_strategy, strategy_names
 from kilotune.search.suggestion import did_you_mean

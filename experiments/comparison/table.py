@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import amount, cpu_time, regret_area
-from kilotune.experiments.report.wording import counted
+from kilotune.experiments.presentation.wording import counted
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Reached, ReferenceKind, Standing, pairwise_test_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kilotune.experiments.comparison.plan import ComparisonPlan
-from kilotune.experiments.report.wording import counted, precise
+from kilotune.experiments.presentation.wording import counted, precise
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.comparison import (
     Comparison,

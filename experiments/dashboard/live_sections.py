@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from kilotune.experiments.presentation.section import Paragraph, Section, Table
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.course import course_section, pareto_sections
 from kilotune.experiments.report.reported import Reported
-from kilotune.experiments.report.section import Paragraph, Section, Table
 from kilotune.experiments.report.study_sections import drawn_sections
-from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.space import Constraint
 from kilotune.search.stored_rows import StudyRow

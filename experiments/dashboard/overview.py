@@ -13,8 +13,8 @@ from typing import Any
 
 from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.reading import TrialReader, measured
-from kilotune.experiments.problems.problem import build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.front import Front, Ranking
 from kilotune.search.result import Status, as_metric, relative_gap, status_words
 from kilotune.search.store import Store

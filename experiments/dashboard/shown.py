@@ -13,9 +13,9 @@ from urllib.parse import quote
 from kilotune.experiments.comparison.plan import ComparisonPlan
 from kilotune.experiments.dashboard.optuna_pages import MOST_TRIALS
 from kilotune.experiments.dashboard.overview import Entry, standing_words
+from kilotune.experiments.presentation.wording import number
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.report.page import environment
-from kilotune.experiments.report.text import metric_label
-from kilotune.experiments.report.wording import number
 from kilotune.experiments.terminal.live_view import duration
 from kilotune.search.comparison_store import ComparisonRow
 from kilotune.search.stored_rows import StudyRow

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from kilotune.experiments.comparison.outcome import CaseOutcome
 from kilotune.experiments.comparison.records import RecordReader
 from kilotune.experiments.dashboard.section_cache import RenderedSections, SectionCache
+from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_sections
-from kilotune.experiments.report.section import Paragraph, Section
 from kilotune.experiments.studies import tuning
 from kilotune.search.comparison_store import ComparisonRow
 from kilotune.search.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kilotune.experiments.report.section import Section, figures_in
+from kilotune.experiments.presentation.section import Section, figures_in
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

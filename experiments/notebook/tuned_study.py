@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-    from kilotune.experiments.report.section import Section
+    from kilotune.experiments.presentation.section import Section
 
 
 class TunedStudy:

@@ -12,12 +12,13 @@ from typing import Any, SupportsIndex
 from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
+from kilotune.experiments.problems.building import HANDED_OVER
 from kilotune.experiments.problems.plain_problem import PlainProblem, as_space
 from kilotune.experiments.problems.plugins import PLAIN_STRATEGY, plain_family
-from kilotune.experiments.problems.problem import HANDED_OVER, Problem
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
-from kilotune.experiments.studies.request import TuneRequest
 from kilotune.experiments.studies.requests import read_keywords, request_from
 from kilotune.experiments.studies.storage import default_storage
 from kilotune.search.budget import Budget, parse_seconds

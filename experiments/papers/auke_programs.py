@@ -12,7 +12,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.problems.reverse_split.problem import build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 

@@ -20,7 +20,7 @@ from kilotune.experiments.models.catalogue import model_path
 from kilotune.experiments.problems.fixed_point.figures.seedot import Choice, maxscale_figure
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.report.paper_files import NamedFigure, drawn_files
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Trial
 from kilotune.spaces.seedot.space import COVERAGES, TABLE_INDEX_BITS, SeeDotSpace
 

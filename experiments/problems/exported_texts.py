@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Trial
 
 

@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from kilotune.experiments.problems.problem import Problem
-    from kilotune.experiments.studies.request import TuneRequest
+    from kilotune.experiments.requests.request import TuneRequest
     from kilotune.search.space import Trial
 
 ListedRows = list[dict[str, Any]]
@@ -23,7 +23,7 @@ ListedRows = list[dict[str, Any]]
 class SpaceEntry:
     """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour.
     `instead`: the best strategy by an option that changes it. `objectives` are the names that --objective takes, the
-    default first. `drawing`: the module that draws the space's own figures (see `report.section.Drawing`)."""
+    default first. `drawing`: the module that draws the space's own figures (see `problems.drawing.Drawing`)."""
 
     space: str
     decides: str

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import FlatSpace, Space, Trial
 
 ARTEFACTS = MappingProxyType({"decisions": "decisions.json"})
@@ -21,7 +21,7 @@ SPACE_MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "e
 @dataclass(frozen=True)
 class PlainProblem(ExportsTexts):
     """A space with nothing around it. What it decided is written as decisions.json. `entry`: for an object that was handed
-    over in Python (see `problem.BringsEntry`)."""
+    over in Python (see `problem_entry.BringsEntry`)."""
 
     artefact_names: ClassVar[Mapping[str, str]] = ARTEFACTS
     artefact: ClassVar[str] = "result"

@@ -15,7 +15,7 @@ from kilotune.search.entry_points import EntryPoint, entry_points, find_entry_po
 
 if TYPE_CHECKING:
     from kilotune.experiments.problems.plain_problem import PlainProblem
-    from kilotune.experiments.studies.request import TuneRequest
+    from kilotune.experiments.requests.request import TuneRequest
     from kilotune.search.space import Space
 
 GROUP = "kilotune.spaces"
@@ -31,20 +31,6 @@ def plug_ins() -> tuple[EntryPoint, ...]:
 def find_plug_in(space: str) -> EntryPoint | None:
     """The one that brings this space; None when there is none. ValueError when several packages bring one."""
     return find_entry_point(GROUP, space, "space")
-
-
-def mistake(plug_in: EntryPoint) -> str | None:
-    """Why its space cannot be had, as a sentence; None when it can. It is imported for that."""
-    from kilotune.experiments.problems.registry import is_own
-
-    if is_own(plug_in.name):
-        return f"{plug_in} is not used: kilotune has a space of that name."
-    try:
-        find_plug_in(plug_in.name)
-        load_plug_in(plug_in)
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def load_plug_in(plug_in: EntryPoint) -> tuple[SpaceFamily, SpaceEntry]:

@@ -1,26 +1,21 @@
-"""A space with its data at the front door, what it may be able to do besides, and how a request becomes one."""
+"""A space with its data at the front door, and what it may be able to do besides."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
-from kilotune.experiments.problems.registry import find_entry
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.result import Result
 from kilotune.search.space import Assignment, Space, Trial
 
 if TYPE_CHECKING:
     from kilotune.evaluators.device import Device
     from kilotune.evaluators.on_device import DeviceMeasurement
+    from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.device_check import DeviceCheck
-    from kilotune.experiments.report.section import Section
 
 Metrics = dict[str, float]
-
-HANDED_OVER = "handed_over"
-"""In a request's options: the class of a space that was no name."""
 
 
 class Problem(Protocol):
@@ -142,26 +137,6 @@ class AnswersCapacity(Protocol):
         """By what a study has found; None where no capacity was given."""
 
 
-@runtime_checkable
-class BringsEntry(Protocol):
-    """Ability: the problem is of no space on the list, and says itself what would stand there."""
-
-    @property
-    def entry(self) -> tuple[SpaceFamily, SpaceEntry] | None:
-        """None where it is on the list after all."""
-
-
-def entry_of(problem: Problem) -> tuple[SpaceFamily, SpaceEntry]:
-    """The family of its space, and the entry there."""
-    brought = problem.entry if isinstance(problem, BringsEntry) else None
-    return brought or find_entry(problem.request.space)
-
-
-def is_listed(problem: Problem) -> bool:
-    """Whether its space has a name that a command can ask for."""
-    return not isinstance(problem, BringsEntry) or problem.entry is None
-
-
 def metrics_on_test_data(problem: Problem, assignment: Assignment) -> Metrics | None:
     """A candidate on data that no search sees; None where there are none."""
     return problem.test_metrics(assignment) if isinstance(problem, HasTestData) else None
@@ -194,16 +169,3 @@ def export_trial(
             f"A target and a level are for programs; the space {problem.request.space} decides about none."
         )
     return problem.export(trial, folder)
-
-
-def build_problem(request: TuneRequest) -> Problem:
-    """Load the input and make the space. InputError for an input that cannot be used, ValueError for an unknown space,
-    for options that do not go with the input, or for a space that only Python has."""
-    handed_over = request.options.get(HANDED_OVER)
-    if handed_over is not None:
-        raise ValueError(
-            f"This study is of a {handed_over} that was handed over in Python, which no command can make: go on with it "
-            f"there, by tune(..., study=NAME)."
-        )
-    family, _ = find_entry(request.space)
-    return family.factory.build_problem(request)

@@ -8,6 +8,8 @@ import pkgutil
 
 from kilotune.experiments import problems
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
+from kilotune.experiments.problems.plugins import find_plug_in, load_plug_in, plug_ins
+from kilotune.search.entry_points import EntryPoint
 from kilotune.search.suggestion import did_you_mean
 
 
@@ -33,8 +35,6 @@ def is_own(space: str) -> bool:
 
 def space_names() -> tuple[str, ...]:
     """Every space, those of plug-ins among them (which need not work)."""
-    from kilotune.experiments.problems.plugins import plug_ins
-
     return tuple(dict.fromkeys([*(entry.space for entry in entries()), *(plug_in.name for plug_in in plug_ins())]))
 
 
@@ -45,8 +45,6 @@ def find_entry(space: str) -> tuple[SpaceFamily, SpaceEntry]:
         for entry in family.entries:
             if entry.space == space:
                 return family, entry
-    from kilotune.experiments.problems.plugins import find_plug_in, load_plug_in
-
     plug_in = find_plug_in(space)
     if plug_in is None:
         names = space_names()
@@ -54,11 +52,21 @@ def find_entry(space: str) -> tuple[SpaceFamily, SpaceEntry]:
     return load_plug_in(plug_in)
 
 
+def plug_in_mistake(plug_in: EntryPoint) -> str | None:
+    """Why its space cannot be had, as a sentence; None when it can. It is imported for that."""
+    if is_own(plug_in.name):
+        return f"{plug_in} is not used: kilotune has a space of that name."
+    try:
+        find_plug_in(plug_in.name)
+        load_plug_in(plug_in)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def families_of(space: str | None) -> tuple[SpaceFamily, ...]:
     """Whose options a command takes: our own families, and the one of the space when that is of a plug-in. ValueError when
     the plug-in does not work."""
-    from kilotune.experiments.problems.plugins import find_plug_in
-
     if space is None or is_own(space) or find_plug_in(space) is None:
         return FAMILIES
     return (*FAMILIES, find_entry(space)[0])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 
-from kilotune.experiments.problems.problem import Problem, entry_of, is_listed
+from kilotune.experiments.presentation.section import Cell, Listing, Paragraph, Section, Table
+from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.problems.problem_entry import entry_of, is_listed
 from kilotune.experiments.report.command import command_line, described_device, given_options, input_name
-from kilotune.experiments.report.section import Cell, Listing, Paragraph, Section, Table
-from kilotune.experiments.report.text import metric_label
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.space import Constraint, FlatSpace, Objective

@@ -13,7 +13,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.evaluators.architectures.registry import boards
 from kilotune.experiments.problems.family import CommandOptions, SpaceFamily, command_options
 from kilotune.experiments.problems.registry import find_entry
-from kilotune.experiments.studies.request import TuneRequest, limit_text
+from kilotune.experiments.requests.request import TuneRequest, limit_text
 
 
 def command_line(request: TuneRequest, budget: str) -> str:

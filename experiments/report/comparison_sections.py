@@ -10,11 +10,8 @@ import plotly.graph_objects as go
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import resolved, resolved_regret
-from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.command import input_name
-from kilotune.experiments.report.palette import BLUE, ORANGE
-from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
-from kilotune.experiments.report.section import (
+from kilotune.experiments.presentation.palette import BLUE, ORANGE
+from kilotune.experiments.presentation.section import (
     Block,
     Cell,
     Figure,
@@ -23,8 +20,12 @@ from kilotune.experiments.report.section import (
     Section,
     Table,
 )
+from kilotune.experiments.presentation.text import plotly_text
+from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.report.command import input_name
+from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
 from kilotune.experiments.report.study_sections import drawn_sections
-from kilotune.experiments.report.text import metric_label, plotly_text
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.comparison import Comparison, Reached, ReferenceKind
 from kilotune.search.result import as_metric

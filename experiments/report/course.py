@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from kilotune.experiments.report.axes import axis_of, focused_range, near, ticks_of
-from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
+from kilotune.experiments.presentation.axes import axis_of, focused_range, near, ticks_of
+from kilotune.experiments.presentation.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
+from kilotune.experiments.presentation.section import Block, Figure, Paragraph, Row, Section
+from kilotune.experiments.presentation.text import plotly_text
+from kilotune.experiments.presentation.wording import counted
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.report.reported import Reported, thinned
-from kilotune.experiments.report.section import Block, Figure, Paragraph, Row, Section
-from kilotune.experiments.report.text import metric_label, plotly_text
-from kilotune.experiments.report.wording import counted
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective, Trial

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from kilotune.experiments.presentation.section import Block, Listing, Paragraph, Section, Table
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
 from kilotune.experiments.report.reported import Reported
-from kilotune.experiments.report.section import Block, Listing, Paragraph, Section, Table
-from kilotune.experiments.report.text import metric_label
 from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
 from kilotune.search.space import Trial

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from kilotune.experiments.presentation.section import Cell, Table
+from kilotune.experiments.presentation.text import cell_text
 from kilotune.experiments.report.page import LONG
-from kilotune.experiments.report.section import Cell, Table
-from kilotune.experiments.report.text import cell_text
 
 MOST_ROWS, MOST_ROWS_SCALED = 40, 70
 """A longer table breaks over pages; the second for one that is scaled down to fit across."""

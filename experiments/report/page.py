@@ -14,7 +14,7 @@ from markupsafe import Markup
 from plotly.io.json import to_json_plotly
 from plotly.offline import get_plotlyjs
 
-from kilotune.experiments.report.section import (
+from kilotune.experiments.presentation.section import (
     Block,
     Cell,
     Figure,
@@ -25,7 +25,7 @@ from kilotune.experiments.report.section import (
     Table,
     figures_in,
 )
-from kilotune.experiments.report.text import cell_text
+from kilotune.experiments.presentation.text import cell_text
 
 PARTS = Path(__file__).parent / "parts"
 FIGURE_HEIGHT = 420

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kilotune.experiments.presentation.section import Section, Table, figures_in
 from kilotune.experiments.report.latex import latex_table
 from kilotune.experiments.report.page import FIGURE_HEIGHT
-from kilotune.experiments.report.section import Section, Table, figures_in
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -10,8 +10,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from kilotune.experiments.report.palette import GREEN, ORANGE, strategy_style
-from kilotune.experiments.report.text import metric_label, plotly_text
+from kilotune.experiments.presentation.palette import GREEN, ORANGE, strategy_style
+from kilotune.experiments.presentation.text import plotly_text
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.search.comparison import Comparison, RunRecord, excess
 from kilotune.search.result import as_metric
 from kilotune.search.space import Objective

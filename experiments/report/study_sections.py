@@ -6,12 +6,14 @@ import importlib
 import logging
 from typing import cast
 
-from kilotune.experiments.problems.problem import Problem, entry_of
+from kilotune.experiments.presentation.section import Paragraph, Section
+from kilotune.experiments.problems.drawing import Drawing
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.report.asked import asked_section
 from kilotune.experiments.report.course import course_section, pareto_sections
 from kilotune.experiments.report.found import artefact_sections, found_section, unended
 from kilotune.experiments.report.reported import Reported
-from kilotune.experiments.report.section import Drawing, Paragraph, Section
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
 from kilotune.search.result import Status

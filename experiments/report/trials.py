@@ -7,10 +7,11 @@ from collections.abc import Hashable, Sequence
 
 import plotly.graph_objects as go
 
-from kilotune.experiments.report.palette import BLUE
+from kilotune.experiments.presentation.palette import BLUE
+from kilotune.experiments.presentation.section import Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.presentation.text import cell_text, plotly_text
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.report.reported import Reported
-from kilotune.experiments.report.section import Cell, Figure, Paragraph, Section, Table
-from kilotune.experiments.report.text import cell_text, metric_label, plotly_text
 from kilotune.search.importance import MainEffect, main_effects
 from kilotune.search.space import Option, Trial
 

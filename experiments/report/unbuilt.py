@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from kilotune.experiments.report.section import Paragraph, Section, Table
-from kilotune.experiments.report.text import metric_label
+from kilotune.experiments.presentation.section import Paragraph, Section, Table
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.search.space import Trial
 from kilotune.search.stored_rows import StudyRow
 

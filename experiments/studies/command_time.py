@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kilotune.experiments.problems.problem import Problem, build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.abandoning import abandonable
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study

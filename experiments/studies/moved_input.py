@@ -6,9 +6,10 @@ import dataclasses
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.experiments.problems.problem import Problem, build_problem
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.registry import find_entry
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 

@@ -10,7 +10,7 @@ import click
 
 from kilotune.experiments.problems.family import CommandOptions, SpaceFamily
 from kilotune.experiments.problems.registry import FAMILIES, families_of, find_entry
-from kilotune.experiments.studies.request import TuneRequest, parse_limit
+from kilotune.experiments.requests.request import TuneRequest, parse_limit
 from kilotune.search.suggestion import did_you_mean
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -30,9 +30,9 @@ from kilotune.experiments.problems.problem import (
     metrics_on_test_data,
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
-from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor

@@ -11,8 +11,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.live import Live
 
+from kilotune.experiments.presentation.wording import rate_text
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.wording import rate_text
 from kilotune.experiments.terminal.live_view import LiveView, SearchSubject
 from kilotune.experiments.terminal.usage import going_on_for
 from kilotune.search.result import Progress

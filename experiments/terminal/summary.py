@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 
 from kilotune.evaluators.on_device import DeviceMeasurement
+from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.problem import Explains, certificate_of, entry_of
-from kilotune.experiments.report.metric_names import shown_metrics
-from kilotune.experiments.report.wording import number, rate_text
+from kilotune.experiments.problems.metric_names import shown_metrics
+from kilotune.experiments.problems.problem import Explains, certificate_of
+from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.usage import usage_sentence
 from kilotune.search.candidates import count_candidates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from kilotune.experiments.report.metric_names import metric_label
+from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.search.budget import Budget
 from kilotune.search.result import Course, Result, Status
 from kilotune.search.space import Direction, Objective, Trial

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kilotune.experiments.report.wording import rate_text
+from kilotune.experiments.presentation.wording import rate_text
 from kilotune.experiments.terminal.live_view import LiveView, SearchSubject, clock_text, done, duration, packed
 from kilotune.experiments.terminal.progress import describe
 from kilotune.experiments.terminal.sparkline import best_so_far_at, sparkline

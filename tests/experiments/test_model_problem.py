@@ -8,7 +8,7 @@ import pytest
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.problem import build_problem, read_options, resolve_input
 from kilotune.experiments.problems.registry import entries, find_entry
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 
 MODEL = "fastgrnn16-digits"

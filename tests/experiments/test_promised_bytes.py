@@ -8,7 +8,7 @@ import pytest
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.candidates import random_candidate
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
-from kilotune.experiments.problems.problem import build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.requests.request import TuneRequest
 
 REQUEST = TuneRequest("reverse-split", "roberts", "greedy").as_json()
 PLAN = json.loads(

@@ -12,8 +12,8 @@ import pytest
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.evaluators.fixed_point.measuring import Task
-from kilotune.experiments.problems.problem import build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.fingerprint import fingerprint
 from kilotune.spaces.cm.space import CmSpace
 from kilotune.spaces.memory.banks import Bank, MemoryMap

@@ -74,7 +74,7 @@ def database() -> bytes:
     from kilotune.evaluators.executors.in_process import InProcessExecutor
     from kilotune.experiments.comparison.plan import ComparisonPlan
     from kilotune.experiments.comparison.suite import case_of
-    from kilotune.experiments.problems.problem import build_problem
+    from kilotune.experiments.problems.building import build_problem
     from kilotune.experiments.studies.requests import request_from
     from kilotune.experiments.studies.tuning import join
     from kilotune.search.budget import Budget

@@ -8,7 +8,7 @@ from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.onnx.quantise import QuantisedGraph, random_images
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.space import CmSpace

@@ -16,14 +16,14 @@ from kilotune.codegen.onnx.graph import ConvNode, Graph
 from kilotune.codegen.onnx.importing import import_file, import_model
 from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
 from kilotune.experiments.models.onnx_networks import MADE
+from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.mapped import MappedNetwork
 from kilotune.experiments.problems.cm.networks import resnet18, resnet20, vgg16
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.report.section import Section
-from kilotune.experiments.studies.request import TuneRequest, stored_fields
+from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.cm.layers import ConvNetwork

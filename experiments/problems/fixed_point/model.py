@@ -17,7 +17,7 @@ from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.measuring import Task
-from kilotune.experiments.studies.request import TuneRequest, stored_fields
+from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace

@@ -21,7 +21,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
-from kilotune.experiments.studies.request import TuneRequest, stored_fields, whole_bytes
+from kilotune.experiments.requests.request import TuneRequest, stored_fields, whole_bytes
 from kilotune.search.space import Assignment, Trial
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kilotune.experiments.studies.request import parse_size
+from kilotune.experiments.requests.request import parse_size
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 
 READ_ONLY = "read-only"

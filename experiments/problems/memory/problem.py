@@ -16,7 +16,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
 from kilotune.experiments.problems.memory.picture import placement_svg
-from kilotune.experiments.studies.request import TuneRequest, parse_size, stored_fields, whole_bytes
+from kilotune.experiments.requests.request import TuneRequest, parse_size, stored_fields, whole_bytes
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean

@@ -21,7 +21,7 @@ from kilotune.experiments.cli import main
 from kilotune.experiments.models.onnx_networks import lenet5
 from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from tests.codegen.cm.networks import model, single
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from kilotune.evaluators.devices import find_device
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
-from kilotune.experiments.studies.request import TuneRequest, parse_limit, parse_size
+from kilotune.experiments.requests.request import TuneRequest, parse_limit, parse_size
 from kilotune.search.space import Assignment
 from tests.commands import tune as run_command
 from tests.evaluators.devices.toolchains import needs_avr, needs_cortex

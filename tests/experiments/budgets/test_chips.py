@@ -15,7 +15,7 @@ import pytest
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.cli import main
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure

@@ -20,7 +20,7 @@ from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.comparison.records import load, missing_runs
 from kilotune.experiments.comparison.suite import case_of
-from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison

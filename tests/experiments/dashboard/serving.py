@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.store import Store

@@ -19,7 +19,7 @@ from kilotune.experiments.dashboard.reading import TrialReader, measured
 from kilotune.experiments.dashboard.section_cache import REST, RedrawLimit
 from kilotune.experiments.dashboard.shown import Pages
 from kilotune.experiments.dashboard.watched import WatchedStudy
-from kilotune.experiments.problems.problem import build_problem
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.optuna_export import telling_trials
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search import work_sharing

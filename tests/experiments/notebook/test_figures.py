@@ -12,7 +12,7 @@ import pytest
 from kilotune.experiments.notebook import live_line
 from kilotune.experiments.notebook.figures import TEMPLATE, figures_of
 from kilotune.experiments.notebook.tuning import tune
-from kilotune.experiments.report.section import Figure, Paragraph, Section
+from kilotune.experiments.presentation.section import Figure, Paragraph, Section
 from tests.experiments.notebook.spaces import Branch, Mixed
 
 

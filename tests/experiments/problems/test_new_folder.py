@@ -73,7 +73,7 @@ def sets(asked):
 """
 
 FIGURES = """
-from kilotune.experiments.report.section import Paragraph, Section
+from kilotune.experiments.presentation.section import Paragraph, Section
 
 
 def draw(problem, study):

@@ -9,8 +9,9 @@ from pathlib import Path
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome, PaperResult
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
-from kilotune.experiments.problems.problem import Problem, build_problem
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.requests import request_from
 from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.budget import Budget

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kilotune.experiments.presentation.section import Table
 from kilotune.experiments.report.latex import MOST_ROWS, latex_table, latex_text
-from kilotune.experiments.report.section import Table
 from tests.experiments.report.studies import SCRIPT
 
 HOSTILE = (

@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 import pytest
 
 from kilotune.experiments.artefacts.output_file import write_whole
+from kilotune.experiments.presentation.section import Figure, Listing, Paragraph, Section, Table
+from kilotune.experiments.presentation.text import cell_text, plotly_text
 from kilotune.experiments.report.page import MOST_CONTENTS, render_page
-from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table
-from kilotune.experiments.report.text import cell_text, plotly_text
 from tests.experiments.report.studies import SCRIPT
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
+from kilotune.experiments.presentation.section import Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.report.paper_files import drawn_files, named_figures, table_files
-from kilotune.experiments.report.section import Figure, Paragraph, Row, Section, Table
 from kilotune.search.store import Store
 from tests.browser import CHROMIUM
 from tests.experiments.report.studies import make_study, shiftry_request

@@ -11,13 +11,13 @@ import pytest
 from _pytest.monkeypatch import MonkeyPatch
 
 from kilotune.experiments.notebook.tuning import tune
+from kilotune.experiments.presentation.section import Figure, Listing, Paragraph, Section, Table, figures_in
+from kilotune.experiments.presentation.text import cell_text
 from kilotune.experiments.problems.memory.figures import sections as memory_drawing
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.course import pareto_sections
 from kilotune.experiments.report.reported import Reported, thinned
-from kilotune.experiments.report.section import Figure, Listing, Paragraph, Section, Table, figures_in
 from kilotune.experiments.report.study_sections import study_sections
-from kilotune.experiments.report.text import cell_text
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
 from kilotune.search.flat_state import FlatState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kilotune.experiments.report.section import Section, Table
+from kilotune.experiments.presentation.section import Section, Table
 
 
 def mapping_section(described: dict[str, Any]) -> Section:

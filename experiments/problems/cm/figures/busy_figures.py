@@ -8,10 +8,10 @@ import plotly.graph_objects as go
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.evaluators.cm.stream import TickArray
+from kilotune.experiments.presentation.palette import BLUE, GREEN, ORANGE, SKY, VERMILLION
+from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.cm.figures.mesh_figure import node_name
 from kilotune.experiments.problems.cm.usage import Bar, CoreUse, LinkUse, Usage, bars_of
-from kilotune.experiments.report.palette import BLUE, GREEN, ORANGE, SKY, VERMILLION
-from kilotune.experiments.report.text import plotly_text
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 BUSIEST = 8

@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import cast
 
 from kilotune.codegen.cm.mapping import Mapping
+from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.problems.cm.figures.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
 from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure, node_name
 from kilotune.experiments.problems.cm.usage import Usage, usage_of
 from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.search.candidates import first_candidate
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
@@ -64,7 +64,7 @@ class _Mapped:
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
-    """See `report.section.Drawing`."""
+    """See `problems.drawing.Drawing`."""
     space, result = cast(CmSpace, problem.space), study.result()
     best = result.best
     title = "Cores and links"

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
-from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
-from kilotune.experiments.report.axes import axis_of, near
-from kilotune.experiments.report.canvas import (
+from kilotune.experiments.presentation.axes import axis_of, near
+from kilotune.experiments.presentation.canvas import (
     MOST_POINTS,
     Marked,
     empty_figure,
@@ -18,8 +16,10 @@ from kilotune.experiments.report.canvas import (
     mark,
     thinned,
 )
-from kilotune.experiments.report.palette import BLUE, NEUTRAL, SKY
-from kilotune.experiments.report.wording import number
+from kilotune.experiments.presentation.palette import BLUE, NEUTRAL, SKY
+from kilotune.experiments.presentation.wording import number
+from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
+from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.spaces.shiftry.space import ShiftrySpace

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from kilotune.experiments.presentation.axes import near
+from kilotune.experiments.presentation.canvas import empty_figure, hollow_marks, level_line, shortened
+from kilotune.experiments.presentation.palette import BLUE, GREEN, NEUTRAL, ORANGE, PINK, VERMILLION
+from kilotune.experiments.presentation.text import plotly_text
+from kilotune.experiments.presentation.wording import number
 from kilotune.experiments.problems.fixed_point.figures.demotion import DemotionOrder
 from kilotune.experiments.problems.fixed_point.figures.program_words import cost_lines, limit_words
 from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
-from kilotune.experiments.report.axes import near
-from kilotune.experiments.report.canvas import empty_figure, hollow_marks, level_line, shortened
-from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, PINK, VERMILLION
-from kilotune.experiments.report.text import plotly_text
-from kilotune.experiments.report.wording import number
 from kilotune.search.space import Assignment, Constraint, Trial
 from kilotune.spaces.shiftry.formats import DEMOTED_BITS, parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace

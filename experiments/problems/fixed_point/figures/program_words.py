@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kilotune.experiments.report.wording import number
+from kilotune.experiments.presentation.wording import number
 from kilotune.search.space import Constraint, Measurement
 
 LIMITED = (

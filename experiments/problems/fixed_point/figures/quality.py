@@ -9,7 +9,7 @@ from typing import Any
 
 from kilotune.codegen import ir
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
-from kilotune.experiments.report.wording import number
+from kilotune.experiments.presentation.wording import number
 from kilotune.search.space import Measurement
 
 LOG_FROM = 50.0

@@ -7,20 +7,20 @@ from typing import cast
 
 import plotly.graph_objects as go
 
-from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
-from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
-from kilotune.experiments.problems.paper_trials import papers_answer
-from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.canvas import (
+from kilotune.experiments.presentation.canvas import (
     Marked,
     empty_figure,
     hollow_marks,
     level_line,
     mark,
 )
-from kilotune.experiments.report.palette import BLUE, NEUTRAL, ORANGE, PINK
-from kilotune.experiments.report.section import Figure, Paragraph, Section, Table
-from kilotune.experiments.report.wording import counted, number
+from kilotune.experiments.presentation.palette import BLUE, NEUTRAL, ORANGE, PINK
+from kilotune.experiments.presentation.section import Figure, Paragraph, Section, Table
+from kilotune.experiments.presentation.wording import counted, number
+from kilotune.experiments.problems.fixed_point.figures.program_words import broken_lines, cost_lines, limit_words
+from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
+from kilotune.experiments.problems.paper_trials import papers_answer
+from kilotune.experiments.problems.problem import Problem
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
@@ -34,7 +34,7 @@ LOOKS = ((8, PINK, "dashdot", "square"), (16, BLUE, "solid", "circle"), (32, ORA
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
-    """See `report.section.Drawing`."""
+    """See `problems.drawing.Drawing`."""
     space, trials = cast(SeeDotSpace, study.space), study.trials()
     quality = quality_of(space.evaluator)
     curve = best_by_choice(space, trials)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Section, Table
+from kilotune.experiments.presentation.wording import counted, number
 from kilotune.experiments.problems.fixed_point.figures.accuracy_scatter import (
     accuracy_scatter,
     front_of,
@@ -17,8 +19,6 @@ from kilotune.experiments.problems.fixed_point.figures.program_words import brok
 from kilotune.experiments.problems.fixed_point.figures.quality import QualityMetric, quality_of
 from kilotune.experiments.problems.paper_trials import measure_beside
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Section, Table
-from kilotune.experiments.report.wording import counted, number
 from kilotune.search.front import Ranking
 from kilotune.search.space import Measurement, Option, Trial
 from kilotune.search.study import Study
@@ -30,7 +30,7 @@ NAMED = 8
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
-    """See `report.section.Drawing`."""
+    """See `problems.drawing.Drawing`."""
     space, trials = cast(ShiftrySpace, study.space), study.trials()
     best = study.front.best
     order = demotion_order(space, measure_beside(study))

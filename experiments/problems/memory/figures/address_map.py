@@ -9,10 +9,10 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from kilotune.experiments.presentation.canvas import empty_figure, level_line, shortened, thinned
+from kilotune.experiments.presentation.palette import BLUE, GREEN, LINE_COLOURS, NEUTRAL, VERMILLION, YELLOW
+from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.memory.figures.live_profile import StepFunction, live_bytes, used_bytes
-from kilotune.experiments.report.canvas import empty_figure, level_line, shortened, thinned
-from kilotune.experiments.report.palette import BLUE, GREEN, LINE_COLOURS, NEUTRAL, VERMILLION, YELLOW
-from kilotune.experiments.report.text import plotly_text
 from kilotune.spaces.memory.banks import Bank
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.candidates import MemoryLayout

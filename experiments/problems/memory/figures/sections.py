@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
+from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
+from kilotune.experiments.presentation.wording import counted, number
 from kilotune.experiments.problems.memory.figures.address_map import (
     NamedLayout,
     Panel,
@@ -15,8 +17,6 @@ from kilotune.experiments.problems.memory.figures.address_map import (
 )
 from kilotune.experiments.problems.paper_trials import papers_answer
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.section import Block, Cell, Figure, Paragraph, Row, Section, Table
-from kilotune.experiments.report.wording import counted, number
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
@@ -32,7 +32,7 @@ MOST_ROWS = 100
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
-    """See `report.section.Drawing`."""
+    """See `problems.drawing.Drawing`."""
     space = cast(MemorySpace | PricedSpace, study.space)
     best, paper = study.front.best, papers_answer(study)
     placements, missing = _placements(space, best, paper)

@@ -13,10 +13,10 @@ import plotly.graph_objects as go
 from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
+from kilotune.experiments.presentation.palette import BLACK, BLUE, GREEN, NEUTRAL, ORANGE, PINK, SKY, VERMILLION
+from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.reverse_split.figures.layered import LayeredDrawing, layered
 from kilotune.experiments.problems.reverse_split.figures.value_graph import Life, ValueEdge, ValueGraph, ValueNode
-from kilotune.experiments.report.palette import BLACK, BLUE, GREEN, NEUTRAL, ORANGE, PINK, SKY, VERMILLION
-from kilotune.experiments.report.text import plotly_text
 
 LAYER_PX, ROW_PX = 60, 22
 BESIDE = "\u00a0" * 6

@@ -8,6 +8,8 @@ from typing import cast
 
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.text import parse_program
+from kilotune.experiments.presentation.section import Figure, Paragraph, Row, Section
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.reverse_split.figures.program_figures import graph_figure, registers_figure
@@ -18,8 +20,6 @@ from kilotune.experiments.problems.reverse_split.figures.split_figures import (
 )
 from kilotune.experiments.problems.reverse_split.figures.value_graph import ValueGraph, value_graph
 from kilotune.experiments.problems.reverse_split.problem import KernelProblem
-from kilotune.experiments.report.section import Figure, Paragraph, Row, Section
-from kilotune.experiments.report.wording import counted
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Option, Trial
 from kilotune.search.study import Study
@@ -31,7 +31,7 @@ MOST_DRAWN = 400
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
-    """See `report.section.Drawing`."""
+    """See `problems.drawing.Drawing`."""
     kernels = cast(KernelProblem, problem)
     weights = Section("Weights of the filter", (_weights(kernels),))
     return (*_program(kernels, study), weights, _search(kernels, study))

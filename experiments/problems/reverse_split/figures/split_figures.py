@@ -10,9 +10,9 @@ from plotly.subplots import make_subplots
 
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel
 from kilotune.codegen.scamp.sums import Cell
+from kilotune.experiments.presentation.axes import axis_of
+from kilotune.experiments.presentation.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
 from kilotune.experiments.problems.reverse_split.figures.program_figures import weight_text
-from kilotune.experiments.report.axes import axis_of
-from kilotune.experiments.report.palette import BLUE, GREEN, NEUTRAL, ORANGE, VERMILLION
 from kilotune.search.space import Trial
 
 MOST_POINTS = 2000

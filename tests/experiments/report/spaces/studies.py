@@ -11,12 +11,12 @@ from typing import Any
 import plotly.graph_objects as go
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.presentation.section import Figure, Paragraph, Section, Table, figures_in
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.registry import find_entry
-from kilotune.experiments.report.section import Figure, Paragraph, Section, Table, figures_in
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
-from kilotune.experiments.studies.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.space import Assignment, Measurement, Space
 from kilotune.search.store import Store

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.cm.figures import sections as cm
 from kilotune.experiments.problems.cm.networks import chain
 from kilotune.experiments.problems.cm.problem import MappingProblem
 from kilotune.experiments.problems.reverse_split.figures import sections as reverse_split
 from kilotune.experiments.report.page import render_page
-from kilotune.experiments.report.section import Section
 from kilotune.spaces.cm.space import CmSpace
 from tests.browser import DESKTOP, PHONE, OpenPage
 from tests.experiments.report.spaces.studies import NASTY, study_of

@@ -13,6 +13,7 @@ import pytest
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.presentation.section import Paragraph, Table
 from kilotune.experiments.problems.cm.figures import busy_figures
 from kilotune.experiments.problems.cm.figures import sections as cm
 from kilotune.experiments.problems.cm.figures.mesh_figure import load_of
@@ -20,8 +21,7 @@ from kilotune.experiments.problems.cm.figures.sections import draw
 from kilotune.experiments.problems.cm.networks import chain
 from kilotune.experiments.problems.cm.problem import MappingProblem
 from kilotune.experiments.problems.cm.usage import bars_of, usage_of
-from kilotune.experiments.report.section import Paragraph, Table
-from kilotune.experiments.studies.request import TuneRequest
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Status

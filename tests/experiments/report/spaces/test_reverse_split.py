@@ -15,12 +15,12 @@ from kilotune.codegen.scamp.instructions import instruction_set
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import parse_program
 from kilotune.evaluators.scamp5.symbolic import execute
+from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.problems.reverse_split.figures.program_figures import stencil
 from kilotune.experiments.problems.reverse_split.figures.sections import draw
 from kilotune.experiments.problems.reverse_split.figures.split_figures import thinned
 from kilotune.experiments.problems.reverse_split.figures.value_graph import value_graph
 from kilotune.experiments.problems.reverse_split.problem import KernelProblem
-from kilotune.experiments.report.section import Paragraph, Section
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Status
 from kilotune.search.study import Study

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kilotune.experiments.presentation.canvas import thinned
+from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.figures.seedot import draw
 from kilotune.experiments.problems.paper_trials import papers_answer
-from kilotune.experiments.problems.problem import build_problem
-from kilotune.experiments.report.canvas import thinned
 from kilotune.experiments.studies import tuning
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
 
-from kilotune.experiments.report.palette import GREEN, VERMILLION
+from kilotune.experiments.presentation.palette import GREEN, VERMILLION
 
 MOST_POINTS = 2000
 """A trace of more is thinned."""

@@ -1,15 +1,12 @@
-"""Names: of metrics in words, of anything inside figures. Cells of tables as they are shown."""
+"""Names inside figures, and cells of tables as they are shown."""
 
 from __future__ import annotations
 
 import html
 import math
 
-from kilotune.experiments.report.metric_names import metric_label
-from kilotune.experiments.report.section import Cell
-from kilotune.experiments.report.wording import number
-
-__all__ = ("cell_text", "metric_label", "plotly_text")
+from kilotune.experiments.presentation.section import Cell
+from kilotune.experiments.presentation.wording import number
 
 
 def plotly_text(name: str) -> str:

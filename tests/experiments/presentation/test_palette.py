@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kilotune.experiments.report.palette import LINE_COLOURS, NEUTRAL, strategy_style
-from kilotune.experiments.report.text import plotly_text
+from kilotune.experiments.presentation.palette import LINE_COLOURS, NEUTRAL, strategy_style
+from kilotune.experiments.presentation.text import plotly_text
 from kilotune.search.strategy import strategy_names
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kilotune.experiments.report.axes import axis_of, focused_range, near, ticks_of
+from kilotune.experiments.presentation.axes import axis_of, focused_range, near, ticks_of
 
 
 def test_stragglers_do_not_flatten_a_curve() -> None:

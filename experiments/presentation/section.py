@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from kilotune.experiments.problems.problem import Problem
-    from kilotune.search.study import Study
 
 Cell = str | int | float | None
 
@@ -85,11 +82,3 @@ def figures_in(blocks: Sequence[Block]) -> Iterator[Figure]:
             yield block
         elif isinstance(block, Row):
             yield from block.figures
-
-
-class Drawing(Protocol):
-    """What a module of a space's figures (see `SpaceEntry.drawing`) defines as a function `draw`."""
-
-    def __call__(self, problem: Problem, study: Study) -> tuple[Section, ...]:
-        """The space's own figures of a study with at least one trial, which may still be running. Takes a second or two
-        at most, also for 10 000 trials."""

@@ -1,0 +1,1 @@
+"""What is asked for, as a study stores it."""
