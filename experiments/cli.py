@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import sys
@@ -13,6 +14,7 @@ import click
 
 from kilotune.codegen.diagnostics import sentence
 from kilotune.codegen.emit.levels import LEVELS
+from kilotune.experiments.artefacts.inputs import files_of_store, files_read
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import (
@@ -29,6 +31,7 @@ from kilotune.experiments.commands.export_targets import ExportCommand, TargetNa
 from kilotune.experiments.commands.listing_options import given_to_listing, listed_names, with_listing_options
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.problems.registry import example_space, space_names
+from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.requests import given_options, request_from
 
 if TYPE_CHECKING:
@@ -82,7 +85,6 @@ def cli(context: click.Context, /, **options: Any) -> None:
         return
     if options["space"] is None:
         raise click.UsageError(f"Missing option --space: expected one of {', '.join(space_names())} (or a subcommand).")
-    import dataclasses
 
     from kilotune.experiments.studies import tuning
     from kilotune.experiments.studies.command_time import CommandTime
@@ -122,7 +124,6 @@ def cli(context: click.Context, /, **options: Any) -> None:
 @click.pass_context
 def resume_command(context: click.Context, /, study: str, **options: Any) -> None:
     """Go on with STUDY for another BUDGET; every finished trial is kept."""
-    from kilotune.experiments.requests.request import TuneRequest
     from kilotune.experiments.studies import tuning
     from kilotune.experiments.studies.command_time import CommandTime
     from kilotune.search.budget import Budget
@@ -286,8 +287,6 @@ def _run(
 
 def _files_read(problem: Any, options: dict[str, Any]) -> tuple[Path, ...]:
     """What the search reads besides what is bundled: no result may replace it."""
-    from kilotune.experiments.artefacts.inputs import files_of_store, files_read
-
     described = [Path(options["device"])] if options.get("device") else []
     return (*files_read(problem.request), *described, *files_of_store(_open(options["storage"])))
 

@@ -9,7 +9,19 @@ from pathlib import Path
 
 SLOW = frozenset(
     {
-        *("alembic", "cv2", "islpy", "jinja2", "kaleido", "choreographer", "lark", "numpy", "onnx", "onnxruntime"),
+        *(
+            "alembic",
+            "choreographer",
+            "cv2",
+            "fcntl",
+            "islpy",
+            "jinja2",
+            "kaleido",
+            "lark",
+            "numpy",
+            "onnx",
+            "onnxruntime",
+        ),
         *("optuna", "optuna_dashboard", "ortools", "pandas", "playwright", "plotly", "ray", "rich", "scipy", "skimage"),
         *("sklearn", "sqlalchemy", "torch", "waitress", "z3"),
     }
@@ -37,8 +49,9 @@ class ImportGraph:
             },
         )
 
-    def slow_libraries(self, module: str) -> frozenset[str]:
-        """Those of SLOW that importing a module brings in."""
+    def brought_in(self, module: str) -> frozenset[str]:
+        """Every module that importing this one imports, itself and its packages among them; of other libraries those that a
+        module of the project names."""
         waiting, seen = [module], set[str]()
         while waiting:
             name = waiting.pop()
@@ -47,19 +60,32 @@ class ImportGraph:
                 parts = name.split(".")
                 waiting += [".".join(parts[:k]) for k in range(1, len(parts))] if parts[0] == "kilotune" else []
                 waiting += self.direct.get(name, ())
-        return SLOW & {name.split(".")[0] for name in seen}
+        return frozenset(seen)
 
-    def pointless(self) -> Iterator[str]:
-        """Imports in functions that keep no slow library out of the import of their module: `path:line name`."""
+    def slow_libraries(self, module: str) -> frozenset[str]:
+        """Those of SLOW that importing a module brings in."""
+        return SLOW & {name.split(".")[0] for name in self.brought_in(module)}
+
+    def pointless(self, programs: Sequence[Sequence[str]] = ()) -> Iterator[str]:
+        """Imports in functions that keep nothing slow out: `path:line name`.
+
+        Such an import keeps a slow library out of the import of its module. In a module that one of `programs` brings in when
+        it starts it may as well keep a module out of that start; a program is the modules that it starts with.
+        """
+        starts = [frozenset[str]().union(*map(self.brought_in, modules)) for modules in programs]
+        for module, place, name in self._in_functions():
+            keeps_library_out = self.slow_libraries(name) - self.slow_libraries(module)
+            if not keeps_library_out and not any(module in started and name not in started for started in starts):
+                yield f"{place} {name}"
+
+    def _in_functions(self) -> Iterator[tuple[str, str, str]]:
+        """The imports in functions: the module, `path:line`, and what is imported."""
         for module, path in self.paths.items():
-            here = self.slow_libraries(module)
             for function in ast.walk(ast.parse(path.read_text())):
                 if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                     for node in ast.walk(function):
                         if isinstance(node, ast.Import | ast.ImportFrom):
-                            for name in _names(node, self.paths):
-                                if not self.slow_libraries(name) - here:
-                                    yield f"{path}:{node.lineno} {name}"
+                            yield from ((module, f"{path}:{node.lineno}", name) for name in _names(node, self.paths))
 
 
 def _module(path: Path) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -320,8 +321,6 @@ def _without(
 
 def compiler_version(compiler: str | None) -> str:
     """The first line of --version."""
-    import subprocess
-
     done = subprocess.run([str(compiler), "--version"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]
 

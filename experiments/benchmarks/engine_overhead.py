@@ -21,6 +21,7 @@ from typing import Any
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.pool import PoolExecutor
+from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, State
@@ -143,8 +144,6 @@ def _evaluate(space: Sleeping, candidate: Assignment) -> Measurement:
 
 def rows() -> Iterator[tuple[str, int, Callable[[float, Budget], float]]]:
     """Name, workers, and the measurement at a sleep in seconds."""
-    from kilotune.evaluators.executors.ray_cluster import RayExecutor
-
     yield "ours, in process", 1, lambda s, b: ours(InProcessExecutor, s, b)
     yield "ours, 2 processes", 2, lambda s, b: ours(lambda space: PoolExecutor(space, 2), s, b)
     yield "ours, Ray, 2 actors", 2, lambda s, b: ours(lambda space: RayExecutor(space, workers=2), s, b)
@@ -183,8 +182,6 @@ def overheads(seconds: float, trials: int) -> None:
 
 def scaling(budget: Budget) -> None:
     """Efficiency on more workers than there are processors: evaluations that sleep 100 ms."""
-    from kilotune.evaluators.executors.ray_cluster import RayExecutor
-
     print(f"{'workers':<10}{'processes':>24}{'Ray':>24}")
     for workers in SIMULATED_WORKERS:
         pool = ours(lambda space, n=workers: PoolExecutor(space, n), 0.1, budget)  # type: ignore[misc]

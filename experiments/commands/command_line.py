@@ -10,6 +10,7 @@ import click
 
 from kilotune.experiments.commands import completion
 from kilotune.experiments.problems.family import SpaceFamily
+from kilotune.experiments.problems.plugins import plug_ins
 from kilotune.experiments.problems.registry import FAMILIES, entries, families_of, input_help, objective_help
 
 storage_option = click.option(
@@ -182,8 +183,6 @@ def _refuse_taken(family: SpaceFamily, space: str, params: Sequence[click.Parame
 
 def _format_plug_ins(formatter: click.HelpFormatter) -> None:
     """The spaces of other packages, by name: none is loaded for a help text."""
-    from kilotune.experiments.problems.plugins import plug_ins
-
     records = [(plug_in.name, plug_in.package) for plug_in in plug_ins()]
     if records:
         with formatter.section("Spaces of other packages (--space)"):

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kilotune.experiments.artefacts.inputs import files_of_store, files_read
+from kilotune.experiments.artefacts.output_file import check_output_file, write_output
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import WithFamilies, storage_option, with_problem_options
 from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.problems.registry import families_of
+from kilotune.experiments.studies.requests import given_options, keyword_of, request_from
 
 if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import ComparisonOutcome
@@ -97,8 +101,6 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
 
 def _files(options: dict[str, Any]) -> dict[str, str]:
     """The files that were asked for, by option. ValueError for one that could not be written; before the runs, not after."""
-    from kilotune.experiments.artefacts.output_file import check_output_file
-
     files = {kind: options[f"{kind}_file"] for kind in ("json", "csv", "markdown") if options[f"{kind}_file"]}
     for kind, file in files.items():
         check_output_file(f"--{kind}", file)
@@ -111,9 +113,6 @@ def _files(options: dict[str, Any]) -> dict[str, str]:
 
 def _refuse_inputs(files: Mapping[str, str], plan: ComparisonPlan, store: Store, options: Mapping[str, Any]) -> None:
     """ValueError when a result would be written over something that the runs read."""
-    from kilotune.experiments.artefacts.inputs import files_of_store, files_read
-    from kilotune.experiments.artefacts.output_file import check_output_file
-
     described = [Path(options[name]) for name in ("device", "suite") if options[name]]
     read = [*described, *files_of_store(store), *(file for case in plan.cases for file in files_read(case.request()))]
     for kind, file in files.items():
@@ -121,7 +120,6 @@ def _refuse_inputs(files: Mapping[str, str], plan: ComparisonPlan, store: Store,
 
 
 def _write(outcome: ComparisonOutcome, files: dict[str, str]) -> None:
-    from kilotune.experiments.artefacts.output_file import write_output
     from kilotune.experiments.comparison.files import as_csv, as_json
     from kilotune.experiments.comparison.markdown import as_markdown
 
@@ -171,9 +169,6 @@ def _plan(store: Store, options: dict[str, Any]) -> tuple[str, ComparisonPlan]:
 
 def _of_a_case(options: dict[str, Any]) -> list[str]:
     """The options given that say on what one --space is compared."""
-    from kilotune.experiments.problems.registry import families_of
-    from kilotune.experiments.studies.requests import given_options, keyword_of
-
     named = {"device": "device", "objective": "objective", "input": "input_", "limit": "limits"}
     given = [name for name, key in named.items() if options[key]]
     special = given_options(options)
@@ -190,7 +185,6 @@ def _strategies(options: dict[str, Any]) -> list[str] | None:
 def _cases(options: dict[str, Any]) -> tuple[Case, ...]:
     """ValueError for what cannot be compared."""
     from kilotune.experiments.comparison.suite import ALL, DEFAULT_STRATEGIES, case_of, fitting, load_suite, require
-    from kilotune.experiments.studies.requests import given_options, request_from
 
     given, strategies = given_options(options), _strategies(options)
     if options["suite"] is not None:

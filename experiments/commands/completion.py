@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from kilotune.experiments.problems.family import NamesInputs
+from kilotune.experiments.problems.registry import FAMILIES, find_entry, space_names
+
 if TYPE_CHECKING:
     from kilotune.search.store import Store
 
 
 def spaces(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Every space, those of plug-ins among them, without importing any."""
-    from kilotune.experiments.problems.registry import space_names
-
     return _beginning(incomplete, space_names())
 
 
@@ -45,9 +46,6 @@ def strategy_lists(context: click.Context, parameter: click.Parameter, incomplet
 
 def inputs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """What is bundled for the --space that is given, the models without one; files where nothing bundled begins so."""
-    from kilotune.experiments.problems.family import NamesInputs
-    from kilotune.experiments.problems.registry import FAMILIES, find_entry
-
     names: tuple[str, ...] = ()
     space = context.params.get("space")
     with contextlib.suppress(ValueError):

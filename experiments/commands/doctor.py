@@ -7,16 +7,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from kilotune.evaluators.architectures.registry import architectures
+from kilotune.evaluators.fixed_point.kernel import load_kernel
+from kilotune.experiments.commands.listing import strategy_plug_in_words
+from kilotune.experiments.problems.plugins import plug_ins
+from kilotune.experiments.problems.registry import plug_in_mistake
+from kilotune.search.entry_points import entry_points
+from kilotune.search.strategy_plugins import GROUP
+
 
 def findings() -> Iterator[str]:
     """One line a finding, each with what to do about it where something is missing."""
-    from kilotune.evaluators.fixed_point.kernel import load_kernel
-    from kilotune.experiments.commands.listing import strategy_plug_in_words
-    from kilotune.experiments.problems.plugins import plug_ins
-    from kilotune.experiments.problems.registry import plug_in_mistake
-    from kilotune.search.entry_points import entry_points
-    from kilotune.search.strategy_plugins import GROUP
-
     here = Path(sys.executable).parent
     found = shutil.which("tune")
     if found is None:
@@ -42,8 +43,6 @@ def findings() -> Iterator[str]:
 
 def _device_tools() -> Iterator[str]:
     """The tools that measure programs on devices, and what each Debian package gives."""
-    from kilotune.evaluators.architectures.registry import architectures
-
     for tool in (tool for architecture in architectures() for tool in architecture.tools):
         found = tool.find()
         said = (

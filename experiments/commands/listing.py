@@ -12,9 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from kilotune.experiments.problems.family import ListedRows, ListingRequest, SpaceListing
-from kilotune.experiments.problems.registry import listings
+from kilotune.experiments.problems.plugins import load_plug_in, plug_ins
+from kilotune.experiments.problems.registry import entries, listings, plug_in_mistake
 from kilotune.experiments.studies.requests import NOTHING
+from kilotune.search.entry_points import entry_points
+from kilotune.search.result import status_words
 from kilotune.search.store import Store
+from kilotune.search.strategy import own_strategies, own_strategy_names
+from kilotune.search.strategy_plugins import GROUP, find_strategy_plug_in
 
 if TYPE_CHECKING:
     from kilotune.experiments.dashboard.overview import Entry
@@ -88,9 +93,6 @@ def _cell(value: Any) -> str:
 
 
 def _spaces() -> ListedRows:
-    from kilotune.experiments.problems.plugins import load_plug_in, plug_ins
-    from kilotune.experiments.problems.registry import entries, plug_in_mistake
-
     def row(name: str, decides: str, strategy: str | None, source: str) -> dict[str, Any]:
         return {"name": name, "decides": decides, "default_strategy": strategy, "from": source}
 
@@ -106,10 +108,6 @@ def _spaces() -> ListedRows:
 
 
 def _strategies() -> ListedRows:
-    from kilotune.search.entry_points import entry_points
-    from kilotune.search.strategy import own_strategies
-    from kilotune.search.strategy_plugins import GROUP
-
     listed = [{"name": own.name, "what": own.what, "from": "kilotune"} for own in own_strategies().values()]
     return listed + [
         {"name": entry.name, "what": strategy_plug_in_words(entry), "from": entry.package}
@@ -119,9 +117,6 @@ def _strategies() -> ListedRows:
 
 def strategy_plug_in_words(entry: EntryPoint) -> str:
     """What the strategy of a plug-in does, or why it is not usable."""
-    from kilotune.search.strategy import own_strategy_names
-    from kilotune.search.strategy_plugins import find_strategy_plug_in
-
     if entry.name in own_strategy_names():
         return f"not usable: {entry} is not used: kilotune has a strategy of that name."
     try:
@@ -155,7 +150,6 @@ def _studies(store: Store) -> ListedRows:
     objective; it is None where the study's space cannot be built any more, or nothing has been measured."""
     from kilotune.experiments.dashboard.heartbeats import Heartbeats
     from kilotune.experiments.dashboard.overview import Overview
-    from kilotune.search.result import status_words
     from kilotune.search.work_sharing import working
 
     processes = working(store)

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kilotune.experiments.artefacts.inputs import files_of_store, files_read
+from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.report.figure_formats import FORMATS
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import CaseOutcome
@@ -66,8 +70,6 @@ def report_command(
     writes its figures and tables for a paper as well, into folders of this study's own: their names come from their titles, and
     are the same when the study has gone on. Stdout lists them. Figures take the extra `figures` and an installed Chrome or Chromium.
     """
-    from kilotune.experiments.artefacts.inputs import files_of_store
-    from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
     from kilotune.experiments.studies.storage import default_storage
     from kilotune.search.store import Store
 
@@ -96,7 +98,6 @@ def _write_for_a_paper(
     from rich.console import Console
     from rich.progress import Progress
 
-    from kilotune.experiments.artefacts.output_file import write_whole
     from kilotune.experiments.report.paper_files import drawn_files, named_figures, table_files
 
     files: dict[Path, str | bytes] = {}
@@ -160,9 +161,7 @@ def report_page(store: Store, name: str) -> Page:
 
 def _files_read(store: Store, name: str) -> tuple[Path, ...]:
     """What the studies behind a report read; empty where that is not known."""
-    from kilotune.experiments.artefacts.inputs import files_read
     from kilotune.experiments.comparison.plan import ComparisonPlan
-    from kilotune.experiments.requests.request import TuneRequest
     from kilotune.search.comparison_store import comparisons
 
     requests = [TuneRequest.from_json(row.request) for row in store.studies(name) if "space" in row.request]
@@ -176,7 +175,6 @@ def _row(store: Store, name: str) -> StudyRow:
     comparisons."""
     from kilotune.search.comparison_store import comparisons
     from kilotune.search.store import StoreError
-    from kilotune.search.suggestion import did_you_mean
 
     if not store.studies(name):
         readable = store.studies(damaged=lambda error: None)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.evaluators.compiled_library import cache_folder
+from kilotune.experiments.cli import main
 from kilotune.experiments.fuzz.case import FuzzCase
 
 MOST_CPU_S = 10
@@ -164,8 +165,6 @@ def _limits() -> None:
 
 def _command(case: FuzzCase, logs: Path) -> int:
     """The command's exit status. What it ended with is written down: a status alone does not say where."""
-    from kilotune.experiments.cli import main
-
     try:
         main(list(case.arguments))
     except SystemExit as end:

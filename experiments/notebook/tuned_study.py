@@ -10,10 +10,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
+from kilotune.experiments.artefacts.inputs import files_read
+from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
+from kilotune.experiments.notebook.figures import figures_of
+from kilotune.experiments.notebook.frame import trials_frame
 from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
 from kilotune.experiments.problems.problem import Metrics, Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.studies import tuning
+from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Space, Trial
@@ -113,10 +120,6 @@ class TunedStudy:
 
     def summary(self) -> str:
         """The table that the command prints."""
-        from rich.console import Console
-
-        from kilotune.experiments.terminal.summary import print_summary
-
         text = io.StringIO()
         # in a notebook rich would show it below the cell and return nothing
         console = Console(file=text, highlight=False, markup=False, width=140, force_jupyter=False)
@@ -152,16 +155,12 @@ class TunedStudy:
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a trial: see `notebook.frame.trials_frame`. ValueError without pandas."""
-        from kilotune.experiments.notebook.frame import trials_frame
-
         return trials_frame(self.space, self.trials)
 
     @property
     def figures(self) -> Mapping[str, go.Figure]:
         """The figures of the report by their names: the best so far, the front, which decisions mattered, the space's own.
         Drawn when first asked for, and again when there are new trials."""
-        from kilotune.experiments.notebook.figures import figures_of
-
         trials = len(self.search.book)
         if self._drawn is None or self._drawn[0] != trials:
             self._drawn = (trials, figures_of(self._sections()))
@@ -169,8 +168,6 @@ class TunedStudy:
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the page that `tune report` writes; its path. ValueError for a folder."""
-        from kilotune.experiments.artefacts.inputs import files_read
-        from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
         from kilotune.experiments.report.page import render_page
         from kilotune.experiments.report.study_sections import study_title
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.problems.family import CommandOptions, ProblemFactory, SpaceEntry, SpaceFamily
 from kilotune.search.entry_points import EntryPoint, entry_points, find_entry_point, one_line
 
@@ -91,7 +92,6 @@ class PlainFactory:
 
     def build_problem(self, request: TuneRequest) -> PlainProblem:
         """ValueError, a sentence, when the function makes no space."""
-        from kilotune.codegen.diagnostics import InputError
         from kilotune.experiments.problems.plain_problem import PlainProblem, as_space
 
         given = f"{self.title} with --input {request.input}" if request.input else self.title

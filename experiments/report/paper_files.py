@@ -10,6 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import plotly.graph_objects as go
+import plotly.io as pio
+
 from kilotune.experiments.presentation.section import Section, Table, figures_in
 from kilotune.experiments.report.latex import latex_table
 from kilotune.experiments.report.page import FIGURE_HEIGHT
@@ -95,8 +98,6 @@ def _drawings(
     figures: Sequence[NamedFigure], formats: Sequence[str]
 ) -> Iterator[tuple[str, go.Figure, Mapping[str, object]]]:
     """File name, the figure on white paper, and Kaleido's options."""
-    import plotly.graph_objects as go
-
     for named in figures:
         figure = go.Figure(named.figure).update_layout(template=_template())
         height = int(figure.layout.height or FIGURE_HEIGHT)
@@ -111,9 +112,6 @@ def _drawings(
 
 def _template() -> go.layout.Template:
     """As on the page: the legend below, room for what stands beside axes, black on white."""
-    import plotly.graph_objects as go
-    import plotly.io as pio
-
     template = go.layout.Template(pio.templates["plotly_white"])
     legend = {"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"}
     axis = {"automargin": True, "linecolor": "#1c2127", "gridcolor": "#dfe3e8", "zerolinecolor": "#dfe3e8"}

@@ -13,7 +13,10 @@ from itertools import zip_longest
 from typing import Any
 
 from kilotune.codegen.emit.levels import TRIED_LEVELS
+from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.executors.pool import PoolExecutor
+from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.problem import (
@@ -146,8 +149,6 @@ class Workplace:
 
     def executor(self, space: Space) -> Executor:
         """ValueError, a sentence, when the cluster cannot be used."""
-        from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache, has_sources
-
         executor = self._workers(space)
         if not self.cached or not has_sources(space):
             return executor
@@ -155,12 +156,8 @@ class Workplace:
 
     def _workers(self, space: Space) -> Executor:
         if self.ray is not None:
-            from kilotune.evaluators.executors.ray_cluster import RayExecutor
-
             return RayExecutor(space, self.ray, self.jobs, self.limit_s)
         if (self.jobs or 1) > 1 or self.limit_s is not None:
-            from kilotune.evaluators.executors.pool import PoolExecutor
-
             require_picklable(space)
             return PoolExecutor(space, self.jobs or 1, self.limit_s)
         return InProcessExecutor(space)

@@ -12,10 +12,20 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.comparison.plan import ComparisonPlan
+from kilotune.experiments.comparison.suite import case_of
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.json_mutations import mutate_value
 from kilotune.experiments.fuzz.kind import Kind, on_files
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.tuning import join
+from kilotune.search.budget import Budget
+from kilotune.search.comparison_store import save_comparison
+from kilotune.search.store import Store
+from kilotune.search.study import Study
 
 DATABASE = "s.db"
 STUDY, COMPARISON = "kept", "compared"
@@ -71,17 +81,6 @@ COMMANDS = (
 @cache
 def database() -> bytes:
     """A study of four trials and a comparison of two runs, the same bytes at every call."""
-    from kilotune.evaluators.executors.in_process import InProcessExecutor
-    from kilotune.experiments.comparison.plan import ComparisonPlan
-    from kilotune.experiments.comparison.suite import case_of
-    from kilotune.experiments.problems.building import build_problem
-    from kilotune.experiments.studies.requests import request_from
-    from kilotune.experiments.studies.tuning import join
-    from kilotune.search.budget import Budget
-    from kilotune.search.comparison_store import save_comparison
-    from kilotune.search.store import Store
-    from kilotune.search.study import Study
-
     with TemporaryDirectory() as folder:
         path = Path(folder) / DATABASE
         with closing(sqlite3.connect(path)) as connection:

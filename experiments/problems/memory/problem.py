@@ -13,6 +13,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.models.catalogue import PLACEMENTS, model_names, model_path
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.problems.fixed_point.buffers import DEFAULT_BITS, as_instance, buffers_of_bundle
 from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
 from kilotune.experiments.problems.memory.picture import placement_svg
@@ -109,8 +110,6 @@ def load_instance(path: Path) -> Instance:
     """The buffers of a CSV file, or of a model with 16-bit variables. InputError for what cannot be used."""
     if not path.is_dir():
         return read_instance(path)
-    from kilotune.experiments.problems.fixed_point.buffers import DEFAULT_BITS, as_instance, buffers_of_bundle
-
     return as_instance(path.name, buffers_of_bundle(str(path), DEFAULT_BITS))
 
 

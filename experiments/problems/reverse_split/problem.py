@@ -19,7 +19,8 @@ from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
-from kilotune.evaluators.scamp5.images import photographs_are_loaded
+from kilotune.evaluators.scamp5.images import photographs, photographs_are_loaded
+from kilotune.evaluators.scamp5.quality import measure
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
@@ -159,9 +160,6 @@ class KernelProblem(ExportsTexts):
 
 @lru_cache(maxsize=16)
 def _quality(text: str, kernels: tuple[Kernel, ...]) -> tuple[tuple[str, float], ...]:
-    from kilotune.evaluators.scamp5.images import photographs
-    from kilotune.evaluators.scamp5.quality import measure
-
     found = measure(text, kernels, photographs(PHOTOGRAPHS))
     return (("rmse_grey_levels", found.rmse_grey_levels), ("ssim", found.ssim))
 
