@@ -35,12 +35,16 @@ DUPLICATES_UNTIL_STALLED = 20_000  # in a row; a local search legitimately repea
 
 @dataclass(frozen=True)
 class RunEnd:
-    """What ends a run, besides its strategy: a budget whose seconds are those of `clock`, a rule, and being asked to."""
+    """What ends a run, besides its strategy: a budget whose seconds are those of `clock`, a rule, and being asked to.
+
+    `first_answer_s`: how long beyond the budget's seconds a study without any trial goes on for its first one.
+    """
 
     budget: Budget
     rule: StopRule
     clock: Clock
     request: StopRequest
+    first_answer_s: float = 0.0
 
 
 class Run:
@@ -252,13 +256,15 @@ class Run:
         self._record.status, self._record.outcome = Status.FINISHED, outcome
 
     def _must_stop(self) -> bool:
-        return self._end.request.asked or self.elapsed_s() >= self._budget.seconds
+        return self._end.request.asked or self.elapsed_s() >= self._seconds()
 
     def _is_over(self) -> bool:
         """Whether a step that still goes on is to be abandoned."""
-        return (
-            self._end.request.seconds() >= ABANDON_AFTER_S or self.elapsed_s() >= self._budget.seconds + ABANDON_AFTER_S
-        )
+        return self._end.request.seconds() >= ABANDON_AFTER_S or self.elapsed_s() >= self._seconds() + ABANDON_AFTER_S
+
+    def _seconds(self) -> float:
+        """What the run may take: a study that has nothing at all to show for it goes on for a first trial."""
+        return self._budget.seconds + (0.0 if len(self._record.book) else self._end.first_answer_s)
 
     def _trials_left(self) -> float:
         return self._budget.trials - self.new_trials

@@ -154,14 +154,16 @@ class Study(StudyRecord):
         stop: StopRule = NEVER,
         on_progress: Callable[[Progress], None] | None = None,
         handle_interrupts: bool = True,
+        first_answer_s: float = 0.0,
     ) -> Result:
         """Search until the budget is spent, the strategy ends, the best trial is proved or `stop` says so. The budget counts what
         this run measures, not what it replays; what is still going on shortly after its end is abandoned and not recorded (in
         the main thread; see `search.abandoning`). With `handle_interrupts` the first Ctrl-C ends the run in the same way
-        (status INTERRUPTED), the second raises KeyboardInterrupt. StoreError: the store fails."""
+        (status INTERRUPTED), the second raises KeyboardInterrupt. `first_answer_s`: how long beyond the budget's seconds a
+        study without any trial goes on for its first one. StoreError: the store fails."""
         self._stop_request = StopRequest()
         try:
-            end = RunEnd(budget or Budget(), stop, self.clock, self._stop_request)
+            end = RunEnd(budget or Budget(), stop, self.clock, self._stop_request, first_answer_s)
             run = Run(self, self.make_strategy, executor, end, on_progress)
         except ValueError as error:
             raise ValueError(f"Study {self.name!r}: {error}") from None

@@ -34,6 +34,8 @@ class _TimingState:
     delivered: list[int] = field(default_factory=list)
     freed: list[int] = field(default_factory=list)
     image_position: list[int] = field(default_factory=list)  # by stream
+    reads: list[list[int]] = field(default_factory=list)  # by stage: its streams, which never change
+    writes: list[list[int]] = field(default_factory=list)
 
 
 def simulate_reference(setting: Setting, images: int) -> StreamTiming:
@@ -43,6 +45,8 @@ def simulate_reference(setting: Setting, images: int) -> StreamTiming:
     world.queues = [deque() for _ in setting.links]
     world.started, world.finished = [[] for _ in stages], [0] * len(stages)
     world.issued, world.delivered, world.freed, world.image_position = ([0] * len(streams) for _ in range(4))
+    world.reads = [[n for n, stream in enumerate(streams) if stream.reader == stage] for stage in range(len(stages))]
+    world.writes = [[n for n, stream in enumerate(streams) if stream.writer == stage] for stage in range(len(stages))]
     finish = np.zeros(images, dtype=np.int64)
     outputs = [n for n, stream in enumerate(streams) if stream.reader == GMEM]
     deadlock = None
@@ -94,10 +98,10 @@ def _finish_iterations(setting: Setting, world: _TimingState) -> None:
             continue
         world.finished[stage] += 1
         image, j = divmod(done, description.iterations)
-        for number, stream in enumerate(setting.streams):
-            if stream.reader == stage:
-                freed = image * stream.packets + int(stream.released[j])
-                world.freed[number] = max(world.freed[number], freed)
+        for number in world.reads[stage]:
+            stream = setting.streams[number]
+            freed = image * stream.packets + int(stream.released[j])
+            world.freed[number] = max(world.freed[number], freed)
 
 
 def _has_room(setting: Setting, world: _TimingState, stream: int) -> bool:
@@ -132,28 +136,30 @@ def _may_start(setting: Setting, world: _TimingState, stage: int, images: int) -
     if busy or len(started) == images * iterations:
         return False
     image, j = divmod(len(started), iterations)
-    for number, stream in enumerate(setting.streams):
+    for number in world.reads[stage]:
+        stream = setting.streams[number]
         there = world.delivered[number] - image * stream.packets
-        if stream.reader == stage and stream.needed[j] and there < stream.needed[j]:
+        if stream.needed[j] and there < stream.needed[j]:
             return False
-        if stream.writer == stage and stream.sends[j] and not _has_room(setting, world, number):
-            return False
-    return True
+    return all(_has_room(setting, world, number) for number in world.writes[stage] if setting.streams[number].sends[j])
 
 
 def _from_stages(setting: Setting, world: _TimingState) -> list[_Packet]:
     """Packets of iterations that are in their last tick, and room taken by those that began in this one."""
     asking = []
-    for number, stream in enumerate(setting.streams):
-        if stream.writer == GMEM:
+    for stage, (started, ticks) in enumerate(zip(world.started, setting.ticks, strict=True)):
+        begins = bool(started) and started[-1] == world.tick
+        ends = bool(started) and started[-1] + ticks - 1 == world.tick
+        if not (begins or ends):
             continue
-        started, ticks = world.started[stream.writer], setting.ticks[stream.writer]
-        if started and started[-1] == world.tick:
-            world.issued[number] += int(stream.sends[(len(started) - 1) % len(stream.sends)])
-        if started and started[-1] + ticks - 1 == world.tick and stream.sends[(len(started) - 1) % len(stream.sends)]:
-            if setting.routes[number]:
+        for number in world.writes[stage]:
+            stream = setting.streams[number]
+            if not stream.sends[(len(started) - 1) % len(stream.sends)]:
+                continue
+            world.issued[number] += begins
+            if ends and setting.routes[number]:
                 asking.append(_Packet(number))
-            else:
+            elif ends:
                 world.on_the_way.setdefault(world.tick + 1, []).append(_Packet(number))
     return asking
 
@@ -161,6 +167,8 @@ def _from_stages(setting: Setting, world: _TimingState) -> list[_Packet]:
 def _move(setting: Setting, world: _TimingState) -> None:
     """Every link moves as many elements as it is wide."""
     for link, queue in zip(setting.links, world.queues, strict=True):
+        if not queue:
+            continue
         width = link.elements_per_tick
         while queue and width:
             packet = queue[0]

@@ -20,6 +20,7 @@ from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
 from kilotune.experiments.problems.problem import Metrics, Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
@@ -148,7 +149,7 @@ class TunedStudy:
                     if report is not None and report(progress) is True:
                         self.search.stop()
 
-                self.search.run(executor, wanted, stop=rule, on_progress=on_progress)
+                self.search.run(executor, wanted, stop=rule, on_progress=on_progress, first_answer_s=FIRST_ANSWER_S)
         finally:
             executor.close()
         return self

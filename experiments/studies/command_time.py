@@ -1,7 +1,9 @@
-"""The time of a command: its budget begins when it begins to read its input, and what it does after the search has a little more."""
+"""The time of a command: its budget begins when it begins to read its input, what it does after the search has a little more, and
+so has a command that has nothing to show yet."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +17,11 @@ from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 
 LEAST_SEARCH_S = 0.01
+FIRST_ANSWER_S = 5.0
+"""How long after its budget a command still reads its input and measures its first candidate, and nothing else. A first run
+compiles its kernels in that time, and a busy machine takes seconds to import what is needed: that a budget of a second ends a
+little later is worth less to whoever asked than any answer at all."""
+
 CONCLUDING_S = 0.7
 CONCLUDING_SHARE = 0.08
 """How long after its budget a command may still measure what it reports beside the best: test data, programs on a device. The
@@ -29,7 +36,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class CommandTime:
-    """From now on. ValueError from `build` and `read`: the budget is over before there is anything to search."""
+    """From now on. ValueError from `build` and `read`: the budget is long over before there is anything to search."""
 
     budget: Budget
     begun_s: float = field(default_factory=time.monotonic)
@@ -41,12 +48,12 @@ class CommandTime:
     def read(self, name: str, make: Callable[[], Problem]) -> Problem:
         """What `make` makes of the input of that name, within the budget."""
         problem: Problem | None = None
-        with abandonable(lambda: self.spent_s() >= self.budget.seconds) as reading:
+        with abandonable(lambda: self.spent_s() >= self.budget.seconds + FIRST_ANSWER_S) as reading:
             problem = make()
         if problem is None or reading.abandoned:
             raise ValueError(
-                f"--budget {self.budget}: reading {name} takes longer than that, so nothing was searched: expected a larger "
-                f"budget."
+                f"--budget {self.budget}: reading {name} takes more than {FIRST_ANSWER_S:g} s longer than that, so "
+                f"nothing was searched: expected a larger budget."
             )
         return problem
 
@@ -58,6 +65,12 @@ class CommandTime:
         """What is left of the budget, less a share of all of it."""
         left_s = self.budget.seconds * (1.0 - reserved_share) - self.spent_s()
         return Budget(max(left_s, LEAST_SEARCH_S), self.budget.trials)
+
+    def for_first_answer(self, search: Budget) -> float:
+        """Seconds beyond that budget of a search in which it may still find its first candidate."""
+        if math.isinf(search.seconds):
+            return 0.0
+        return max(0.0, self.budget.seconds + FIRST_ANSWER_S - self.spent_s() - search.seconds)
 
     def concluded(self, study: Study) -> Callable[[], bool]:
         """Whether what comes after the search has to end."""

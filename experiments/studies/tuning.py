@@ -188,7 +188,14 @@ def run(
         executor = workplace.executor(problem.space)
         try:
             budget = time.for_search(DEVICE_SHARE if measures_device else 0.0)
-            result = study.run(executor, budget, stop=stop, on_progress=on_progress, handle_interrupts=False)
+            result = study.run(
+                executor,
+                budget,
+                stop=stop,
+                on_progress=on_progress,
+                handle_interrupts=False,
+                first_answer_s=time.for_first_answer(budget),
+            )
         finally:
             executor.close()
         used_s = time.spent_s()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
 from kilotune.search.budget import Budget
 from kilotune.search.result import Course, Result, Status
 from kilotune.search.space import Direction, Objective, Trial
@@ -24,6 +25,15 @@ def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budge
             f"proved {extreme(objectives[0])} {metric_label(objectives[0].metric)} after {course.proved_s:.1f} s"
         )
     parts.append(_last_share(course, objectives))
+    begun_s = used_s - course.seconds
+    if (
+        course.improvements
+        and begun_s + course.improvements[0][0] > asked.seconds
+        and result.evaluations == course.trials
+    ):
+        parts.append(
+            f"there was none within the budget, and a search goes on up to {FIRST_ANSWER_S:g} s for a first one"
+        )
     if result.status is Status.SETTLED:
         parts.append("so it ended (--stop never goes on to the end of the budget)")
     text = "; ".join(parts)

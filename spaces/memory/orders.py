@@ -111,10 +111,6 @@ def best_greedy(buffers: BufferArrays) -> tuple[str, IntArray]:
     return min(results, key=lambda result: int((result[1] + buffers.size).max(initial=0)))
 
 
-def quick_greedy(buffers: BufferArrays) -> IntArray:
-    """Offsets of `best_greedy`; without a C compiler of the first order alone, since thousands of buffers take a third of a second
-    each."""
-    if load_kernel() is not None:
-        return best_greedy(buffers)[1]
-    order, fit = next(iter(GREEDY.values()))
-    return place_in_order(buffers, order(buffers), fit)
+def is_compiled() -> bool:
+    """Whether placing is: else thousands of buffers take a third of a second each time."""
+    return load_kernel() is not None

@@ -25,10 +25,10 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidates
 from kilotune.spaces.memory.exact import minimise_peak
-from kilotune.spaces.memory.orders import FEATURES, quick_greedy
+from kilotune.spaces.memory.orders import FEATURES, best_greedy, is_compiled
 from kilotune.spaces.memory.placement_state import PlacementState
 
-MANY_BUFFERS = 2000
+MANY_BUFFERS, VERY_MANY_BUFFERS = 2000, 5000
 WEIGHTS: tuple[int, ...] = (0, 1, 2, 4, -1, -2)
 SORT_KEY = tuple(
     Decision(feature, (4, *(w for w in WEIGHTS if w != 4)) if feature == "size" else WEIGHTS) for feature in FEATURES
@@ -67,8 +67,14 @@ class MemorySpace(MemoryCandidates):
         return {name: answers[name] for name in sorted(answers, key=lambda n: 0 if n == ALLOCATOR else int(n))}
 
     def fallback(self) -> Assignment | None:
-        """The best of the greedy placements (without a C compiler the first), where the paper's allocator takes seconds."""
-        return self.candidate(quick_greedy(self.arrays)) if len(self.arrays) >= MANY_BUFFERS else None
+        """The best of the greedy placements where the paper's allocator takes seconds; where these do as well, the order by size
+        alone, which is placed when it is measured."""
+        count = len(self.arrays)
+        if count < MANY_BUFFERS:
+            return None
+        if count >= VERY_MANY_BUFFERS or not is_compiled():
+            return {decision.name: decision.options[0] for decision in SORT_KEY}
+        return self.candidate(best_greedy(self.arrays)[1])
 
     def procedure(self) -> Procedure:
         """Algorithms 15-17; without a capacity there is no limit, so nothing migrates."""

@@ -21,9 +21,9 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.abandoning import Abandoned, Watch, abandonable, uninterrupted
 from kilotune.search.budget import Budget
 from kilotune.search.result import Result, Status
-from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.store import Store
-from kilotune.search.strategy import Outcome, SteppedStrategy, make_strategy
+from kilotune.search.strategy import Outcome, SteppedStrategy, Strategy, make_strategy
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
@@ -112,6 +112,30 @@ def test_it_is_the_study_s_clock_that_says_when() -> None:
     result = study.run(InProcessExecutor(space), Budget(seconds=20 * 3600.0))
     assert result.elapsed_s >= 20 * 3600.0
     assert result.status is Status.BUDGET_SPENT
+
+
+@pytest.mark.parametrize(("more_s", "trials"), [(0.0, 0), (1.5, 0), (5.0, 1)])
+def test_a_study_without_a_trial_goes_on_beyond_its_budget_for_a_first_one_and_no_more(
+    more_s: float, trials: int
+) -> None:
+    """What its strategy needs before the first proposal takes three times the budget."""
+    space, now = FlatProblem(6, 3, 1), [0.0]
+
+    def made(space: Space, seed: int) -> Strategy:
+        now[0] += 3.0
+        return make_strategy("random", space, seed)
+
+    study = Study(space, factory=made, clock=lambda: now[0])
+    result = study.run(InProcessExecutor(space), Budget(seconds=1.0), first_answer_s=more_s)
+    assert result.evaluations == trials
+    assert result.status is Status.BUDGET_SPENT
+
+
+def test_the_time_for_a_first_trial_ends_too() -> None:
+    space = FlatProblem(6, 3, 1)
+    study = Study(space, factory=lambda space, seed: Stuck(space, seed, "making"))
+    result = study.run(InProcessExecutor(space), Budget(seconds=0.1), first_answer_s=0.3)
+    assert (result.status, result.evaluations) == (Status.BUDGET_SPENT, 0)
 
 
 def test_ctrl_c_does_not_wait_for_an_evaluation() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kilotune.evaluators.cm import timing
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.cli import main
 from kilotune.experiments.commands.exit_status import ExitStatus
@@ -97,6 +98,14 @@ def test_networks_keep_small_budgets_and_are_never_worse_than_the_paper_s(strate
             assert answer is not None
             assert study.front.best is not None
             assert study.front.best.metrics["ticks_per_image"] <= answer.metrics["ticks_per_image"]
+
+
+def test_a_network_gets_a_mapping_within_its_budget_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 s ended with nothing: a candidate of ResNet-20 took 4.3 s in Python."""
+    monkeypatch.setattr(timing, "_kernel", lambda: None)
+    space = build_problem(request_from("cm", input="resnet20")).space
+    study, _ = searched(space, "anneal", 3.5)
+    assert study.front.best is not None
 
 
 def test_a_kernel_that_got_no_program_is_no_bad_input(

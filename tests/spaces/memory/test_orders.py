@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kilotune.search.candidates import first_candidate, random_candidate
 from kilotune.search.encoding import encoding_of
-from kilotune.spaces.memory import orders
+from kilotune.spaces.memory import candidates, orders
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement
@@ -20,10 +20,9 @@ from kilotune.spaces.memory.orders import (
     best_greedy,
     place_in_order,
     place_in_order_reference,
-    quick_greedy,
     weighted_order,
 )
-from kilotune.spaces.memory.space import MemorySpace
+from kilotune.spaces.memory.space import MANY_BUFFERS, VERY_MANY_BUFFERS, MemorySpace
 from tests.spaces.memory.problems import instances, least_peak, make, random_instance
 
 
@@ -113,18 +112,33 @@ def test_a_broken_candidate_is_a_failure_and_no_measurement() -> None:
         assert not measurement.metrics
 
 
-def test_without_a_compiler_the_quick_placement_is_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them took 2.6 CPU-s for 4000 buffers, and a budget of a second ended without any placement."""
-    instance = random_instance(3, 60)
-    buffers = BufferArrays.of(instance)
-    assert (quick_greedy(buffers) == best_greedy(buffers)[1]).all()
-    monkeypatch.setattr(orders, "load_kernel", lambda: None)
-    tried: list[Fit] = []
+@pytest.mark.parametrize(("count", "compiled"), [(MANY_BUFFERS, False), (VERY_MANY_BUFFERS, True)])
+def test_the_fallback_of_very_many_buffers_is_placed_once_when_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch, count: int, compiled: bool
+) -> None:
+    """All orders took 2.6 CPU-s for 4000 buffers without a compiler, and for 10 000 with one: a budget of two seconds ended
+    without any placement."""
+    if not compiled:
+        monkeypatch.setattr(orders, "load_kernel", lambda: None)
+    space, placed = MemorySpace(random_instance(3, count)), []
 
     def counted(given: BufferArrays, order: orders.Order, fit: Fit = Fit.FIRST) -> orders.IntArray:
-        tried.append(fit)
-        return place_in_order_reference(given, order, fit)
+        placed.append(fit)
+        return place_in_order(given, order, fit)
 
-    monkeypatch.setattr(orders, "place_in_order_reference", counted)
-    assert checked_peak(instance, quick_greedy(buffers)) >= largest_live_sum(instance).peak_bytes
-    assert len(tried) == 1
+    for module in (orders, candidates):
+        monkeypatch.setattr(module, "place_in_order", counted)
+    fallback = space.fallback()
+    assert fallback is not None
+    assert not placed
+    (measurement,) = space.evaluate([fallback])
+    assert placed == [Fit.FIRST]
+    assert measurement.metrics["peak_bytes"] >= space.least_peak_bytes
+
+
+def test_the_fallback_of_many_buffers_is_the_best_greedy_placement() -> None:
+    assert MemorySpace(random_instance(3, MANY_BUFFERS - 1)).fallback() is None
+    if not orders.is_compiled():
+        pytest.skip("no C compiler")
+    space = MemorySpace(random_instance(3, MANY_BUFFERS))
+    assert space.fallback() == space.candidate(best_greedy(space.arrays)[1])
