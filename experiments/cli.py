@@ -32,7 +32,7 @@ from kilotune.experiments.commands.listing_options import given_to_listing, list
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.problems.registry import example_space, space_names
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.requests import given_options, request_from
+from kilotune.experiments.studies.request_parsing import given_options, request_from
 
 if TYPE_CHECKING:
     from kilotune.experiments.studies.command_time import CommandTime

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from kilotune.search import cells
+from kilotune.search import stored_cells
 from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.schema import COMPARISONS, CURVES, STUDIES
 from kilotune.search.store import Store, StoreError, find_study
@@ -89,17 +89,17 @@ def saved_curves(store: Store) -> dict[str, Curve]:
 def _comparison_row(row: Any) -> ComparisonRow:
     """CellError."""
     return ComparisonRow(
-        cells.text_of(row.name, "name"),
-        cells.object_of(row.plan, "plan"),
-        cells.object_of(row.findings, "findings"),
-        cells.number_of(row.created, "created"),
+        stored_cells.text_of(row.name, "name"),
+        stored_cells.object_of(row.plan, "plan"),
+        stored_cells.object_of(row.findings, "findings"),
+        stored_cells.number_of(row.created, "created"),
     )
 
 
 def _curve(cell: Any) -> Curve | None:
     """None for one that is damaged: it is made again from the trials."""
     try:
-        stored = cells.object_of(cell, "curve")
+        stored = stored_cells.object_of(cell, "curve")
         steps = tuple(Improvement(int(count), float(seconds), float(loss)) for count, seconds, loss in stored["steps"])
         return Curve(steps, int(stored["evaluations"]), float(stored["seconds"]))
     except (KeyError, TypeError, ValueError, OverflowError):

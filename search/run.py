@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from kilotune.search.abandoning import Watch
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
+from kilotune.search.chunked_measuring import ChunkedMeasuring
 from kilotune.search.encoding import Key
 from kilotune.search.executor import Executor, Recalls
-from kilotune.search.measuring import ChunkedMeasuring
-from kilotune.search.opening import OpenedStrategy
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import StoppingState, StopRule
 from kilotune.search.strategy import Outcome, Strategy, TimeAware
 from kilotune.search.study_record import StudyRecord
+from kilotune.search.warm_start import WarmStartedStrategy
 
 Clock = Callable[[], float]
 """Seconds from some beginning; never goes back."""
@@ -114,7 +114,7 @@ class Run:
             if thinking.abandoned:
                 return self._give_up()
             record.bound = max(record.bound, strategy.bound)
-            if isinstance(strategy, OpenedStrategy):
+            if isinstance(strategy, WarmStartedStrategy):
                 record.procedure = strategy.procedure
             if proposals:
                 trials = self._answer(proposals)

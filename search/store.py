@@ -17,7 +17,6 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
-from kilotune.search.cells import CellError
 from kilotune.search.schema import (
     CLAIMS,
     CURVES,
@@ -27,6 +26,7 @@ from kilotune.search.schema import (
     TUNERS,
     candidate_hash,
 )
+from kilotune.search.stored_cells import CellError
 from kilotune.search.stored_rows import PLAIN_COLUMNS, StudyRow, TrialRow, study_row, trial_row, trial_values
 from kilotune.search.suggestion import did_you_mean
 from kilotune.search.versions import (

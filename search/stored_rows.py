@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kilotune.search import cells
+from kilotune.search import stored_cells
 from kilotune.search.result import Status
 from kilotune.search.schema import candidate_hash
 from kilotune.search.strategy import Outcome
@@ -71,19 +71,19 @@ PLAIN_COLUMNS = (
 def study_row(row: Mapping[Any, Any]) -> StudyRow:
     """A study as the database holds it, its trials counted. CellError for a cell of the wrong kind."""
     return StudyRow(
-        name=cells.text_of(row["name"], "name"),
-        space=cells.text_of(row["space"], "space"),
-        fingerprint=cells.text_of(row["fingerprint"], "fingerprint"),
-        strategy=cells.text_of(row["strategy"], "strategy"),
-        seed=cells.count_of(row["seed"], "seed"),
-        budget=cells.text_of(row["budget"], "budget"),
-        decisions=None if row["decisions"] is None else cells.list_of(row["decisions"], "decisions"),
-        request=cells.object_of(row["request"], "request"),
-        status=cells.choice_of(row["status"], "status", STATUSES),
-        outcome=None if row["outcome"] is None else cells.choice_of(row["outcome"], "outcome", OUTCOMES),
-        bound=cells.number_or_none_of(row["bound"], "bound"),
-        elapsed_s=cells.number_of(row["elapsed_s"], "elapsed_s"),
-        created=cells.number_of(row["created"], "created"),
+        name=stored_cells.text_of(row["name"], "name"),
+        space=stored_cells.text_of(row["space"], "space"),
+        fingerprint=stored_cells.text_of(row["fingerprint"], "fingerprint"),
+        strategy=stored_cells.text_of(row["strategy"], "strategy"),
+        seed=stored_cells.count_of(row["seed"], "seed"),
+        budget=stored_cells.text_of(row["budget"], "budget"),
+        decisions=None if row["decisions"] is None else stored_cells.list_of(row["decisions"], "decisions"),
+        request=stored_cells.object_of(row["request"], "request"),
+        status=stored_cells.choice_of(row["status"], "status", STATUSES),
+        outcome=None if row["outcome"] is None else stored_cells.choice_of(row["outcome"], "outcome", OUTCOMES),
+        bound=stored_cells.number_or_none_of(row["bound"], "bound"),
+        elapsed_s=stored_cells.number_of(row["elapsed_s"], "elapsed_s"),
+        created=stored_cells.number_of(row["created"], "created"),
         trials=row["trials"],
     )
 
@@ -91,11 +91,11 @@ def study_row(row: Mapping[Any, Any]) -> StudyRow:
 def trial_row(row: Any) -> TrialRow:
     """A trial as the database holds it. CellError for a cell of the wrong kind."""
     return TrialRow(
-        cells.count_of(row.number, "number"),
-        cells.text_of(row.candidate, "candidate"),
-        cells.numbers_of(row.metrics, "metrics"),
-        cells.text_or_none_of(row.failure, "failure"),
-        cells.number_of(row.elapsed_s, "elapsed_s"),
+        stored_cells.count_of(row.number, "number"),
+        stored_cells.text_of(row.candidate, "candidate"),
+        stored_cells.numbers_of(row.metrics, "metrics"),
+        stored_cells.text_or_none_of(row.failure, "failure"),
+        stored_cells.number_of(row.elapsed_s, "elapsed_s"),
     )
 
 

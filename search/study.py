@@ -17,7 +17,6 @@ from kilotune.search.adoption import adopt, decisions_table
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
-from kilotune.search.opening import OpenedStrategy
 from kilotune.search.result import Course, Progress, Result, Status, as_metric, relative_gap
 from kilotune.search.run import Clock, Run, RunEnd
 from kilotune.search.schema import UNKNOWN_FINGERPRINT
@@ -28,6 +27,7 @@ from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import Strategy, make_strategy
 from kilotune.search.study_record import StudyRecord
+from kilotune.search.warm_start import WarmStartedStrategy
 
 StrategyFactory = Callable[[Space, int], Strategy]
 
@@ -48,7 +48,7 @@ class Study(StudyRecord):
         clock: Clock = time.monotonic,
     ) -> None:
         """Use `create` or `resume` for a study in a store. `factory` makes a strategy that has no registered name. With
-        `procedure_first` the space's own procedure comes before the strategy (`search.opening`). `clock` is what a budget's
+        `procedure_first` the space's own procedure comes before the strategy (`search.warm_start`). `clock` is what a budget's
         seconds and the trials' times are taken from."""
         super().__init__(space, name, store)
         self.strategy, self.seed = strategy, seed
@@ -188,4 +188,4 @@ class Study(StudyRecord):
     def make_strategy(self) -> Strategy:
         """A fresh strategy, which proposes what the one of every run of this study proposes."""
         strategy = self._factory(self.space, self.seed)
-        return OpenedStrategy(self.space, strategy) if self.procedure_first else strategy
+        return WarmStartedStrategy(self.space, strategy) if self.procedure_first else strategy

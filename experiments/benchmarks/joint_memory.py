@@ -37,7 +37,7 @@ from kilotune.search.space import Assignment, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.memory.procedure import block_allocation
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
-from kilotune.spaces.shiftry.placing import best_placement
+from kilotune.spaces.shiftry.placement_model import best_placement
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 SOLVER_SECONDS = 20.0

@@ -13,7 +13,7 @@ import click
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 

@@ -16,7 +16,7 @@ from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import WithFamilies, storage_option, with_problem_options
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.registry import families_of
-from kilotune.experiments.studies.requests import given_options, keyword_of, request_from
+from kilotune.experiments.studies.request_parsing import given_options, keyword_of, request_from
 
 if TYPE_CHECKING:
     from kilotune.experiments.comparison.outcome import ComparisonOutcome

@@ -14,7 +14,7 @@ from rich.table import Table
 from kilotune.experiments.problems.family import ListedRows, ListingRequest, SpaceListing
 from kilotune.experiments.problems.plugins import load_plug_in, plug_ins
 from kilotune.experiments.problems.registry import entries, listings, plug_in_mistake
-from kilotune.experiments.studies.requests import NOTHING
+from kilotune.experiments.studies.request_parsing import NOTHING
 from kilotune.search.entry_points import entry_points
 from kilotune.search.result import status_words
 from kilotune.search.store import Store

@@ -129,7 +129,7 @@ def report_page(store: Store, name: str) -> Page:
     from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
     from kilotune.experiments.report.page import render_page
     from kilotune.experiments.report.study_sections import study_sections, study_title
-    from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
+    from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
     from kilotune.experiments.studies import tuning
     from kilotune.search.comparison_store import comparisons
     from kilotune.search.space import Measurement, Trial

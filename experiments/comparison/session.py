@@ -8,13 +8,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kilotune.experiments.comparison.paper import measure_procedures
 from kilotune.experiments.comparison.plan import ComparisonPlan, case_title
+from kilotune.experiments.comparison.procedure_results import measure_procedures
+from kilotune.experiments.comparison.progress_display import ComparisonView
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
 from kilotune.experiments.comparison.running import RunFinished, RunNews, run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
 from kilotune.experiments.comparison.verdict import seeds_sentence
-from kilotune.experiments.comparison.view import ComparisonView
 from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.store import Store
 

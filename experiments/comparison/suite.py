@@ -15,7 +15,7 @@ from kilotune.codegen.text_files import read_text_file
 from kilotune.experiments.comparison.plan import Case, case_title
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.requests import read_keywords, request_from
+from kilotune.experiments.studies.request_parsing import read_keywords, request_from
 from kilotune.search.strategy import make_strategy, strategy_names
 from kilotune.search.suggestion import did_you_mean
 

@@ -24,10 +24,10 @@ from kilotune.experiments.dashboard import optuna_pages
 from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.optuna_pages import OptunaPages
 from kilotune.experiments.dashboard.overview import Overview
+from kilotune.experiments.dashboard.page_rendering import Pages
 from kilotune.experiments.dashboard.server import is_loopback
-from kilotune.experiments.dashboard.shown import Pages
-from kilotune.experiments.dashboard.watched import WatchedStudy
 from kilotune.experiments.dashboard.watched_comparison import WatchedComparison
+from kilotune.experiments.dashboard.watched_study import WatchedStudy
 from kilotune.experiments.report.page import PARTS
 from kilotune.search.comparison_store import comparisons
 from kilotune.search.store import Store, StoreError

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from kilotune.experiments.presentation.section import Paragraph, Section, Table
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.course import course_section, pareto_sections
-from kilotune.experiments.report.reported import Reported
+from kilotune.experiments.report.convergence import convergence_section
+from kilotune.experiments.report.pareto_front import pareto_sections
+from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.report.study_sections import drawn_sections
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.space import Constraint
@@ -23,10 +24,10 @@ def sections_of(problem: Problem, study: Study, row: StudyRow) -> tuple[Section,
     if not trials:
         return (Section("Best trial", (Paragraph("No trial is finished yet."),)),)
     outcome = TuneOutcome(problem, study.result(), None, None, {})
-    reported = Reported(problem, study, row, trials, outcome)
+    reported = ReportData(problem, study, row, trials, outcome)
     return (
         Section("Best trial", (_metrics(study),)),
-        course_section(reported),
+        convergence_section(reported),
         *drawn_sections(problem, study),
         *pareto_sections(reported),
     )

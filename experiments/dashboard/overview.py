@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from kilotune.experiments.dashboard.heartbeats import Heartbeats
-from kilotune.experiments.dashboard.reading import TrialReader, measured
+from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.front import Front, Ranking

@@ -19,7 +19,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
-from kilotune.experiments.studies.requests import read_keywords, request_from
+from kilotune.experiments.studies.request_parsing import read_keywords, request_from
 from kilotune.experiments.studies.storage import default_storage
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space

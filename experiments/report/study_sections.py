@@ -10,10 +10,11 @@ from kilotune.experiments.presentation.section import Paragraph, Section
 from kilotune.experiments.problems.drawing import Drawing
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.problem_entry import entry_of
-from kilotune.experiments.report.asked import asked_section
-from kilotune.experiments.report.course import course_section, pareto_sections
-from kilotune.experiments.report.found import artefact_sections, found_section, unended
-from kilotune.experiments.report.reported import Reported
+from kilotune.experiments.report.convergence import convergence_section
+from kilotune.experiments.report.pareto_front import pareto_sections
+from kilotune.experiments.report.report_data import ReportData
+from kilotune.experiments.report.request_section import request_section
+from kilotune.experiments.report.result_section import artefact_sections, result_section, unended
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
 from kilotune.search.result import Status
@@ -28,20 +29,20 @@ def study_title(problem: Problem) -> str:
 
 def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Section, ...]:
     """What was asked, what was found, the space's own figures, how the search went, what the trials say."""
-    asked = asked_section(problem, row)
+    asked = request_section(problem, row)
     trials = study.trials()
     if not trials:
         ended = unended(study) if study.status is Status.RUNNING else f"`tune resume {study.name}` goes on with it."
         nothing = Paragraph(f"This study holds no trial yet. {ended}")
         return (asked, Section("What was found", (nothing,)))
-    reported = Reported(problem, study, row, trials, tuning.conclude(problem, study, study.result(), most_checked=0))
+    reported = ReportData(problem, study, row, trials, tuning.conclude(problem, study, study.result(), most_checked=0))
     best = reported.outcome.result.best
     return (
         asked,
-        found_section(reported),
+        result_section(reported),
         *drawn_sections(problem, study),
         *pareto_sections(reported),
-        course_section(reported),
+        convergence_section(reported),
         *decisions_sections(reported),
         *failures_sections(reported),
         best_trials_section(reported),

@@ -11,7 +11,7 @@ from kilotune.experiments.presentation.palette import BLUE
 from kilotune.experiments.presentation.section import Cell, Figure, Paragraph, Section, Table
 from kilotune.experiments.presentation.text import cell_text, plotly_text
 from kilotune.experiments.problems.metric_names import metric_label
-from kilotune.experiments.report.reported import Reported
+from kilotune.experiments.report.report_data import ReportData
 from kilotune.search.importance import MainEffect, main_effects
 from kilotune.search.space import Option, Trial
 
@@ -23,7 +23,7 @@ LEAST_SHARE = 0.005
 """Less of the variance is not told from nothing."""
 
 
-def decisions_sections(reported: Reported) -> tuple[Section, ...]:
+def decisions_sections(reported: ReportData) -> tuple[Section, ...]:
     """Which decisions mattered; nothing where there are too few trials to say."""
     if len(reported.trials) < LEAST_TRIALS:
         return ()
@@ -83,7 +83,7 @@ def _bars(effects: Sequence[MainEffect]) -> go.Figure:
     return figure
 
 
-def failures_sections(reported: Reported) -> tuple[Section, ...]:
+def failures_sections(reported: ReportData) -> tuple[Section, ...]:
     """What failed, and which constraints were missed; nothing where all went well."""
     failures = Counter(t.measurement.failure for t in reported.trials if t.measurement.failure is not None)
     measured = [t for t in reported.trials if t.measurement.failure is None]
@@ -114,7 +114,7 @@ def failures_sections(reported: Reported) -> tuple[Section, ...]:
     )
 
 
-def best_trials_section(reported: Reported) -> Section:
+def best_trials_section(reported: ReportData) -> Section:
     """The best trials with their metrics, and those decisions in which they differ. Of those with the same metrics the first
     stands for all."""
     ordered = sorted(reported.trials, key=lambda trial: (reported.ranking.rank(trial.measurement), trial.number))

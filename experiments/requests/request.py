@@ -24,7 +24,7 @@ Stored = TypeVar("Stored", bound="DataclassInstance")
 class TuneRequest:
     """One search. `input` is an absolute path; `options` are a JSON object that the family of the space understands.
 
-    `procedure_first`: the study begins with the paper's procedure (`search.opening`); not in comparisons, nor in studies that
+    `procedure_first`: the study begins with the paper's procedure (`search.warm_start`); not in comparisons, nor in studies that
     are older than this. `stop`: a rule of `search.stopping`, for runs that name none.
     """
 

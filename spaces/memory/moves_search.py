@@ -18,8 +18,8 @@ from fractions import Fraction
 
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.checker import PlacementError, Residence, migrations_in_order
+from kilotune.spaces.memory.incumbent_placement import IncumbentPlacement, best_within
 from kilotune.spaces.memory.instance import Instance
-from kilotune.spaces.memory.questions import IncumbentPlacement, best_within
 from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up
 
 QUESTIONS = 60

@@ -20,10 +20,10 @@ from kilotune.spaces.memory.banks import MemoryMap, require_banks, require_total
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryLayout
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs, migrations_in_order
+from kilotune.spaces.memory.incumbent_placement import best_within
 from kilotune.spaces.memory.instance import Instance
 from kilotune.spaces.memory.load_bound import least_cost_without_addresses
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
-from kilotune.spaces.memory.questions import best_within
 from kilotune.spaces.memory.rectangles import Cut, Cuts, Rectangles, cut_up, possible_cuts, some_order
 
 PLACED = "placed"

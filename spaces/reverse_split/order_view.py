@@ -7,7 +7,7 @@ measured by the best program among the plans that a search of `NODES` states in 
 from __future__ import annotations
 
 from kilotune.search.space import Assignment, Decision
-from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
+from kilotune.spaces.reverse_split.depth_first import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.reference_search import reference_search

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kilotune.spaces.reverse_split.compiled import MOST_DEPTH, SplitLimits, SplitPlan, search_splits
+from kilotune.spaces.reverse_split.depth_first import MOST_DEPTH, SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights, ordered
 from kilotune.spaces.reverse_split.pairs import largest_splits

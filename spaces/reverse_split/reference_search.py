@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.compiled import RULES, SplitPlan
+from kilotune.spaces.reverse_split.depth_first import RULES, SplitPlan
 from kilotune.spaces.reverse_split.ordering import OrderWeights, score
 from kilotune.spaces.reverse_split.pairs import NamedSplit
 from kilotune.spaces.reverse_split.plans import plan_of_splits

@@ -9,7 +9,7 @@ from itertools import count
 
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
-from kilotune.spaces.reverse_split.compiled import SplitLimits, SplitPlan, search_splits
+from kilotune.spaces.reverse_split.depth_first import SplitLimits, SplitPlan, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.ordering import OrderWeights
 from kilotune.spaces.reverse_split.procedure import PLAIN_NODE_LIMIT

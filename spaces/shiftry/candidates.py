@@ -27,7 +27,7 @@ from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
 from kilotune.spaces.limits import check_timing, limit_constraints
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, Format, parse_format
-from kilotune.spaces.shiftry.limit import FitLimit
+from kilotune.spaces.shiftry.ram_limit import FitLimit
 
 DEMOTED_OFFSETS = (0, 1, 2)
 """Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""

@@ -23,7 +23,7 @@ from kilotune.evaluators.constraint_solver import solved
 from kilotune.search.space import Assignment, ModelAnswer, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import parse_format
-from kilotune.spaces.shiftry.placing import Width, add_placement
+from kilotune.spaces.shiftry.placement_model import Width, add_placement
 from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 
 COST_UNITS = 1000

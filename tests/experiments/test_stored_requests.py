@@ -80,7 +80,7 @@ def test_a_plan_is_checked(change: dict[str, Any], said: str) -> None:
     ],
 )
 def test_options_of_every_family_are_checked(space: str, options: dict[str, Any]) -> None:
-    from kilotune.experiments.studies.requests import request_from
+    from kilotune.experiments.studies.request_parsing import request_from
 
     asked = request_from(space)
     with pytest.raises(ValueError):  # noqa: PT011 - a ValueError is what the command turns into a sentence

@@ -17,8 +17,8 @@ import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.chunked_measuring import CHUNK_S
 from kilotune.search.executor import Finished
-from kilotune.search.measuring import CHUNK_S
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Assignment, Objective, Space, Trial
 from kilotune.search.store import Store

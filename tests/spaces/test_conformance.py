@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.space import Space
 from kilotune.testing import check_space, check_strategy
 

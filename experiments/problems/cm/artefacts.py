@@ -11,7 +11,7 @@ from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
-from kilotune.experiments.problems.cm.mapped import MappedNetwork
+from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.picture import gantt_svg, mapping_svg
 from kilotune.search.space import Trial
 

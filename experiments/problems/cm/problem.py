@@ -19,7 +19,7 @@ from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.figures.best import mapping_section
-from kilotune.experiments.problems.cm.mapped import MappedNetwork
+from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.networks import resnet18, resnet20, vgg16
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions

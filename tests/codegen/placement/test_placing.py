@@ -17,7 +17,7 @@ from kilotune.codegen.in_place import write_orders
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.placement import Placer
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
-from kilotune.spaces.shiftry.placing import best_placement, fit
+from kilotune.spaces.shiftry.placement_model import best_placement, fit
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 from tests.codegen.placement.byte_machine import clobbered

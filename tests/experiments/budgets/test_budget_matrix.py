@@ -24,7 +24,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement

@@ -12,7 +12,7 @@ import pytest
 from kilotune.evaluators.fixed_point import native
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.candidates import first_candidate
 from kilotune.spaces.memory import ejecting, exact
 from kilotune.spaces.memory.arrays import BufferArrays

@@ -21,7 +21,7 @@ from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.comparison.records import load, missing_runs
 from kilotune.experiments.comparison.suite import case_of
 from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.store import Store, StoreError

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.store import Store
 from kilotune.search.study import Study

@@ -18,7 +18,7 @@ from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.notebook.tuning import tune
 from kilotune.experiments.problems.registry import FAMILIES
 from kilotune.experiments.studies import tuning
-from kilotune.experiments.studies.requests import keyword_of
+from kilotune.experiments.studies.request_parsing import keyword_of
 from kilotune.experiments.studies.storage import default_storage
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Status

@@ -12,7 +12,7 @@ from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare

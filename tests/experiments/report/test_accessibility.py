@@ -17,7 +17,7 @@ from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.presentation.section import Figure, Listing, Row, Section, Table
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_page
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.store import Store
 from tests.browser import DESKTOP, PHONE, OpenPage, WatchedPage
 from tests.experiments.dashboard.serving import Served, serving

@@ -12,7 +12,7 @@ from kilotune.evaluators.devices import find_device
 from kilotune.experiments.cli import cli
 from kilotune.experiments.report.command import command_line, described_device
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.requests import given_options, request_from
+from kilotune.experiments.studies.request_parsing import given_options, request_from
 
 COMMANDS = (
     "--space memory",

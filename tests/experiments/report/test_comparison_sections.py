@@ -19,7 +19,7 @@ from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import RunRecord, compare

@@ -15,8 +15,8 @@ from kilotune.experiments.presentation.section import Figure, Listing, Paragraph
 from kilotune.experiments.presentation.text import cell_text
 from kilotune.experiments.problems.memory.figures import sections as memory_drawing
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.report.course import pareto_sections
-from kilotune.experiments.report.reported import Reported, thinned
+from kilotune.experiments.report.pareto_front import pareto_sections
+from kilotune.experiments.report.report_data import ReportData, thinned
 from kilotune.experiments.report.study_sections import study_sections
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
@@ -42,9 +42,9 @@ def shiftry(store: Store) -> tuple[Problem, Study, StudyRow]:
     return problem, study, store.study("shiftry")
 
 
-def reported(problem: Problem, study: Study, row: StudyRow) -> Reported:
+def reported(problem: Problem, study: Study, row: StudyRow) -> ReportData:
     outcome = tuning.conclude(problem, study, study.result(), most_checked=0)
-    return Reported(problem, study, row, study.trials(), outcome)
+    return ReportData(problem, study, row, study.trials(), outcome)
 
 
 def by_title(sections: tuple[Section, ...]) -> dict[str, Section]:

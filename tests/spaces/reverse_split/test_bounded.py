@@ -13,7 +13,7 @@ from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split import reference_search as plain_search_module
-from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
+from kilotune.spaces.reverse_split.depth_first import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights

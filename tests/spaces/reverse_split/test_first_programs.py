@@ -14,8 +14,7 @@ from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.spaces.reverse_split import compiled as compiled_splits
-from kilotune.spaces.reverse_split import front, programs, search
+from kilotune.spaces.reverse_split import depth_first, front, programs, search
 from kilotune.spaces.reverse_split.exact import first_plans
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
@@ -104,7 +103,7 @@ def test_the_front_does_not_end_with_the_fewest_transfers(rows: Rows, divisor: i
 
 
 def test_without_a_compiler_the_front_is_of_splits(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (programs, compiled_splits, front, search):
+    for module in (programs, depth_first, front, search):
         monkeypatch.setattr(module, "load_kernel", lambda: None)
     one = ReverseSplitSpace(SplitProblem(kernels(SOBEL), "scamp5", goal=KernelGoal.FRONT))
     found = set()

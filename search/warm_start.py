@@ -13,7 +13,7 @@ from kilotune.search.space import Assignment, HasFallback, HasProcedure, Space, 
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
 
-class Opening:
+class WarmStart:
     """The fallback of a space that has one, and its procedure."""
 
     bound = UNKNOWN_BOUND
@@ -33,15 +33,15 @@ class Opening:
         return Outcome.FINISHED
 
 
-class OpenedStrategy:
-    """An opening, then a strategy, which hears of its own proposals only.
+class WarmStartedStrategy:
+    """A warm start, then a strategy, which hears of its own proposals only.
 
     `procedure`: the trial of the procedure's answer; None until the procedure has ended, and where there is none.
     """
 
     def __init__(self, space: Space, strategy: Strategy) -> None:
-        self._opened_with = Opening(space)
-        self._opening = SteppedStrategy(self._opened_with)
+        self._warm_start = WarmStart(space)
+        self._stepped = SteppedStrategy(self._warm_start)
         self._has_procedure = isinstance(space, HasProcedure)
         self._strategy = strategy
         self._last: Trial | None = None
@@ -61,7 +61,7 @@ class OpenedStrategy:
 
     def propose(self, count: int) -> list[Assignment]:
         if self._opens:
-            proposals = self._opening.propose(count)
+            proposals = self._stepped.propose(count)
             if self._opens:
                 return proposals
             self.procedure = self._last if self._has_procedure else None
@@ -69,12 +69,12 @@ class OpenedStrategy:
 
     def learn(self, trials: Sequence[Trial]) -> None:
         if self._opens:
-            if trials and self._opened_with.at_procedure:  # a procedure may come to no answer; the fallback is not its
+            if trials and self._warm_start.at_procedure:  # a procedure may come to no answer; the fallback is not its
                 self._last = trials[-1]
-            self._opening.learn(trials)
+            self._stepped.learn(trials)
         else:
             self._strategy.learn(trials)
 
     @property
     def _opens(self) -> bool:
-        return self._opening.outcome is None
+        return self._stepped.outcome is None

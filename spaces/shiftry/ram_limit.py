@@ -18,6 +18,6 @@ class FitLimit:
         """The placement found, or a better one within the limit."""
         if not found.bound_bytes <= self.limit_bytes < found.peak_bytes:
             return found
-        from kilotune.spaces.shiftry.placing import fit
+        from kilotune.spaces.shiftry.placement_model import fit
 
         return fit(placer, bits, self.limit_bytes) or found

@@ -16,7 +16,7 @@ from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import own_strategies
 
 
-def asked_section(problem: Problem, row: StudyRow) -> Section:
+def request_section(problem: Problem, row: StudyRow) -> Section:
     """Space, input, strategy, limits, and the command that asks it again."""
     request, space = problem.request, problem.space
     family, entry = entry_of(problem)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.overview import Overview, standing_words
-from kilotune.experiments.dashboard.reading import TrialReader, measured
+from kilotune.experiments.dashboard.page_rendering import Pages
 from kilotune.experiments.dashboard.section_cache import REST, RedrawLimit
-from kilotune.experiments.dashboard.shown import Pages
-from kilotune.experiments.dashboard.watched import WatchedStudy
+from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
+from kilotune.experiments.dashboard.watched_study import WatchedStudy
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.optuna_export import telling_trials
-from kilotune.experiments.studies.requests import request_from
+from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.front import Front

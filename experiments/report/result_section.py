@@ -8,7 +8,7 @@ from pathlib import Path
 from kilotune.experiments.presentation.section import Block, Listing, Paragraph, Section, Table
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
-from kilotune.experiments.report.reported import Reported
+from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
 from kilotune.search.space import Trial
@@ -23,7 +23,7 @@ ARTEFACTS = (
 """What is shown of what a problem exports, the first that there is; and its title."""
 
 
-def found_section(reported: Reported) -> Section:
+def result_section(reported: ReportData) -> Section:
     """The best candidate in figures and sentences."""
     outcome, problem = reported.outcome, reported.problem
     titles, rows = compared(outcome)
@@ -95,7 +95,7 @@ def _cut(text: str) -> tuple[Block, ...]:
     return (Listing("\n".join(lines[:MOST_LINES])), Paragraph(note))
 
 
-def _against_paper(reported: Reported) -> list[str]:
+def _against_paper(reported: ReportData) -> list[str]:
     """How the best compares with the paper's procedure in the first objective, in a sentence."""
     result, paper = reported.outcome.result, reported.paper_metric
     if not result.feasible or result.best is None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kilotune.codegen.scamp.plan import Plan, computed
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.experiments.problems.reverse_split.filters import FILTERS
-from kilotune.spaces.reverse_split.compiled import SplitLimits, search_splits
+from kilotune.spaces.reverse_split.depth_first import SplitLimits, search_splits
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
 from kilotune.spaces.reverse_split.ordering import OrderWeights

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kilotune.experiments.dashboard.live_sections import sections_of
-from kilotune.experiments.dashboard.reading import TrialReader, measured
 from kilotune.experiments.dashboard.section_cache import RenderedSections, SectionCache
+from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.page import render_sections
-from kilotune.experiments.report.unbuilt import NO_REQUEST, sections_of_rows, trouble_of
+from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
 from kilotune.experiments.studies import tuning
 from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow

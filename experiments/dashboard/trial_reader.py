@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
 
-from kilotune.search import cells
+from kilotune.search import stored_cells
 from kilotune.search.schema import STUDIES, TRIALS
 from kilotune.search.space import Measurement, Trial
 from kilotune.search.store import Store
@@ -62,7 +62,7 @@ def measured(store: Store, study: str, first: int) -> list[Trial]:
     trials = []
     for row in rows:
         with store.damage(f"study {study!r}, trial {row.number}"):
-            metrics = cells.numbers_of(row.metrics, "metrics")
-            elapsed_s = cells.number_of(row.elapsed_s, "elapsed_s")
+            metrics = stored_cells.numbers_of(row.metrics, "metrics")
+            elapsed_s = stored_cells.number_of(row.elapsed_s, "elapsed_s")
             trials.append(Trial(row.number, {}, Measurement(metrics, row.failure), elapsed_s))
     return trials

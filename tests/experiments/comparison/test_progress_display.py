@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
+from kilotune.experiments.comparison.progress_display import ComparisonView
 from kilotune.experiments.comparison.running import RunFinished, RunNews
-from kilotune.experiments.comparison.view import ComparisonView
 
 PLAN = ComparisonPlan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
 

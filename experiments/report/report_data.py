@@ -18,7 +18,7 @@ Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, eq=False)
-class Reported:
+class ReportData:
     """A study with at least one trial; trials by number."""
 
     problem: Problem
