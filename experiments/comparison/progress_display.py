@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from rich.console import Console, Group
-from rich.live import Live
+from rich.console import Group
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from kilotune.experiments.comparison.plan import ComparisonPlan, RunKey
 from kilotune.experiments.comparison.running import RunFinished, RunNews
-from kilotune.experiments.terminal.progress import FIRST_PLAIN_LINE_S, PLAIN_LINE_EVERY_S, draws
+from kilotune.experiments.terminal.live_display import LiveDisplay
 
 
-class ComparisonView(AbstractContextManager["ComparisonView"]):
+class ComparisonDisplay(AbstractContextManager["ComparisonDisplay"]):
     """Call it with all news of runs. Silent when `quiet`."""
 
     def __init__(self, plan: ComparisonPlan, missing: int, jobs: int, quiet: bool) -> None:
@@ -25,35 +23,28 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
         self._all = sum(1 for _ in plan.runs())
         self._running: dict[RunKey, RunNews] = {}
         self._finished = 0
-        self._console = Console(stderr=True, quiet=quiet)
-        self._live: Live | None = None
-        if draws(self._console) and not quiet:
-            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False)
-        self._started_s = time.monotonic()
-        self._next_line_s = FIRST_PLAIN_LINE_S
+        self._display = LiveDisplay(quiet)
 
-    def __enter__(self) -> ComparisonView:
-        if self._live is not None:
-            self._live.start()
+    def __enter__(self) -> ComparisonDisplay:
+        self._display.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._display.__exit__(kind, error, trace)
 
     def announce(self, text: str) -> None:
         """A line that stays above what is redrawn; none where there is nothing to say."""
         if text:
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self._display.line(text)
 
     def say(self, text: str) -> None:
         """A line about what is done besides the runs."""
-        if self._live is not None:
-            self._live.update(Text(text), refresh=True)
+        if self._display.is_redrawn:
+            self._display.draw(Text(text))
         else:
-            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self._display.line(text)
 
     def __call__(self, news: RunNews | RunFinished) -> None:
         """Show where the runs stand."""
@@ -62,13 +53,12 @@ class ComparisonView(AbstractContextManager["ComparisonView"]):
             self._finished += 1
         else:
             self._running[news.run] = news
-        now_s = time.monotonic() - self._started_s
-        if self._live is not None:
-            self._live.update(self.drawn(now_s), refresh=True)
-        elif now_s >= self._next_line_s:
-            self._next_line_s = now_s + PLAIN_LINE_EVERY_S
-            line = " | ".join([self._overall(now_s), *map(self._describe, self._running.values())])
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        now_s = self._display.elapsed_s()
+        if self._display.is_redrawn:
+            self._display.draw(self.drawn(now_s))
+        else:
+            running = self._running.values()
+            self._display.line_if_due(lambda: " | ".join([self._overall(now_s), *map(self._describe, running)]))
 
     def drawn(self, now_s: float) -> Group:
         """What a terminal shows: all runs, then a line for each running one, or several where it is narrow."""

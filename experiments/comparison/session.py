@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kilotune.experiments.comparison.plan import ComparisonPlan, case_title
 from kilotune.experiments.comparison.procedure_results import measure_procedures
-from kilotune.experiments.comparison.progress_display import ComparisonView
+from kilotune.experiments.comparison.progress_display import ComparisonDisplay
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
 from kilotune.experiments.comparison.running import RunFinished, RunNews, run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
@@ -25,7 +25,7 @@ def run_comparison(store: Store, name: str, plan: ComparisonPlan, jobs: int | No
     missing = missing_runs(store, name, plan)
     save_comparison(store, name, plan.as_json())
     jobs = min(jobs or _processors(), max(1, len(missing)))
-    with ComparisonView(plan, len(missing), jobs, quiet) as view:
+    with ComparisonDisplay(plan, len(missing), jobs, quiet) as view:
         if missing:
             view.announce(seeds_sentence(plan))
         measure_procedures(store, name, plan, lambda title: view.say(f"the paper's procedure on {title}"))

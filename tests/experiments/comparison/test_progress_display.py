@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
-from kilotune.experiments.comparison.progress_display import ComparisonView
+from kilotune.experiments.comparison.progress_display import ComparisonDisplay
 from kilotune.experiments.comparison.running import RunFinished, RunNews
 
 PLAN = ComparisonPlan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
@@ -16,7 +16,7 @@ PLAN = ComparisonPlan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
 def test_every_running_run_is_told_whole_on_lines_of_its_own(columns: int) -> None:
-    view = ComparisonView(PLAN, 6, 2, quiet=True)
+    view = ComparisonDisplay(PLAN, 6, 2, quiet=True)
     view(RunFinished(RunKey(0, "local", 0)))
     for strategy, feasible in (("local", True), ("random", False)):
         view(RunNews(RunKey(0, strategy, 1), 2616, 2.25, 1398.0, feasible, 1390.0))

@@ -123,7 +123,7 @@ def test_a_notebook_shows_a_line_that_is_replaced(notebook: Display) -> None:
 def test_a_script_that_asks_is_told_on_stderr(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kilotune.experiments.terminal.progress.FIRST_PLAIN_LINE_S", 0.0)
+    monkeypatch.setattr("kilotune.experiments.terminal.live_display.FIRST_PLAIN_LINE_S", 0.0)
     tune(Branch(), strategy="random", budget="2trials", progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""
