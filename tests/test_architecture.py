@@ -151,6 +151,31 @@ def test_no_mutable_state_in_modules() -> None:
                 raise AssertionError(f"{path}:{node.lineno}: a module-level list or set can be changed by anyone")
 
 
+LOADED_ONCE = {  # libraries, tables and parsed text that few arguments have
+    *("codegen/cm/routing.py route_tables", "codegen/scamp/plan.py _row", "spaces/shiftry/formats.py parse_format"),
+    *(
+        "codegen/fixed/exponential.py " + name
+        for name in ("_shifted_arrays", "shiftry_exponential", "seedot_exponential")
+    ),
+    *("evaluators/compiled_library.py _version", "spaces/reverse_split/programs.py needs"),
+    "spaces/cm/layers.py window_counts",
+}
+
+
+def test_what_is_computed_for_a_candidate_belongs_to_an_object_that_is_dropped() -> None:
+    """A cache of a module outlives its search: the next run of a comparison would find what an earlier one has paid for."""
+    found = set()
+    for path in SOURCES:
+        name = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and not name.startswith("experiments/"):
+                texts = {ast.unparse(decorator).removeprefix("functools.") for decorator in node.decorator_list}
+                takes = node.args.args or node.args.vararg
+                if any(t == "cache" or t.startswith("lru_cache") for t in texts) and takes:
+                    found.add(f"{name} {node.name}")
+    assert found == LOADED_ONCE
+
+
 SCRATCH = {  # files of a temporary folder, or of kilotune's own cache
     *("evaluators/architectures/avr/firmware.py", "evaluators/architectures/cortex/firmware.py"),
     "evaluators/architectures/cortex/run.py",

@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.pipeline import IntArray
 from kilotune.codegen.onnx.graph import Window
 
+EdgeCounts = tuple[IntArray, IntArray, NDArray[np.bool_]]
+
+COUNTS_KEPT = 512
+"""Half a megabyte each at 224 x 224."""
+
 
 @dataclass(frozen=True)
 class Rectangle:
@@ -74,8 +79,7 @@ class AccessPattern:
     writer: Rectangle
 
 
-@lru_cache(maxsize=512)  # half a megabyte each at 224 x 224
-def counts(reading: AccessPattern) -> tuple[IntArray, IntArray, NDArray[np.bool_]]:
+def counts(reading: AccessPattern) -> EdgeCounts:
     """`needed`, `released` [reader iterations] and `sent` [writer iterations] of an `Edge`; read-only arrays."""
     needed = np.zeros(reading.reader.size, dtype=np.int32)
     last_use = np.full(reading.writer.size, -1, dtype=np.int32)
@@ -102,6 +106,20 @@ def counts(reading: AccessPattern) -> tuple[IntArray, IntArray, NDArray[np.bool_
     for array in (needed, released, sent):
         array.setflags(write=False)
     return needed, released, sent
+
+
+class RememberedCounts:
+    """`counts` for whoever lowers one network again and again, with most edges as they were. A copy for another process
+    begins with nothing."""
+
+    def __init__(self) -> None:
+        self._of = lru_cache(maxsize=COUNTS_KEPT)(counts)
+
+    def __call__(self, reading: AccessPattern) -> EdgeCounts:
+        return self._of(reading)
+
+    def __reduce__(self) -> tuple[type[RememberedCounts], tuple[()]]:
+        return RememberedCounts, ()
 
 
 def allowed(needed: IntArray, writer_iterations: int) -> IntArray:

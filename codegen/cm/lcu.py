@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import islpy as isl
@@ -34,16 +33,14 @@ class StateMachine:
     keeps: Callable[[int, int], Pixel | None]
 
 
-@lru_cache(maxsize=4096)
 def state_machine(reading: AccessPattern) -> StateMachine:
-    """Generate and compile; one machine serves all edges that read alike."""
+    """Generate and compile, some milliseconds; one machine serves all edges that read alike."""
     source = source_of(dependences(reading), reading.writer)
     names: dict[str, Any] = {}
     exec(compile(source, "<lcu>", "exec"), {}, names)  # our own generated text
     return StateMachine(source, names["initial"], names["written"], names["keeps"])
 
 
-@lru_cache(maxsize=4096)
 def loop_nest(rectangle: Rectangle) -> tuple[str, Callable[[], Iterator[Pixel]]]:
     """The text of `iterations()`, from the isl AST of a rectangle's row-major schedule, and the function."""
     r = rectangle

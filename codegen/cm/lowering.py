@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.access import AccessPattern, Rectangle, counts
+from kilotune.codegen.cm.access import AccessPattern, EdgeCounts, Rectangle, RememberedCounts
 from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, input_channels, spans
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
 from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
@@ -94,8 +94,10 @@ def lower(
     crossbar: Crossbar,
     replicas: Mapping[str, LayerReplication] | None = None,
     by_columns: bool = False,
+    counts_of: Callable[[AccessPattern], EdgeCounts] | None = None,
 ) -> LoweredNetwork:
     """Lower with `replicas` by partition name; a partition left out is there once. by_columns: GMEM sends columns.
+    counts_of: the `counts` of edges, for a caller who has them remembered from one lowering to the next.
 
     ValueError for an unknown partition, axis, or more replicas than output rows or columns.
     """
@@ -103,7 +105,7 @@ def lower(
     unknown = sorted(set(replicas or {}) - known)
     if unknown:
         raise ValueError(f"there is no layer {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    assembly = _NetworkAssembly(network, crossbar, by_columns)
+    assembly = _NetworkAssembly(network, crossbar, by_columns, counts_of or RememberedCounts())
     for partition in network.partitions:
         split = (replicas or {}).get(partition.name)
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
@@ -150,7 +152,14 @@ class _Request:
 
 
 class _NetworkAssembly:
-    def __init__(self, network: PartitionGraph, crossbar: Crossbar, by_columns: bool) -> None:
+    def __init__(
+        self,
+        network: PartitionGraph,
+        crossbar: Crossbar,
+        by_columns: bool,
+        counts_of: Callable[[AccessPattern], EdgeCounts],
+    ) -> None:
+        self._counts_of = counts_of
         self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
         graph = network.graph
         channels, high, wide = graph.shapes[graph.input]
@@ -289,7 +298,7 @@ class _NetworkAssembly:
             for part in self._parts[owner]:
                 mine = (channels >= part.first) & (channels < part.last)
                 reading = AccessPattern((window,), rectangle, part.rectangle)
-                if not mine.any() or not counts(reading)[2].any():
+                if not mine.any() or not self._counts_of(reading)[2].any():
                     continue
                 wire = self._wire(part.stage, reader, (rectangle, part.rectangle))
                 elements = channels[mine] - part.first + export * (part.last - part.first)
@@ -311,7 +320,7 @@ class _NetworkAssembly:
         for writer in sorted(self._wires):
             wire = self._wires[writer]
             reading = AccessPattern(tuple(wire.windows), *wire.rectangles)
-            needed, released, sent = counts(reading)
+            needed, released, sent = self._counts_of(reading)
             numbers[writer] = len(self._edges)
             every = None if bool(sent.all()) else sent
             self._edges.append(Edge(writer, wire.reader, needed, released, len(wire.elements), 0, every))

@@ -11,13 +11,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from kilotune.codegen.scamp.graph import SumGraph, Transform, graph_of
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, evaluate
 from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.retiming import exact_placing, own_placing
-from kilotune.codegen.scamp.selection import FUSED_SHIFTS, Placing, needs, select
+from kilotune.codegen.scamp.selection import FUSED_SHIFTS, Placing, needs, select, tree
 from kilotune.codegen.scamp.sums import InexactHalfError
 
 Cost = tuple[int, int]
@@ -30,6 +31,9 @@ MOST_STEPS_PLACED = 250
 
 SELECTED_NODES = 50_000
 """Nodes that instructions are selected for, over all placings that are tried; about a second."""
+
+TREES_KEPT = 4096
+"""Sets of points whose trees one relaxation remembers."""
 
 MEDIAN_NODES = 100_000
 """Nodes that are looked at for medians."""
@@ -108,6 +112,7 @@ def medians(graph: SumGraph, placing: Placing) -> Placing:
 class _Relaxation:
     def __init__(self, graph: SumGraph, target: str, registers: int, objective: str) -> None:
         self._graph, self._target, self._registers, self._objective = graph, target, registers, objective
+        self._tree = lru_cache(maxsize=TREES_KEPT)(tree)  # neighbours differ in one node or two
 
     def run(self, own: Placing, together: Placing | None) -> Plan:
         plain = Placing.plain(self._graph)
@@ -136,7 +141,7 @@ class _Relaxation:
         return best
 
     def _plan(self, placing: Placing) -> Plan:
-        return select(self._graph, placing, self._target)
+        return select(self._graph, placing, self._target, self._tree)
 
     def _better(self, plan: Plan, best: Plan) -> bool:
         if cost(plan, self._objective) >= cost(best, self._objective):

@@ -7,14 +7,14 @@ macros of `scamp5` shift and add at once, so a node also chooses how much of its
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from kilotune.codegen.scamp.graph import SumGraph, Term, Transform
 from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 
 Point = tuple[int, int, int]
+PointTree = Callable[[frozenset[Point]], Mapping[Point, Point]]
 
 FUSED_SHIFTS = tuple((x, y) for x in range(-2, 3) for y in range(-2, 3) if abs(x) + abs(y) <= 2)
 """What an addition of `scamp5` can shift by: nothing, one cell, or two."""
@@ -44,9 +44,12 @@ def needs(graph: SumGraph, placing: Placing) -> tuple[list[list[Transform]], lis
     return terms, [None if r is None else r.transform.then(undone[r.source]) for r in graph.results]
 
 
-def select(graph: SumGraph, placing: Placing, target: str) -> Plan:
-    """The instructions of a target. Their sums may need a greater depth than the graph's where halvings moved early."""
-    return _Selection(graph, placing, target).plan()
+def select(graph: SumGraph, placing: Placing, target: str, tree_of: PointTree | None = None) -> Plan:
+    """The instructions of a target. Their sums may need a greater depth than the graph's where halvings moved early.
+
+    `tree_of`: `tree`, or one that remembers its results, for whoever selects for many placings that are nearly alike.
+    """
+    return _Selection(graph, placing, target, tree_of or tree).plan()
 
 
 @dataclass
@@ -58,7 +61,7 @@ class _SourcePoints:
 
 
 class _Selection:
-    def __init__(self, graph: SumGraph, placing: Placing, target: str) -> None:
+    def __init__(self, graph: SumGraph, placing: Placing, target: str, tree_of: PointTree) -> None:
         self._graph, self._placing, self._target = graph, placing, target
         self._steps: list[PlanStep] = []
         self._terms, self._results = needs(graph, placing)
@@ -70,7 +73,7 @@ class _Selection:
         for result, rest in zip(graph.results, self._results, strict=True):
             if result is not None and rest is not None:
                 wanted[result.source].add(rest.point)
-        self._sources = [_SourcePoints({}, tree(frozenset(points))) for points in wanted]
+        self._sources = [_SourcePoints({}, tree_of(frozenset(points))) for points in wanted]
 
     def plan(self) -> Plan:
         self._sources[0].values[0, 0, 0] = 0
@@ -159,7 +162,6 @@ class _Selection:
         return value if transform.sign > 0 else self._write("neg", value)
 
 
-@lru_cache(maxsize=4096)
 def tree(points: frozenset[Point]) -> Mapping[Point, Point]:
     """Unit steps from the origin to all points, shared where that is easy: each point's parent.
 

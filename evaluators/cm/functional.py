@@ -83,6 +83,22 @@ def replay(
     return _ExecutionState(lowered, images, machine, noise).run(starts)
 
 
+def _buffers(lowered: LoweredNetwork, capacities: Sequence[int], images: int) -> list[CircularBuffer]:
+    """One an edge; edges that read alike have the same state machine."""
+    machines = {reading: state_machine(reading) for reading in dict.fromkeys(lowered.readings)}
+    return [
+        CircularBuffer(edge, reading, machines[reading], capacity, images)
+        for edge, reading, capacity in zip(lowered.pipeline.edges, lowered.readings, capacities, strict=True)
+    ]
+
+
+def _iteration_orders(lowered: LoweredNetwork) -> list[list[int]]:
+    """In which order each stage's loop nest visits the pixels of its rectangle."""
+    rectangles = [program.rectangle for program in lowered.programs]
+    orders = {r: [r.rank(*pixel) for pixel in loop_nest(r)[1]()] for r in dict.fromkeys(rectangles)}
+    return [orders[r] for r in rectangles]
+
+
 class _ExecutionState:
     def __init__(
         self,
@@ -104,10 +120,7 @@ class _ExecutionState:
         self.delays = machine.delays or (0,) * len(pipeline.edges)
         self.pace_ticks = machine.pace_ticks
         capacities = machine.capacities or (0,) * len(pipeline.edges)
-        self.buffers = [
-            CircularBuffer(edge, reading, state_machine(reading), capacity, self.count)
-            for edge, reading, capacity in zip(pipeline.edges, lowered.readings, capacities, strict=True)
-        ]
+        self.buffers = _buffers(lowered, capacities, self.count)
         every = dict(enumerate(self.buffers))
         self.stages = [
             StageExecutor(stage.name, program, every, noise)
@@ -121,7 +134,7 @@ class _ExecutionState:
                 self.out_of[edge.writer].append(number)
         self.from_gmem = [n for n, edge in enumerate(pipeline.edges) if edge.writer == GMEM]
         self.sent_pixels = dict.fromkeys(self.from_gmem, 0)
-        self.orders = [[r.rank(*p) for p in loop_nest(r)[1]()] for r in (p.rectangle for p in lowered.programs)]
+        self.orders = _iteration_orders(lowered)
         self.next = [0] * len(pipeline.stages)
         self.free_at = [0] * len(pipeline.stages)
         self.starts = [np.zeros(self.count * stage.iterations, dtype=np.int64) for stage in pipeline.stages]

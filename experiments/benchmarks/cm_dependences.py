@@ -42,8 +42,8 @@ def main() -> None:
             edge = reading(size, stride, residual)
             found = (
                 milliseconds(partial(dependences, edge, 64)),
-                milliseconds(partial(state_machine.__wrapped__, edge)),
-                milliseconds(partial(counts.__wrapped__, edge)),
+                milliseconds(partial(state_machine, edge)),
+                milliseconds(partial(counts, edge)),
             )
             name = f"{size}x{size}, stride {stride}{', residual' if residual else ''}"
             print(f"{name:<27} {found[0]:13.2f} {found[1]:14.2f} {found[2]:6.3f}   {_agree(edge)}")

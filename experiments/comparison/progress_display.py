@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from kilotune.experiments.comparison.plan import ComparisonPlan, RunKey
-from kilotune.experiments.comparison.running import RunFinished, RunNews
+from kilotune.experiments.comparison.run_news import RunFinished, RunNews
 from kilotune.experiments.terminal.live_display import LiveDisplay
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from kilotune.evaluators.executors.processes import available_processors
 from kilotune.experiments.comparison.plan import ComparisonPlan, case_title
 from kilotune.experiments.comparison.procedure_results import measure_procedures
 from kilotune.experiments.comparison.progress_display import ComparisonDisplay
 from kilotune.experiments.comparison.records import RecordReader, missing_runs
-from kilotune.experiments.comparison.running import RunFinished, RunNews, run_all
+from kilotune.experiments.comparison.run_news import RunFinished, RunNews
+from kilotune.experiments.comparison.running import run_all
 from kilotune.experiments.comparison.suite import fitting, require_use
 from kilotune.experiments.comparison.verdict import seeds_sentence
 from kilotune.search.comparison_store import comparisons, save_comparison
@@ -24,7 +25,7 @@ def run_comparison(store: Store, name: str, plan: ComparisonPlan, jobs: int | No
     cannot be made, or a worker died."""
     missing = missing_runs(store, name, plan)
     save_comparison(store, name, plan.as_json())
-    jobs = min(jobs or _processors(), max(1, len(missing)))
+    jobs = min(jobs or available_processors(), max(1, len(missing)))
     with ComparisonDisplay(plan, len(missing), jobs, quiet) as view:
         if missing:
             view.announce(seeds_sentence(plan))
@@ -62,7 +63,3 @@ def free_comparison_name(store: Store, what: str) -> str:
     stem = f"{case_title('compare', Path(what).stem)}-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     taken = {row.name for row in comparisons(store)}
     return next(name for name in (stem, *(f"{stem}-{n}" for n in range(2, 10_000))) if name not in taken)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -19,7 +19,7 @@ from kilotune.experiments.faces.cascade import Cascade
 from kilotune.experiments.faces.shapes import Shape, kernel_sum, placed, symmetries
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
-from kilotune.spaces.reverse_split.separable import separable_plan
+from kilotune.spaces.reverse_split.separable import FactorPlans, separable_plan
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,11 @@ def compile_shapes(
     """
     found: dict[Shape, FeatureProgram] = {}
     plans: dict[Shape, Plan] = {}
+    rows: FactorPlans = {}
     for shape in shapes:
         chosen, back = min(symmetries(shape), key=lambda entry: entry[0])
         if chosen not in plans:
-            plans[chosen] = separable_plan(kernel_sum(chosen), target, steps, registers)
+            plans[chosen] = separable_plan(kernel_sum(chosen), target, steps, registers, rows)
             tell(len(plans))
         plan = plans[chosen]
         for directions in back:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kilotune.codegen.cm.access import RememberedCounts
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.lowering import LoweredNetwork, lower
@@ -19,6 +20,7 @@ class PartitionedNetwork:
         self.graph = graph
         self.crossbar = Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core)
         self.by_columns = hardware.input_order == "column-major"
+        self._counts_of = RememberedCounts()
 
     @property
     def name(self) -> str:
@@ -37,4 +39,4 @@ class PartitionedNetwork:
 
     def lower(self, replicas: Mapping[str, Replication]) -> LoweredNetwork:
         """With the programs of the stages."""
-        return lower(self.graph, self.crossbar, replicas, self.by_columns)
+        return lower(self.graph, self.crossbar, replicas, self.by_columns, self._counts_of)

@@ -11,7 +11,6 @@ scamp5: one instruction may move two cells and add at once, or add three without
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.programs import (
@@ -43,10 +42,10 @@ def lower_bound(sums: Sequence[Sum], depth: int, target: str, costs: Costs = INS
     factor = min(NEED_GROWTH - 1, int(growth) + (growth > int(growth)))
     bound = int(table[min(shifts, NEED_SHIFTS - 1), factor]) + halvings * costs.halve
     if target == "auke":
-        chains = [
-            min(chain_length(value, depth) for value in alike) for total in wanted for alike in _evaluations(total)
-        ]
-        bound = max(bound, (shifts + max(chains, default=0)) * costs.plain)
+        numbers = [alike for total in wanted for alike in _evaluations(total)]
+        chains = {value: chain_length(value, depth) for value in {value for alike in numbers for value in alike}}
+        longest = max(min(chains[value] for value in alike) for alike in numbers)
+        bound = max(bound, (shifts + longest) * costs.plain)
     return max(bound, len(wanted) * costs.plain)
 
 
@@ -61,7 +60,6 @@ def _evaluations(total: Sum) -> tuple[tuple[int, ...], ...]:
     return ((values[0],), *((value, -value) for value in values[1:]))
 
 
-@lru_cache(maxsize=1024)
 def chain_length(number: int, depth: int) -> int:
     """The fewest additions, subtractions, negations and halvings that make `number / 2**depth` of 1, or fewer.
 

@@ -17,7 +17,7 @@ from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.sums import Sum
-from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, verified
+from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, SumMeasures, verified
 
 WORK_OF_A_QUESTION = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
 """Values looked at for one question; one of these limits, at random."""
@@ -77,6 +77,7 @@ class ProgramWalk:
         limit: int = 0,
     ) -> None:
         self._costs, self._random = costs, random.Random(seed)
+        self._measures = SumMeasures()
         self._target, self._depth, self._results = start.target, start.depth, tuple(results)
         self._program = self._made(start)
         self.cost = sum(made.cost for made in self._program)
@@ -141,7 +142,8 @@ class ProgramWalk:
             given=tuple(key[0] for key in given),
             forbidden=forbidden,
         )
-        answer = Searcher(question).ask(gone + spare if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
+        searcher = Searcher(question, self._measures)
+        answer = searcher.ask(gone + spare if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
         if answer.status is ProgramStatus.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
         return answer.work + setting_up

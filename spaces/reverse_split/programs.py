@@ -39,6 +39,9 @@ MOST_VALUES = 90
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
+SUMS_KEPT = 1 << 12
+"""Values of the programs that a walk has seen last."""
+
 OFFSETS: tuple[tuple[str, ...], ...] = (
     (),
     ("north",),
@@ -137,11 +140,20 @@ def load_kernel() -> ctypes.CDLL | None:
     return loaded.library
 
 
+class SumMeasures:
+    """What the compiled search is told of a sum, kept for whoever asks about the same sums in question after question."""
+
+    def __init__(self) -> None:
+        self.residue = lru_cache(maxsize=SUMS_KEPT)(residue)
+        self.shape = lru_cache(maxsize=SUMS_KEPT)(shape_of)
+
+
 @dataclass
 class Searcher:
     """A question made ready: it can be asked at several budgets, in slices. Raises `RuntimeError` without a compiler."""
 
     question: ProgramQuery
+    measures: SumMeasures = field(default_factory=SumMeasures, repr=False)
     _kept: tuple[npt.NDArray[np.generic], ...] = field(init=False, repr=False)
     _problem: _KernelProblem = field(init=False, repr=False)
 
@@ -150,11 +162,12 @@ class Searcher:
         x, y = (1, 1) if q.shiftless else evaluation_point()
         given = (Sum.image(q.depth), *q.given)
         value, target, forbid = (
-            np.array([residue(total, q.depth, x, y) for total in totals], dtype=np.uint64)
+            np.array([self.measures.residue(total, q.depth, x, y) for total in totals], dtype=np.uint64)
             for totals in (given, q.targets, q.forbidden)
         )
         value_shape, shape = (
-            np.array([shape_of(total, q.depth) for total in totals], dtype=np.float64) for totals in (given, q.targets)
+            np.array([self.measures.shape(total, q.depth) for total in totals], dtype=np.float64)
+            for totals in (given, q.targets)
         )
         need = needs(q.target, q.costs)
         self._kept = (value, value_shape, target, shape, forbid, need)
@@ -242,7 +255,6 @@ def evaluation_point() -> tuple[int, int]:
     return generator.randrange(2, MODULUS), generator.randrange(2, MODULUS)
 
 
-@lru_cache(maxsize=1 << 16)
 def residue(total: Sum, depth: int, x: int, y: int) -> int:
     """A sum in units of `2**-depth` evaluated at a point modulo 2**61 - 1."""
     result = 0
@@ -251,7 +263,6 @@ def residue(total: Sum, depth: int, x: int, y: int) -> int:
     return result * pow(2, -depth, MODULUS) % MODULUS
 
 
-@lru_cache(maxsize=1 << 16)
 def shape_of(total: Sum, depth: int) -> tuple[float, ...]:
     """What bounds look at: how far it extends (west, south, east, north), halvings, cells, sum of absolute weights."""
     west, south, east, north = total.box

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 from kilotune.codegen.scamp.composition import TRANSPOSE, composed, dilated, turned
 from kilotune.codegen.scamp.instructions import REGISTERS
@@ -28,23 +27,30 @@ LONGEST_IMPROVED = 12
 """Instructions of a whole; longer ones hardly ever get shorter in a few steps, and are taken as their parts make them."""
 
 
-def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REGISTERS)) -> Plan:
+FactorPlans = dict[tuple[Sum, str, int, int], Plan]
+"""The plans of rows that are known, by what `factor_plan` was asked: products have many of their rows in common."""
+
+
+def separable_plan(
+    total: Sum, target: str, steps: int, registers: int = len(REGISTERS), known: FactorPlans | None = None
+) -> Plan:
     """A plan for one sum of whole pixels (depth 0) that is a row times a column, or one of the two alone.
 
-    Its parts and `steps` steps of improvement of the whole make it. The result lies where the sum says. Raises
-    `ValueError` for a sum that is no such product, `RuntimeError` without a C compiler.
+    Its parts and `steps` steps of improvement of the whole make it. The result lies where the sum says. `known` is looked
+    up and added to. Raises `ValueError` for a sum that is no such product, `RuntimeError` without a C compiler.
     """
+    known = {} if known is None else known
     west, south, east, north = total.box
     parts = separated(total)
     if parts is not None:
         row, column = _centred(parts[0]), _turned(_centred(_turned(parts[1])))
-        first = factor_plan(row, target, registers)
-        second = turned(factor_plan(_turned(column), target, registers), TRANSPOSE)
+        first = factor_plan(row, target, registers, known=known)
+        second = turned(factor_plan(_turned(column), target, registers, known=known), TRANSPOSE)
         orders = [composed(first, second), composed(second, first)]
     elif south == north:
-        orders = [factor_plan(_centred(total), target, registers)]
+        orders = [factor_plan(_centred(total), target, registers, known=known)]
     elif west == east:
-        orders = [turned(factor_plan(_centred(_turned(total)), target, registers), TRANSPOSE)]
+        orders = [turned(factor_plan(_centred(_turned(total)), target, registers, known=known), TRANSPOSE)]
     else:
         raise ValueError("The sum is no row times a column.")
     starts = [moved(plan, total) for plan in orders]
@@ -53,15 +59,29 @@ def separable_plan(total: Sum, target: str, steps: int, registers: int = len(REG
     return shortest([total], target, starts, steps, registers, longest=LONGEST_IMPROVED)
 
 
-@lru_cache(maxsize=1024)
-def factor_plan(total: Sum, target: str, registers: int = len(REGISTERS), steps: int = FACTOR_STEPS) -> Plan:
-    """The shortest plan found for a row of whole pixels, with weights -w to w all along it or in runs."""
+def factor_plan(
+    total: Sum,
+    target: str,
+    registers: int = len(REGISTERS),
+    steps: int = FACTOR_STEPS,
+    *,
+    known: FactorPlans,
+) -> Plan:
+    """The shortest plan found for a row of whole pixels, with weights -w to w all along it or in runs. `known` is looked up,
+    and knows it from then on."""
+    asked = (total, target, registers, steps)
+    if asked not in known:
+        known[asked] = _factor_plan(*asked, known)
+    return known[asked]
+
+
+def _factor_plan(total: Sum, target: str, registers: int, steps: int, known: FactorPlans) -> Plan:
     starts = [naive_plan([total], 0, target)]
     pitch, core = runs(total)
     if pitch > 1 and len(core.terms) > 1:
         box = Sum.of(((x, 0), 1) for x in range(pitch))
-        inner = factor_plan(_centred(box), target, registers, steps)
-        outer = factor_plan(_centred(core), target, registers, steps)
+        inner = factor_plan(_centred(box), target, registers, steps, known=known)
+        outer = factor_plan(_centred(core), target, registers, steps, known=known)
         starts.append(moved(composed(inner, dilated(outer, pitch)), total))
     return shortest([total], target, starts, steps, registers)
 

@@ -94,12 +94,13 @@ def lcu_source(lowered: LoweredNetwork) -> str:
     machines: dict[str, str] = {}
     loops: dict[str, str] = {}
     rows = []
+    sources = {reading: state_machine(reading).source for reading in dict.fromkeys(lowered.readings)}
     for number, (stage, program) in enumerate(zip(pipeline.stages, lowered.programs, strict=True)):
         loop = loops.setdefault(loop_nest(program.rectangle)[0], f"Loop{len(loops)}")
         arrays = []
         for edge, reading in zip(pipeline.edges, lowered.readings, strict=True):
             if edge.reader == number:
-                machine = machines.setdefault(state_machine(reading).source, f"Machine{len(machines)}")
+                machine = machines.setdefault(sources[reading], f"Machine{len(machines)}")
                 writer = "GMEM" if edge.writer == GMEM else pipeline.stages[edge.writer].name
                 arrays.append(f"({writer!r}, {machine})")
         rows.append(f"    {stage.name!r}: ({loop}, [{', '.join(arrays)}]),")

@@ -174,6 +174,30 @@ def test_a_stopped_comparison_goes_on_and_ends_with_the_same_trials(
         assert undisturbed[name][: len(rows)] == rows
 
 
+def test_a_killed_worker_loses_its_run_alone(
+    place: dict[str, Any], undisturbed: dict[str, list[tuple[int, str]]]
+) -> None:
+    command = [*TUNE, "compare", *STOPPED, "--jobs", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **place)
+    wait_for_trials(place, 1)
+    workers = [pid for pid in children(process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(workers[0], signal.SIGKILL)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == ExitStatus.BAD_INPUT
+    assert "its process died (signal SIGKILL" in said
+    assert "`tune compare --name c` goes on" in said
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    stopped = trials(place)
+    assert compare(place, "--name", "c", "--quiet").returncode == ExitStatus.FEASIBLE
+    assert trials(place) == undisturbed
+    for name, rows in stopped.items():
+        assert undisturbed[name][: len(rows)] == rows
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def test_more_seeds_keep_the_runs_that_are_there(place: dict[str, Any]) -> None:
     asked = (*SHIFTRY, "--strategies", "random", "--budget", "60trials", "--name", "c", "--quiet")
     assert compare(place, *asked, "--repeats", "2").returncode == 0

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
 from kilotune.experiments.comparison.progress_display import ComparisonDisplay
-from kilotune.experiments.comparison.running import RunFinished, RunNews
+from kilotune.experiments.comparison.run_news import RunFinished, RunNews
 
 PLAN = ComparisonPlan((Case("shiftry-protonn-digits", "shiftry", "", ("local", "random")),), 3, "3s")
 
