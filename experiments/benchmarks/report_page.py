@@ -21,8 +21,8 @@ from rich.table import Table
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.artefacts.output_file import write_whole
-from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.report.stored_report import report_page
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.space import FlatSpace

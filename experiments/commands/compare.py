@@ -75,11 +75,10 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
     """
     from kilotune.experiments.comparison.records import load
     from kilotune.experiments.comparison.session import run_comparison
-    from kilotune.experiments.studies.storage import default_storage
-    from kilotune.search.store import Store
+    from kilotune.experiments.studies.storage import open_store
 
     files = _files(options)
-    store = Store(options["storage"] or default_storage())
+    store = open_store(options["storage"])
     name, plan = _plan(store, options)
     _refuse_inputs(files, plan, store, options)
     try:

@@ -28,12 +28,11 @@ def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
     from kilotune.experiments.dashboard import optuna_pages
     from kilotune.experiments.dashboard.application import Dashboard
     from kilotune.experiments.dashboard.server import has_waitress, make_server
-    from kilotune.experiments.studies.storage import default_storage
-    from kilotune.search.store import Store
+    from kilotune.experiments.studies.storage import open_store
 
     address, bound_port = listening.getsockname()[:2]
     local = is_loopback(address)
-    store = Store(storage or default_storage())
+    store = open_store(storage)
     server = make_server(Dashboard(store, local), listening)
     shown = "127.0.0.1" if address == "0.0.0.0" else "::1" if address == "::" else address
     url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound_port}/"

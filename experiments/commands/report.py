@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kilotune.experiments.artefacts.inputs import files_of_store, files_read
+from kilotune.experiments.artefacts.inputs import files_of_store
 from kilotune.experiments.artefacts.output_file import check_output_file, write_whole
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.report.figure_formats import FORMATS
-from kilotune.experiments.requests.request import TuneRequest
-from kilotune.search.suggestion import did_you_mean
 
 if TYPE_CHECKING:
-    from kilotune.experiments.comparison.outcome import CaseOutcome
     from kilotune.experiments.presentation.section import Section
-    from kilotune.experiments.problems.problem import Problem
-    from kilotune.search.store import Store
-    from kilotune.search.stored_rows import StudyRow
-    from kilotune.search.study import Study
 
 
 MOST_BYTES = 240
@@ -70,8 +62,8 @@ def report_command(
     writes its figures and tables for a paper as well, into folders of this study's own: their names come from their titles, and
     are the same when the study has gone on. Stdout lists them. Figures take the extra `figures` and an installed Chrome or Chromium.
     """
-    from kilotune.experiments.studies.storage import default_storage
-    from kilotune.search.store import Store
+    from kilotune.experiments.report.stored_report import files_behind, report_page
+    from kilotune.experiments.studies.storage import open_store
 
     if formats and figures is None:
         raise ValueError("--format: expected together with --figures, the folder for them.")
@@ -79,9 +71,9 @@ def report_command(
         if folder is not None and folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} {folder}: expected a folder, found a file.")
     path = output or Path("out") / f"{file_name(name)}.html"
-    store = Store(storage or default_storage())
+    store = open_store(storage)
     if output is not None and output.parent.is_dir():  # else it is made
-        check_output_file("--output", output, (*files_of_store(store), *_files_read(store, name)))
+        check_output_file("--output", output, (*files_of_store(store), *files_behind(store, name)))
     page = report_page(store, name)
     click.echo(f"{path}: {write_whole(path, page.text) / 1e6:.1f} MB", err=True)
     if figures is not None or tables is not None:
@@ -112,79 +104,6 @@ def _write_for_a_paper(
     for file, content in files.items():
         write_whole(file, content)
         click.echo(str(file))
-
-
-@dataclass(frozen=True)
-class Page:
-    """A whole file, and the sections that it shows. `trouble`: why it shows trials only, a sentence."""
-
-    text: str
-    sections: tuple[Section, ...]
-    trouble: str = ""
-
-
-def report_page(store: Store, name: str) -> Page:
-    """The page of the study of that name, else of the comparison. StoreError, which lists what there is, when there is neither."""
-    from kilotune.experiments.comparison.records import RecordReader
-    from kilotune.experiments.report.comparison_sections import comparison_sections, comparison_title
-    from kilotune.experiments.report.page import render_page
-    from kilotune.experiments.report.study_sections import study_sections, study_title
-    from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_of_rows, trouble_of
-    from kilotune.experiments.studies import tuning
-    from kilotune.search.comparison_store import comparisons
-    from kilotune.search.space import Measurement, Trial
-    from kilotune.search.store import StoreError
-
-    if not store.studies(name) and comparisons(store, name):
-        outcome = RecordReader(store).load(name)
-
-        def study_of(case: CaseOutcome) -> tuple[Problem, Study]:
-            run = case.best_run()
-            problem, study, _ = tuning.resume(store, case.studies[run.strategy, run.seed])
-            return problem, study
-
-        sections = comparison_sections(outcome, study_of)
-        return Page(render_page(comparison_title(outcome), sections), sections)
-    row = _row(store, name)
-    try:
-        if "space" not in row.request:
-            raise ValueError(NO_REQUEST)
-        problem, study, row = tuning.resume(store, name)
-    except (ValueError, OSError, StoreError) as error:
-        trouble = trouble_of(error)
-        trials = [Trial(t.number, {}, Measurement(t.metrics, t.failure), t.elapsed_s) for t in store.trials(name)]
-        sections = sections_of_rows(row, trials, trouble)
-        return Page(render_page(f"Study {name}", sections), sections, trouble)
-    sections = study_sections(problem, study, row)
-    return Page(render_page(study_title(problem), sections, f"Study {name}"), sections)
-
-
-def _files_read(store: Store, name: str) -> tuple[Path, ...]:
-    """What the studies behind a report read; empty where that is not known."""
-    from kilotune.experiments.comparison.plan import ComparisonPlan
-    from kilotune.search.comparison_store import comparisons
-
-    requests = [TuneRequest.from_json(row.request) for row in store.studies(name) if "space" in row.request]
-    for row in comparisons(store, name):
-        requests += [case.request() for case in ComparisonPlan.from_json(row.plan).cases]
-    return tuple(file for request in requests for file in files_read(request))
-
-
-def _row(store: Store, name: str) -> StudyRow:
-    """StoreError: there is no study of that name; the message lists those that are no run of a comparison, and the
-    comparisons."""
-    from kilotune.search.comparison_store import comparisons
-    from kilotune.search.store import StoreError
-
-    if not store.studies(name):
-        readable = store.studies(damaged=lambda error: None)
-        studies = [row.name for row in readable if "comparison" not in row.request]
-        compared = [row.name for row in comparisons(store)]
-        raise StoreError(
-            f"{store.place} holds no study or comparison {name!r}{did_you_mean(name, studies + compared)}. "
-            f"Its studies: {', '.join(studies) or 'none yet'}. Its comparisons: {', '.join(compared) or 'none yet'}."
-        )
-    return store.study(name)
 
 
 def file_name(name: str) -> str:

@@ -8,8 +8,6 @@ import ipaddress
 import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
-from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
-
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
@@ -72,6 +70,7 @@ def make_server(application: WSGIApplication, listening: socket.socket) -> Serve
             application, sockets=[listening], threads=THREADS, ident="kilotune", clear_untrusted_proxy_headers=True
         )
         return server
+    from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 
     class Silent(WSGIRequestHandler):
         def log(self, type: str, message: str, *args: Any) -> None:

@@ -6,8 +6,7 @@ import os
 
 from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.studies import tuning
-from kilotune.experiments.studies.storage import default_storage
-from kilotune.search.store import Store
+from kilotune.experiments.studies.storage import open_store
 
 
 def load_study(name: str, storage: str | os.PathLike[str] | None = None) -> TunedStudy:
@@ -18,6 +17,6 @@ def load_study(name: str, storage: str | os.PathLike[str] | None = None) -> Tune
     StoreError: there is no such study, or its input has changed. InputError: its input is gone. ValueError: its space was an object
     (then `tune(space, study=name, storage=...)` has it), or needs a plug-in that is not installed.
     """
-    store = Store(default_storage() if storage is None else os.fspath(storage))
+    store = open_store(None if storage is None else os.fspath(storage))
     problem, search, row = tuning.resume(store, name)
     return TunedStudy(problem, search, tuning.Workplace(jobs=1), row)

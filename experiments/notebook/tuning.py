@@ -20,11 +20,10 @@ from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.experiments.studies.request_parsing import read_keywords, request_from
-from kilotune.experiments.studies.storage import default_storage
+from kilotune.experiments.studies.storage import open_store
 from kilotune.search.budget import Budget, parse_seconds
 from kilotune.search.space import Space
 from kilotune.search.stopping import SETTLED, StopRule
-from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
@@ -112,7 +111,7 @@ def _workplace(jobs: int, time_limit: str | None, cached: bool) -> tuning.Workpl
 def _stored(
     name: str | None, storage: str | os.PathLike[str] | None, problem: Problem, budget: Budget
 ) -> tuple[Study, StudyRow]:
-    store = Store(default_storage() if storage is None else os.fspath(storage))
+    store = open_store(None if storage is None else os.fspath(storage))
     search = tuning.join(store, name, problem, budget)
     return search, store.study(search.name)
 

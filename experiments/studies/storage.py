@@ -6,8 +6,15 @@ import os
 
 from platformdirs.unix import Unix
 
+from kilotune.search.store import Store
+
 
 def default_storage() -> str:
     """Where studies are kept without --storage: $KILOTUNE_STORAGE, else the user's data folder."""
     chosen = os.environ.get("KILOTUNE_STORAGE")
     return chosen or str(Unix("kilotune").user_data_path / "studies.db")
+
+
+def open_store(storage: str | None) -> Store:
+    """The store of --storage, or of `default_storage`. StoreError when it cannot be used."""
+    return Store(storage or default_storage())

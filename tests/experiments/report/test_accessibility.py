@@ -13,10 +13,10 @@ import plotly.graph_objects as go
 import pytest
 from playwright.sync_api import expect
 
-from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.presentation.section import Figure, Listing, Row, Section, Table
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_page
+from kilotune.experiments.report.stored_report import report_page
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.store import Store
 from tests.browser import DESKTOP, PHONE, OpenPage, WatchedPage

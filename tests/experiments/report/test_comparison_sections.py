@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.presentation.section import Figure, Paragraph, Section, Table, figures_in
@@ -19,6 +18,7 @@ from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.report.comparison_sections import comparison_sections, overview_section
 from kilotune.experiments.report.regret import final_figure, regret_bands, regret_figure, zero_scale
+from kilotune.experiments.report.stored_report import report_page
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.anytime import Curve, Improvement
 from kilotune.search.budget import Budget

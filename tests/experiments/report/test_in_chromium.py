@@ -10,12 +10,12 @@ import pytest
 from playwright.sync_api import expect
 
 from kilotune.experiments.artefacts.output_file import write_whole
-from kilotune.experiments.commands.report import report_page
 from kilotune.experiments.presentation.palette import BLUE
 from kilotune.experiments.presentation.section import Figure, Listing, Paragraph, Section, Table
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.report.comparison_sections import comparison_sections
 from kilotune.experiments.report.page import render_page
+from kilotune.experiments.report.stored_report import report_page
 from kilotune.search.store import Store
 from tests.browser import PHONE, OpenPage, WatchedPage
 from tests.experiments.report.studies import (
