@@ -75,3 +75,5 @@ _.dont_write_bytecode
 alarm
 _._conv
 _._normal
+_._concat
+_._pad

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.onnx.graph import ConvNode
+from kilotune.codegen.onnx.graph import ConvNode, known
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,15 @@ def column_blocks(node: ConvNode, crossbar: Crossbar) -> tuple[ColumnBlock, ...]
 
 
 def matrix(node: ConvNode, block: ColumnBlock, row_block: int) -> NDArray[np.float64]:
-    """The block's weights [columns, rows]: what is written into the crossbars, transposed; integers in float64."""
+    """The block's weights [columns, rows]: what is written into the crossbars, transposed; integers in float64.
+
+    ValueError for a weightless graph's.
+    """
     outputs, inner = node.weight.shape[:2]
     per_group = outputs // node.groups
     taps = node.window.kernel[0] * node.window.kernel[1]
     full = np.zeros((block.last - block.first, block.last_input - block.first_input, taps))
-    weight = node.weight.reshape(outputs, inner, taps)
+    weight = known(node.weight).reshape(outputs, inner, taps)
     for group in range(block.first // per_group, (block.last - 1) // per_group + 1):
         low, high = max(block.first, group * per_group), min(block.last, (group + 1) * per_group)
         start = group * inner - block.first_input

@@ -33,16 +33,19 @@ class LayerReplication(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EdgeLoad:
-    """Elements `source` of an edge's packets are channels `target` of an operand."""
+    """Elements `source` of an edge's packets are channels `target` of an operand, whose pixels are every `stride[0]`th row
+    and every `stride[1]`th column of what the writer writes."""
 
     edge: int
     source: NDArray[np.int64]
     target: NDArray[np.int64]
+    stride: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class OperandSource:
-    """Where a node's operand comes from: a tensor of the same stage (`local`), or loads from edges."""
+    """Where a node's operand comes from: a tensor of the same stage (`local`), or loads from edges; channels that no load
+    brings are 0."""
 
     channels: int
     local: str | None
@@ -149,6 +152,7 @@ class _Request:
     wire: int
     elements: NDArray[np.int64]
     target: NDArray[np.int64]
+    stride: tuple[int, int]
 
 
 class _NetworkAssembly:
@@ -270,7 +274,7 @@ class _NetworkAssembly:
         found: list[OperandSource | list[_Request]] = []
         for name in node.inputs:
             source = self._network.segments[name]
-            if self._network.partition_of[source[0].tensor] == partition.number:
+            if source and self._network.partition_of[source[0].tensor] == partition.number:
                 found.append(OperandSource(channels[1] - channels[0], source[0].tensor))
             else:
                 found.append(self._request(name, *channels, POINT, rectangle, reader))
@@ -295,17 +299,18 @@ class _NetworkAssembly:
             target = np.arange(start - low, stop - low)
             owner = self._network.partition_of[segment.tensor]
             export = self._exports[owner].index(segment.tensor)
+            seen = window.through(segment.stride)
             for part in self._parts[owner]:
                 mine = (channels >= part.first) & (channels < part.last)
-                reading = AccessPattern((window,), rectangle, part.rectangle)
+                reading = AccessPattern((seen,), rectangle, part.rectangle)
                 if not mine.any() or not self._counts_of(reading)[2].any():
                     continue
                 wire = self._wire(part.stage, reader, (rectangle, part.rectangle))
                 elements = channels[mine] - part.first + export * (part.last - part.first)
-                if window not in self._wires[wire].windows:
-                    self._wires[wire].windows.append(window)
+                if seen not in self._wires[wire].windows:
+                    self._wires[wire].windows.append(seen)
                 self._wires[wire].elements.update(elements.tolist())
-                found.append(_Request(wire, elements, target[mine]))
+                found.append(_Request(wire, elements, target[mine], segment.stride))
         return found
 
     def _wire(self, writer: int, reader: int, pair: tuple[Rectangle, Rectangle]) -> int:
@@ -332,7 +337,8 @@ class _NetworkAssembly:
         loads = []
         for request in requests:
             packet = self._elements[numbers[request.wire]]
-            loads.append(EdgeLoad(numbers[request.wire], np.searchsorted(packet, request.elements), request.target))
+            source = np.searchsorted(packet, request.elements)
+            loads.append(EdgeLoad(numbers[request.wire], source, request.target, request.stride))
         return OperandSource(channels, None, tuple(loads))
 
 

@@ -3,8 +3,8 @@
 Nodes are taken in topological order. A convolution starts a partition; so does a pooling, a border or an ArgMax, whose
 iterations are not those of a convolution before it: they run on the digital unit of a core without a matrix. A
 pointwise node joins the latest partition among those that write its operands, so edges lead from lower to higher
-numbers only. Concatenations and channel permutations are views: they cost nothing, and their readers read several
-arrays.
+numbers only. Concatenations, channel permutations, every other row or column and channels of zeros are views: they
+cost nothing, and their readers read several arrays, or parts of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.onnx.graph import VIEWS, ClipNode, ConcatNode, Graph, Node, PermuteNode, ShiftNode, window_of
+from kilotune.codegen.onnx.graph import (
+    VIEWS,
+    ChannelPadNode,
+    ClipNode,
+    Graph,
+    Node,
+    PermuteNode,
+    ShiftNode,
+    SubsampleNode,
+    View,
+    window_of,
+)
 
 INPUT = -1
 """Stands for the network's input where a partition number is expected."""
@@ -25,11 +36,13 @@ INPUT = -1
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Channels of a real tensor that hold consecutive channels, from `first`, of a view."""
+    """Channels of a real tensor that hold consecutive channels, from `first`, of a view; of its pixels every
+    `stride[0]`th row and `stride[1]`th column. Channels of a view that no segment holds are 0."""
 
     tensor: str
     channels: NDArray[np.int64]
     first: int
+    stride: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +122,14 @@ def _name(nodes: Sequence[Node]) -> str:
 
 
 def _with_a_node(graph: Graph) -> Graph:
-    """A network whose output holds channels of its own input gets a node that copies them: a core has to send them."""
-    viewed = [graph.output]
+    """A network whose output holds channels of its own input, or parts of others, gets a node that copies them: a core has
+    to send them."""
+    viewed, parts = [graph.output], False
     for node in reversed(graph.nodes):
         if isinstance(node, VIEWS) and node.output in viewed:
             viewed += node.inputs
-    if graph.input not in viewed:
+            parts = parts or isinstance(node, SubsampleNode | ChannelPadNode)
+    if graph.input not in viewed and not parts:
         return graph
     copy = ClipNode((graph.output,), graph.output + "/copy", float("-inf"), float("inf"))
     shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[graph.output]}
@@ -130,29 +145,51 @@ def _home(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]],
     sources = [s for name in node.inputs for s in segments[name]]
     latest = max(owner[s.tensor] for s in sources)
     local = [s for s in sources if owner[s.tensor] == latest]
-    straight = all(s.first == 0 and np.array_equal(s.channels, np.arange(len(s.channels))) for s in local)
+    straight = all(
+        s.first == 0 and s.stride == (1, 1) and np.array_equal(s.channels, np.arange(len(s.channels))) for s in local
+    )
     complete = all(len(s.channels) == graph.shapes[node.output][0] for s in local)
     return latest if straight and complete else INPUT
 
 
-def _view(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]]) -> tuple[Segment, ...]:
+Place = tuple[str, tuple[int, int], int]
+"""Where a channel of a view is: a real tensor, the stride of its pixels, and the channel there."""
+
+
+def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]]) -> tuple[Segment, ...]:
     """Channels of a view as maximal runs of one real tensor each."""
-    names: list[str] = []
-    channels: list[int] = []
+    places: list[Place | None] = []
     for name in node.inputs:
-        for segment in segments[name]:
-            names += [segment.tensor] * len(segment.channels)
-            channels += segment.channels.tolist()
-    if isinstance(node, PermuteNode):
-        names, channels = [names[i] for i in node.order], [channels[i] for i in node.order]
-    assert isinstance(node, PermuteNode | ConcatNode)
+        places += _places(graph.shapes[name][0], segments[name])
+    match node:
+        case PermuteNode():
+            places = [places[i] for i in node.order]
+        case SubsampleNode(stride=(down, right)):
+            places = [p and (p[0], (p[1][0] * down, p[1][1] * right), p[2]) for p in places]
+        case ChannelPadNode():
+            places = [None] * node.before + places + [None] * node.after
+        case _:
+            pass  # a concatenation is its inputs one after the other
     found: list[Segment] = []
     start = 0
-    for i in range(1, len(names) + 1):
-        if i == len(names) or names[i] != names[start]:
-            found.append(Segment(names[start], np.asarray(channels[start:i]), start))
+    for i in range(1, len(places) + 1):
+        run = places[start]
+        after = places[i] if i < len(places) else None
+        if i == len(places) or (run and run[:2]) != (after and after[:2]):
+            if run is not None:
+                channels = [place[2] for place in places[start:i] if place is not None]
+                found.append(Segment(run[0], np.asarray(channels), start, run[1]))
             start = i
     return tuple(found)
+
+
+def _places(channels: int, segments: Sequence[Segment]) -> list[Place | None]:
+    """Where every channel of a tensor is; None for one of zeros."""
+    found: list[Place | None] = [None] * channels
+    for segment in segments:
+        for number, channel in enumerate(segment.channels.tolist(), start=segment.first):
+            found[number] = (segment.tensor, segment.stride, channel)
+    return found
 
 
 def _exported(graph: Graph, segments: Mapping[str, tuple[Segment, ...]], owner: Mapping[str, int]) -> set[str]:

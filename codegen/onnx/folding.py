@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node
+from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, UnknownArray, known
 
 
 def fold(graph: Graph) -> Graph:
@@ -33,12 +33,15 @@ def fold(graph: Graph) -> Graph:
 
 
 def _merged(source: ConvNode | AffineNode, affine: AffineNode) -> Node:
-    scale, offset = affine.scale, affine.offset
+    if isinstance(affine.scale, UnknownArray):  # so is what it is merged with: a graph has all of its weights or none
+        return dataclasses.replace(source, output=affine.output)
+    scale, offset = affine.scale, known(affine.offset)
     if isinstance(source, ConvNode):
-        weight = (source.weight * scale[:, None, None, None]).astype(source.weight.dtype)
-        bias = source.bias * scale + offset
+        unscaled = known(source.weight)
+        weight = (unscaled * scale[:, None, None, None]).astype(unscaled.dtype)
+        bias = known(source.bias) * scale + offset
         return dataclasses.replace(source, weight=weight, bias=bias, output=affine.output)
-    return AffineNode(source.inputs, affine.output, source.scale * scale, source.offset * scale + offset)
+    return AffineNode(source.inputs, affine.output, known(source.scale) * scale, known(source.offset) * scale + offset)
 
 
 def _needed(output: str, nodes: list[Node]) -> tuple[Node, ...]:

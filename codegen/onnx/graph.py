@@ -2,7 +2,8 @@
 
 Names of tensors are those of the ONNX file, so that every message and every comparison can point into it. Vectors are
 (channels, 1, 1) and sequences (channels, 1, length). A fully connected layer is a convolution whose kernel covers its
-whole input. Weights are floats in a graph as imported and integers in a quantised one.
+whole input. Weights are floats in a graph as imported and integers in a quantised one; in a weightless graph they are
+`UnknownArray`s, and everything that asks for no values (partitions, blocks, pipelines) is as it is with them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,23 @@ def check_size(shape: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
+class UnknownArray:
+    """Weights of which nothing but the shape is known."""
+
+    shape: tuple[int, ...]
+
+
+Weights = NDArray[Any] | UnknownArray
+
+
+def known(weights: Weights) -> NDArray[Any]:
+    """The weights to compute with. ValueError for those of a weightless graph."""
+    if isinstance(weights, UnknownArray):
+        raise ValueError(f"expected weights, found a graph without any (shape {list(weights.shape)})")
+    return weights
+
+
+@dataclass(frozen=True)
 class Window:
     """What an output pixel (oh, ow) reads: rows oh * stride - top + k * dilation for k < kernel, columns alike.
 
@@ -47,6 +65,13 @@ class Window:
         wide = width + left + right - self.dilation[1] * (self.kernel[1] - 1) - 1
         return high // self.stride[0] + 1, wide // self.stride[1] + 1
 
+    def through(self, stride: tuple[int, int]) -> Window:
+        """The window in the image of which this one's is every `stride[0]`th row and every `stride[1]`th column."""
+        (down, right), (top, left, bottom, rest) = stride, self.pads
+        strides = (self.stride[0] * down, self.stride[1] * right)
+        dilation = (self.dilation[0] * down, self.dilation[1] * right)
+        return Window(self.kernel, strides, (top * down, left * right, bottom * down, rest * right), dilation)
+
 
 @dataclass(frozen=True, eq=False)
 class Node:
@@ -60,8 +85,8 @@ class Node:
 class ConvNode(Node):
     """weight [outputs, channels / groups, kernel rows, kernel columns], bias [outputs]."""
 
-    weight: NDArray[Any]
-    bias: NDArray[Any]
+    weight: Weights
+    bias: Weights
     window: Window
     groups: int = 1
 
@@ -111,8 +136,8 @@ class ClipNode(Node):
 class AffineNode(Node):
     """x * scale + offset, both [channels]: batch normalisation that no convolution took."""
 
-    scale: NDArray[Any]
-    offset: NDArray[Any]
+    scale: Weights
+    offset: Weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +166,21 @@ class PermuteNode(Node):
     """Output channel c is input channel order[c]: a view (channel shuffle)."""
 
     order: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SubsampleNode(Node):
+    """Pixel (y, x) is the input's (y * stride[0], x * stride[1]): a view."""
+
+    stride: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelPadNode(Node):
+    """Channels of zeros, `before` and `after` those of the input: a view."""
+
+    before: int
+    after: int
 
 
 @dataclass(frozen=True)
@@ -181,7 +221,8 @@ class Graph:
 
 
 WindowNode = ConvNode | MaxPoolNode | AveragePoolNode | PadNode
-VIEWS = (ConcatNode, PermuteNode)
+View = ConcatNode | PermuteNode | SubsampleNode | ChannelPadNode
+VIEWS = (ConcatNode, PermuteNode, SubsampleNode, ChannelPadNode)
 
 
 def window_of(node: Node) -> Window | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.onnx.constants import Array
-from kilotune.codegen.onnx.graph import HostOperator, Node, Shape, check_size
+from kilotune.codegen.onnx.graph import HostOperator, Node, Shape, UnknownArray, Weights, check_size
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,14 @@ class OnnxNode:
 
 @dataclass
 class Imported:
-    """What has been imported so far."""
+    """What has been imported so far. unknown: constants of which only the shape is known (a weightless graph's weights)."""
 
     constants: dict[str, Array]
     values: dict[str, OnnxValue]
     shapes: dict[str, Shape]
     nodes: list[Node] = field(default_factory=list)
     host: list[HostOperator] = field(default_factory=list)
+    unknown: Mapping[str, UnknownArray] = field(default_factory=dict)
 
     def value(self, name: str) -> OnnxValue:
         """The operand computed from the image. ValueError for a constant and for the inside of a channel shuffle."""
@@ -72,6 +73,10 @@ class Imported:
             raise ValueError(f"expected constant {what}, found {name!r}, which depends on the image")
         return self.constants[name]
 
+    def weights(self, name: str, what: str) -> Weights:
+        """A constant operand as `as_float` gives it, or its shape where nothing else is known."""
+        return self.unknown[name] if name in self.unknown else as_float(self.constant(name, what))
+
     def emit(self, node: Node, shape: Shape, onnx_shape: Sequence[int], flattened: bool = False) -> None:
         """Add a node; its output has `shape` here and `onnx_shape` in the file. ValueError for one that is too large."""
         check_size(shape)
@@ -89,6 +94,25 @@ def canonical_shape(shape: Sequence[int]) -> Shape:
     if len(shape) == 4:
         return int(shape[1]), int(shape[2]), int(shape[3])
     raise ValueError(f"expected a batch with up to two spatial dimensions, found shape {list(shape)}")
+
+
+def spatial_operand(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (3, 4)) -> tuple[OnnxValue, Shape]:
+    """The first operand, an image or a sequence, and its shape. ValueError for others."""
+    value = imported.value(call.inputs[0])
+    if value.flattened or len(value.shape) not in ranks:
+        raise ValueError(f"expected an image or a sequence, found shape {list(value.shape)}")
+    return value, imported.shapes[value.tensor]
+
+
+def onnx_shape(value: OnnxValue, shape: Shape) -> tuple[int, ...]:
+    """The ONNX shape of a tensor of `shape` that was computed from `value`."""
+    rank = len(value.shape)
+    return (value.shape[0], shape[0], *((shape[2],) if rank == 3 else shape[1:]))[:rank]
+
+
+def whole_numbers(imported: Imported, call: OnnxNode, index: int) -> list[int]:
+    """A constant operand as integers."""
+    return [int(x) for x in imported.constant(call.inputs[index], "operand").reshape(-1)]
 
 
 def as_float(array: Array) -> Array:

@@ -61,7 +61,7 @@ def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None
         try:
             if not proto.output:
                 raise ValueError("expected an output, found none")
-            _convert(imported, _call(proto, opset, path), proto.domain)
+            convert(imported, _call(proto, opset, path), proto.domain)
         except ValueError as error:
             raise _at(path, place, error) from None
     return _finish(model, path, imported)
@@ -120,7 +120,8 @@ def _call(proto: Any, opset: int, path: str) -> OnnxNode:
     return OnnxNode(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, opset)
 
 
-def _convert(imported: Imported, call: OnnxNode, domain: str) -> None:
+def convert(imported: Imported, call: OnnxNode, domain: str = "") -> None:
+    """Add an ONNX node to the network. ValueError "expected X, found Y" for one that cannot be mapped."""
     if call.output in imported.constants or call.output in imported.values:
         raise ValueError(f"expected an output of its own, found {call.output!r}, which is there already")
     if domain in MAIN_DOMAINS and call.operator in FOLDED and all(n in imported.constants for n in call.inputs):
@@ -130,9 +131,10 @@ def _convert(imported: Imported, call: OnnxNode, domain: str) -> None:
     if domain not in MAIN_DOMAINS or call.operator not in CONVERTERS:
         name = call.operator if domain in MAIN_DOMAINS else f"{domain}.{call.operator}"
         raise ValueError(f"expected a supported operator ({', '.join(SUPPORTED)}), found {name}")
-    unknown = [n for n in call.inputs if n and n not in imported.constants and n not in imported.values]
-    if unknown:
-        raise ValueError(f"expected inputs that were written before, found {unknown[0]!r}")
+    there = (imported.constants, imported.unknown, imported.values)
+    unwritten = [n for n in call.inputs if n and not any(n in names for names in there)]
+    if unwritten:
+        raise ValueError(f"expected inputs that were written before, found {unwritten[0]!r}")
     if imported.host and call.operator not in ("Identity", "Dropout", "Squeeze", "Reshape", "Flatten"):
         raise ValueError(f"expected {imported.host[0].operator} at the end, found {call.operator} after it")
     _applied(call, lambda: CONVERTERS[call.operator](imported, call))
@@ -154,11 +156,16 @@ def _finish(model: Any, path: str, imported: Imported) -> Graph:
         raise InputError(path, subject="graph outputs", expected="one", found=", ".join(outputs))
     if outputs[0] not in imported.values:
         raise InputError(path, subject=f"output {outputs[0]!r}", expected="one computed from the image", found="none")
-    value = imported.values[outputs[0]]
     images = [value.name for value in model.graph.input if value.name not in imported.constants]
+    return graph_of(imported, Path(path).stem, images[0], outputs[0])  # exporters call every graph main_graph
+
+
+def graph_of(imported: Imported, name: str, image: str, output: str) -> Graph:
+    """The network from its tensor `image` to the value `output`, with batch normalisation folded."""
+    value = imported.values[output]
     graph = Graph(
-        Path(path).stem,  # exporters call every graph main_graph
-        images[0],
+        name,
+        image,
         value.tensor,
         tuple(imported.nodes),
         dict(imported.shapes),

@@ -19,54 +19,55 @@ from kilotune.codegen.onnx.graph import (
     ArgMaxNode,
     AveragePoolNode,
     ClipNode,
-    ConcatNode,
     ConvNode,
     HostOperator,
     MaxPoolNode,
-    PadNode,
-    PermuteNode,
     ReluNode,
     Shape,
+    UnknownArray,
+    Weights,
     Window,
+    known,
 )
-from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, as_float, canonical_shape
-
-
-def _spatial(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (3, 4)) -> tuple[OnnxValue, Shape]:
-    value = imported.value(call.inputs[0])
-    if value.flattened or len(value.shape) not in ranks:
-        raise ValueError(f"expected an image or a sequence, found shape {list(value.shape)}")
-    return value, imported.shapes[value.tensor]
-
-
-def _onnx_shape(value: OnnxValue, shape: Shape) -> tuple[int, ...]:
-    rank = len(value.shape)
-    return (value.shape[0], shape[0], *((shape[2],) if rank == 3 else shape[1:]))[:rank]
+from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, as_float, onnx_shape, spatial_operand
+from kilotune.codegen.onnx.views import concat, pad, reshape, subsample, transpose
 
 
 def _convolution(imported: Imported, call: OnnxNode) -> None:
-    value, shape = _spatial(imported, call)
-    weight = as_float(imported.constant(call.inputs[1], "weights"))
+    value, shape = spatial_operand(imported, call)
+    weight = imported.weights(call.inputs[1], "weights")
     groups = int(call.attributes.get("group", 1))
-    if weight.ndim != len(value.shape):
-        raise ValueError(f"expected weights with {len(value.shape)} dimensions, found {weight.ndim}")
+    if len(weight.shape) != len(value.shape):
+        raise ValueError(f"expected weights with {len(value.shape)} dimensions, found {len(weight.shape)}")
     outputs = weight.shape[0]
     if groups < 1 or outputs % groups or weight.shape[1] * groups != shape[0]:
         expected = f"weights for {shape[0]} channels in {groups} groups"
         raise ValueError(f"expected {expected}, found shape {list(weight.shape)}")
-    if not weight.size:
+    if not math.prod(weight.shape):
         raise ValueError(f"expected weights, found none in shape {list(weight.shape)}")
     declared = tuple(call.attributes.get("kernel_shape", weight.shape[2:]))
     if declared != weight.shape[2:]:
         raise ValueError(f"expected weights of kernel {list(declared)}, found shape {list(weight.shape)}")
     window = read_window(call.attributes, weight.shape[2:], len(value.shape), shape)
-    bias = _optional(imported, call, 2, "bias", np.zeros(outputs))
+    bias = _bias(imported, call, weight)
     if bias.shape != (outputs,):
         raise ValueError(f"expected a bias of {outputs} elements, found shape {list(bias.shape)}")
     result = (outputs, *window.output_size(shape[1], shape[2]))
-    weight = weight.reshape(outputs, weight.shape[1], *window.kernel)
-    node = ConvNode((value.tensor,), call.output, weight, as_float(bias), window, groups)
-    imported.emit(node, result, _onnx_shape(value, result))
+    weight = _reshaped(weight, (outputs, weight.shape[1], *window.kernel))
+    node = ConvNode((value.tensor,), call.output, weight, bias, window, groups)
+    imported.emit(node, result, onnx_shape(value, result))
+
+
+def _bias(imported: Imported, call: OnnxNode, weight: Weights) -> Weights:
+    """The third operand; zeros without one, of unknown value as the weights are."""
+    outputs = weight.shape[0]
+    if len(call.inputs) > 2 and call.inputs[2]:
+        return imported.weights(call.inputs[2], "bias")
+    return UnknownArray((outputs,)) if isinstance(weight, UnknownArray) else np.zeros(outputs)
+
+
+def _reshaped(weight: Weights, shape: tuple[int, ...]) -> Weights:
+    return UnknownArray(shape) if isinstance(weight, UnknownArray) else weight.reshape(shape)
 
 
 def _optional(imported: Imported, call: OnnxNode, index: int, what: str, otherwise: Array) -> Array:
@@ -76,7 +77,7 @@ def _optional(imported: Imported, call: OnnxNode, index: int, what: str, otherwi
 
 
 def _pool(imported: Imported, call: OnnxNode) -> None:
-    value, shape = _spatial(imported, call)
+    value, shape = spatial_operand(imported, call)
     rank = len(value.shape)
     kernel = tuple(call.attributes.get("kernel_shape", ()))
     if len(kernel) != rank - 2:
@@ -86,54 +87,24 @@ def _pool(imported: Imported, call: OnnxNode) -> None:
     if divisors(window, shape, None).min() < 1:
         raise ValueError("expected windows that hold some of the image, found one of padding only")
     if call.operator == "MaxPool":
-        imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, _onnx_shape(value, result))
+        imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, onnx_shape(value, result))
         return
     counted = None
     if call.attributes.get("count_include_pad", 0):
         counted = read_window({**call.attributes, "ceil_mode": 0}, kernel, rank, shape).pads
     node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, counted))
-    imported.emit(node, result, _onnx_shape(value, result))
+    imported.emit(node, result, onnx_shape(value, result))
 
 
 def _global_pool(imported: Imported, call: OnnxNode) -> None:
-    value, shape = _spatial(imported, call)
+    value, shape = spatial_operand(imported, call)
     window = Window(kernel=(shape[1], shape[2]))
     result = (shape[0], 1, 1)
     if call.operator == "GlobalMaxPool":
-        imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, _onnx_shape(value, result))
+        imported.emit(MaxPoolNode((value.tensor,), call.output, window), result, onnx_shape(value, result))
         return
     node = AveragePoolNode((value.tensor,), call.output, window, divisors(window, shape, None))
-    imported.emit(node, result, _onnx_shape(value, result))
-
-
-def _pad(imported: Imported, call: OnnxNode) -> None:
-    value, shape = _spatial(imported, call)
-    mode = call.attributes.get("mode", b"constant")
-    if mode not in (b"constant", "constant"):
-        raise ValueError(f"expected mode constant, found {mode.decode() if isinstance(mode, bytes) else mode}")
-    rank = len(value.shape)
-    pads = list(call.attributes["pads"]) if "pads" in call.attributes else _constant_list(imported, call, 1)
-    fill = float(call.attributes.get("value", 0.0))
-    if len(call.inputs) > 2 and call.inputs[2]:
-        fill = float(imported.constant(call.inputs[2], "value").reshape(-1)[0])
-    if len(call.inputs) > 3 and call.inputs[3]:
-        axes = [a % rank for a in _constant_list(imported, call, 3)]
-        full = [0] * (2 * rank)
-        for i, axis in enumerate(axes):
-            full[axis], full[rank + axis] = pads[i], pads[len(axes) + i]
-        pads = full
-    if len(pads) != 2 * rank or min(pads) < 0 or any(pads[i] for i in (0, 1, rank, rank + 1)):
-        raise ValueError(f"expected padding of height and width by 0 or more, found pads {pads}")
-    before, after = pads[2:rank], pads[rank + 2 :]
-    if rank == 3:
-        before, after = [0, *before], [0, *after]
-    window = Window(pads=(before[0], before[1], after[0], after[1]))
-    result = (shape[0], *window.output_size(shape[1], shape[2]))
-    imported.emit(PadNode((value.tensor,), call.output, window, fill), result, _onnx_shape(value, result))
-
-
-def _constant_list(imported: Imported, call: OnnxNode, index: int) -> list[int]:
-    return [int(x) for x in imported.constant(call.inputs[index], "operand").reshape(-1)]
+    imported.emit(node, result, onnx_shape(value, result))
 
 
 def _relu(imported: Imported, call: OnnxNode) -> None:
@@ -156,15 +127,24 @@ def _clip(imported: Imported, call: OnnxNode) -> None:
 def _batch_normalization(imported: Imported, call: OnnxNode) -> None:
     value = imported.value(call.inputs[0])
     channels = imported.shapes[value.tensor][0]
-    scale, offset, mean, variance = (as_float(imported.constant(name, "statistics")) for name in call.inputs[1:5])
-    if value.flattened or {p.shape for p in (scale, offset, mean, variance)} != {(channels,)}:
+    statistics = [imported.weights(name, "statistics") for name in call.inputs[1:5]]
+    scale, variance = statistics[0], statistics[-1]
+    if value.flattened or {p.shape for p in statistics} != {(channels,)}:
         raise ValueError(f"expected statistics of {channels} channels, found shapes {scale.shape} to {variance.shape}")
     if call.attributes.get("training_mode", 0):
         raise ValueError("expected batch normalisation for inference, found training_mode")
-    with np.errstate(all="ignore"):  # what becomes of it is looked at
-        factor = as_float(scale / np.sqrt(variance + float(call.attributes.get("epsilon", 1e-5))))
-    node = AffineNode((value.tensor,), call.output, factor, as_float(offset - mean * factor))
+    node = AffineNode((value.tensor,), call.output, *_normalisation(statistics, call.attributes.get("epsilon", 1e-5)))
     imported.emit(node, imported.shapes[value.tensor], value.shape)
+
+
+def _normalisation(statistics: Sequence[Weights], epsilon: float) -> tuple[Weights, Weights]:
+    """Factor and offset of each channel from scale, offset, mean and variance."""
+    if any(isinstance(array, UnknownArray) for array in statistics):
+        return statistics[0], statistics[1]
+    scale, offset, mean, variance = map(known, statistics)
+    with np.errstate(all="ignore"):  # what becomes of it is looked at
+        factor = as_float(scale / np.sqrt(variance + float(epsilon)))
+    return factor, as_float(offset - mean * factor)
 
 
 def _arithmetic(imported: Imported, call: OnnxNode) -> None:
@@ -219,113 +199,33 @@ def _addition(imported: Imported, call: OnnxNode) -> None:
     imported.emit(node, imported.shapes[first.tensor], first.shape, flattened=first.flattened)
 
 
-def _concat(imported: Imported, call: OnnxNode) -> None:
-    values = [imported.value(name) for name in call.inputs]
-    axis, rank = int(call.attributes["axis"]), len(values[0].shape)
-    if axis % rank != 1:
-        raise ValueError(f"expected concatenation of channels (axis 1), found axis {axis}")
-    shapes = [imported.shapes[v.tensor] for v in values]
-    if any(v.flattened for v in values) or len({s[1:] for s in shapes}) != 1:
-        raise ValueError(f"expected images of one size, found {' and '.join(str(list(v.shape)) for v in values)}")
-    result = (sum(s[0] for s in shapes), *shapes[0][1:])
-    node = ConcatNode(tuple(v.tensor for v in values), call.output)
-    imported.emit(node, result, _onnx_shape(values[0], result))
-
-
 def _matrix_product(imported: Imported, call: OnnxNode) -> None:
     """Gemm or MatMul: a convolution whose kernel is the whole image that was flattened."""
     value = imported.value(call.inputs[0])
-    weight = as_float(imported.constant(call.inputs[1], "weights"))
+    weight = imported.weights(call.inputs[1], "weights")
     attributes = call.attributes
-    if len(value.shape) != 2 or weight.ndim != 2 or attributes.get("transA", 0):
+    if len(value.shape) != 2 or len(weight.shape) != 2 or attributes.get("transA", 0):
         raise ValueError(f"expected a vector times a matrix, found {list(value.shape)} times {list(weight.shape)}")
-    matrix = weight if attributes.get("transB", 0) else weight.T
+    outputs, inputs = weight.shape if attributes.get("transB", 0) else weight.shape[::-1]
     channels, high, wide = imported.shapes[value.tensor]
-    if matrix.shape[1] != channels * high * wide:
+    if inputs != channels * high * wide:
         raise ValueError(f"expected weights for {channels * high * wide} inputs, found shape {list(weight.shape)}")
-    bias = as_float(_optional(imported, call, 2, "bias", np.zeros(1))).reshape(-1) * attributes.get("beta", 1.0)
-    matrix = matrix * attributes.get("alpha", 1.0)
-    outputs = matrix.shape[0]
-    if bias.size not in (1, outputs):
-        raise ValueError(f"expected a bias of {outputs} elements, found {bias.size}")
-    full = np.broadcast_to(bias, (outputs,)).copy()
-    kernel = matrix.reshape(outputs, channels, high, wide)
-    node = ConvNode((value.tensor,), call.output, kernel, full, Window(kernel=(high, wide)))
+    matrix, bias = _factors(imported, call, weight, outputs)
+    kernel = _reshaped(matrix, (outputs, channels, high, wide))
+    node = ConvNode((value.tensor,), call.output, kernel, bias, Window(kernel=(high, wide)))
     imported.emit(node, (outputs, 1, 1), (value.shape[0], outputs))
 
 
-def _reshape(imported: Imported, call: OnnxNode) -> None:
-    """Reshape, Flatten, Squeeze, Unsqueeze: views that keep the image, flatten it, or group its channels."""
-    value = imported.any_value(call.inputs[0])
-    target = _target_shape(imported, call, value)
-    held = imported.shapes[value.tensor]
-    if math.prod(target) != math.prod(value.shape) or not target or target[0] != value.shape[0]:
-        raise ValueError(f"expected a shape that keeps the batch, found {list(value.shape)} to {list(target)}")
-    if value.grouped:
-        _shuffle(imported, call, value, target)
-    elif target[1:] == held or (2 <= len(target) <= 4 and canonical_shape(target) == held):
-        imported.values[call.output] = OnnxValue(value.tensor, target)
-    elif target[1] == held[0] and 1 in held[1:] and sorted(target[2:], reverse=True)[:1] == [max(held[1:])]:
-        imported.values[call.output] = _turned(imported, value, target)
-    elif len(target) == 2 or all(d == 1 for d in target[2:]):
-        imported.values[call.output] = OnnxValue(value.tensor, target, flattened=True)
-    elif len(target) == len(value.shape) + 1 and target[3:] == value.shape[2:] and target[1] * target[2] == held[0]:
-        imported.values[call.output] = OnnxValue(value.tensor, target, grouped=target[1])
-    else:
-        raise ValueError(
-            "expected a reshape that flattens an image, drops sizes of 1 or groups channels, "
-            f"found {list(value.shape)} to {list(target)}"
-        )
-
-
-def _turned(imported: Imported, value: OnnxValue, target: tuple[int, ...]) -> OnnxValue:
-    """A sequence as an image of width 1 or back. The image itself is turned if nothing has read it yet."""
-    fresh = not imported.nodes and value.tensor in imported.shapes and len(target) == 4
-    if fresh:
-        imported.shapes[value.tensor] = canonical_shape(target)
-    return OnnxValue(value.tensor, target, flattened=not fresh)
-
-
-def _shuffle(imported: Imported, call: OnnxNode, value: OnnxValue, target: tuple[int, ...]) -> None:
-    shape = imported.shapes[value.tensor]
-    if not 2 <= len(target) <= 4 or canonical_shape(target) != shape:
-        raise ValueError(f"expected the image of a channel shuffle, found shape {list(target)}")
-    if not value.transposed:
-        imported.values[call.output] = OnnxValue(value.tensor, target)
-        return
-    order = np.arange(shape[0]).reshape(value.grouped, -1).T.reshape(-1)
-    imported.emit(PermuteNode((value.tensor,), call.output, tuple(order.tolist())), shape, target)
-
-
-def _target_shape(imported: Imported, call: OnnxNode, value: OnnxValue) -> tuple[int, ...]:
-    shape = value.shape
-    if call.operator == "Flatten":
-        axis = int(call.attributes.get("axis", 1))
-        if axis % len(shape) != 1:
-            raise ValueError(f"expected axis 1, found axis {axis}")
-        return shape[0], math.prod(shape[1:])
-    if call.operator in ("Squeeze", "Unsqueeze"):
-        axes = _constant_list(imported, call, 1) if len(call.inputs) > 1 else list(call.attributes.get("axes", ()))
-        if call.operator == "Unsqueeze":
-            return tuple(np.expand_dims(np.empty(shape, dtype=bool), tuple(axes)).shape)
-        kept = {a % len(shape) for a in axes} if axes else {i for i, d in enumerate(shape) if d == 1 and i > 0}
-        return tuple(d for i, d in enumerate(shape) if i not in kept)
-    given = call.attributes.get("shape")
-    sizes = list(given) if given is not None else _constant_list(imported, call, 1)
-    sizes = [shape[i] if d == 0 and not call.attributes.get("allowzero", 0) else int(d) for i, d in enumerate(sizes)]
-    if sizes.count(-1) == 1:
-        rest = math.prod(d for d in sizes if d != -1)
-        sizes[sizes.index(-1)] = math.prod(shape) // max(rest, 1)
-    return tuple(sizes)
-
-
-def _transpose(imported: Imported, call: OnnxNode) -> None:
-    value = imported.any_value(call.inputs[0])
-    perm = list(call.attributes.get("perm", range(len(value.shape))[::-1]))
-    if not value.grouped or perm[:3] != [0, 2, 1] or perm[3:] != list(range(3, len(value.shape))):
-        raise ValueError(f"expected a transposition inside a channel shuffle, found perm {perm}")
-    shape = tuple(value.shape[i] for i in perm)
-    imported.values[call.output] = OnnxValue(value.tensor, shape, False, value.grouped, not value.transposed)
+def _factors(imported: Imported, call: OnnxNode, weight: Weights, outputs: int) -> tuple[Weights, Weights]:
+    """The matrix [outputs, inputs] and the bias [outputs] of a Gemm or MatMul, its own factors multiplied in."""
+    if isinstance(weight, UnknownArray):
+        return weight, UnknownArray((outputs,))
+    attributes = call.attributes
+    bias = as_float(_optional(imported, call, 2, "bias", np.zeros(1))).reshape(-1) * attributes.get("beta", 1.0)
+    if bias.size not in (1, outputs):
+        raise ValueError(f"expected a bias of {outputs} elements, found {bias.size}")
+    matrix = weight if attributes.get("transB", 0) else weight.T
+    return matrix * attributes.get("alpha", 1.0), np.broadcast_to(bias, (outputs,)).copy()
 
 
 def _identity(imported: Imported, call: OnnxNode) -> None:
@@ -366,7 +266,7 @@ CONVERTERS: Mapping[str, Callable[[Imported, OnnxNode], None]] = MappingProxyTyp
         "AveragePool": _pool,
         "GlobalAveragePool": _global_pool,
         "GlobalMaxPool": _global_pool,
-        "Pad": _pad,
+        "Pad": pad,
         "Relu": _relu,
         "Clip": _clip,
         "BatchNormalization": _batch_normalization,
@@ -375,12 +275,13 @@ CONVERTERS: Mapping[str, Callable[[Imported, OnnxNode], None]] = MappingProxyTyp
         "Sub": _arithmetic,
         "Mul": _arithmetic,
         "Div": _arithmetic,
-        "Concat": _concat,
-        "Reshape": _reshape,
-        "Flatten": _reshape,
-        "Squeeze": _reshape,
-        "Unsqueeze": _reshape,
-        "Transpose": _transpose,
+        "Concat": concat,
+        "Reshape": reshape,
+        "Flatten": reshape,
+        "Squeeze": reshape,
+        "Unsqueeze": reshape,
+        "Slice": subsample,
+        "Transpose": transpose,
         "Identity": _identity,
         "Dropout": _dropout,
         "Softmax": _softmax,

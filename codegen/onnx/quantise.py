@@ -33,6 +33,8 @@ from kilotune.codegen.onnx.graph import (
     PadNode,
     Shape,
     ShiftNode,
+    UnknownArray,
+    known,
 )
 from kilotune.codegen.onnx.reference import evaluate
 
@@ -63,7 +65,7 @@ def with_random_weights(graph: Graph, seed: int) -> Graph:
 
     def drawn(node: Node) -> Node:
         if isinstance(node, ConvNode):
-            spread = 1 / math.sqrt(node.weight[0].size)
+            spread = 1 / math.sqrt(math.prod(node.weight.shape[1:]))
             weight = generator.standard_normal(node.weight.shape, dtype=np.float32) * np.float32(spread)
             return dataclasses.replace(node, weight=weight, bias=generator.normal(0, 0.1, node.bias.shape))
         if isinstance(node, AffineNode):
@@ -72,6 +74,19 @@ def with_random_weights(graph: Graph, seed: int) -> Graph:
         return node
 
     return dataclasses.replace(graph, nodes=tuple(drawn(node) for node in graph.nodes))
+
+
+def integer_shape(graph: Graph) -> Graph:
+    """What `quantise` makes of a weightless graph: the nodes of its integer network, of unknown weights and scales.
+
+    All exponents count as equal, so no operand of a Concat is shifted to another one's; where calibration finds
+    different exponents there, the integer network has such a shift besides.
+    """
+    state = _QuantisationState(graph, dict.fromkeys(graph.shapes, 0.0), _limit(8), _limit(8))
+    state.exponents[graph.input] = 0
+    for node in graph.nodes:
+        state.add(node)
+    return dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
 
 
 def random_images(shape: Shape, count: int, seed: int) -> list[Array]:
@@ -111,7 +126,9 @@ class _QuantisationState:
 
     def add(self, node: Node) -> None:
         exponent = self.exponents[node.inputs[0]]
-        if isinstance(node, ConvNode):
+        if isinstance(node, ConvNode | AffineNode) and _weightless(node):
+            self._requantised(node, exponent)
+        elif isinstance(node, ConvNode):
             self._convolution(node, exponent)
         elif isinstance(node, AffineNode):
             self._affine(node, exponent)
@@ -138,26 +155,28 @@ class _QuantisationState:
         return node
 
     def _convolution(self, node: ConvNode, exponent: int) -> None:
-        peak = _peak(node.weight)
+        real_weight, real_bias = known(node.weight), known(node.bias)
+        peak = _peak(real_weight)
         scale = _fit(peak, self.weight_limit)
         while True:
-            weight = np.rint(np.ldexp(node.weight, -scale, dtype=np.float64)).astype(np.int16)
-            bias = np.rint(np.ldexp(node.bias, -(scale + exponent), dtype=np.float64))
+            weight = np.rint(np.ldexp(real_weight, -scale, dtype=np.float64)).astype(np.int16)
+            bias = np.rint(np.ldexp(real_bias, -(scale + exponent), dtype=np.float64))
             sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1, dtype=np.int64) * self.limit + np.abs(bias)
             if sums.max(initial=0) < EXACT_LIMIT:
                 break
             if peak and not weight.any():
-                raise ValueError(f"{node.output!r}: no weights keep its sums below 2**24: bias {_peak(node.bias):g}")
+                raise ValueError(f"{node.output!r}: no weights keep its sums below 2**24: bias {_peak(real_bias):g}")
             scale += 1
         self.bits[node.output] = int(np.abs(weight).max(initial=0)).bit_length() + 1
         self._requantised(dataclasses.replace(node, weight=weight, bias=bias.astype(np.int64)), scale + exponent)
 
     def _affine(self, node: AffineNode, exponent: int) -> None:
-        scale = _fit(_peak(node.scale), self.weight_limit)
-        while (_peak(node.offset) * 2.0 ** -(scale + exponent) + self.limit * self.weight_limit) >= EXACT_LIMIT:
+        real_scale, real_offset = known(node.scale), known(node.offset)
+        scale = _fit(_peak(real_scale), self.weight_limit)
+        while (_peak(real_offset) * 2.0 ** -(scale + exponent) + self.limit * self.weight_limit) >= EXACT_LIMIT:
             scale += 1
-        factors = np.rint(node.scale * 2.0**-scale).astype(np.int64)
-        offset = np.rint(node.offset * 2.0 ** -(scale + exponent)).astype(np.int64)
+        factors = np.rint(real_scale * 2.0**-scale).astype(np.int64)
+        offset = np.rint(real_offset * 2.0 ** -(scale + exponent)).astype(np.int64)
         self._requantised(dataclasses.replace(node, scale=factors, offset=offset), scale + exponent)
 
     def _requantised(self, node: Node, exponent: int) -> None:
@@ -192,6 +211,10 @@ class _QuantisationState:
         while name in self.shapes:
             name += "'"
         return name
+
+
+def _weightless(node: ConvNode | AffineNode) -> bool:
+    return isinstance(node.weight if isinstance(node, ConvNode) else node.scale, UnknownArray)
 
 
 def _peak(array: Array) -> float:

@@ -12,6 +12,7 @@ from kilotune.codegen.onnx.graph import (
     AffineNode,
     ArgMaxNode,
     AveragePoolNode,
+    ChannelPadNode,
     ClipNode,
     ConcatNode,
     ConvNode,
@@ -22,7 +23,9 @@ from kilotune.codegen.onnx.graph import (
     PermuteNode,
     ReluNode,
     ShiftNode,
+    SubsampleNode,
     Window,
+    known,
 )
 
 Array = NDArray[Any]
@@ -58,6 +61,10 @@ def compute(node: Node, operands: list[Array]) -> Array:
         return np.concatenate(operands)
     if isinstance(node, PermuteNode):
         return np.asarray(first[list(node.order)])
+    if isinstance(node, SubsampleNode):
+        return first[:, :: node.stride[0], :: node.stride[1]]
+    if isinstance(node, ChannelPadNode):
+        return np.pad(first, ((node.before, node.after), (0, 0), (0, 0)))
     return pointwise(node, operands)
 
 
@@ -70,7 +77,7 @@ def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice
         return np.asarray(np.clip(first, _like(node.low, first), _like(node.high, first)))
     if isinstance(node, AffineNode):
         tail = (slice(None), *(None,) * (first.ndim - 1))
-        return np.asarray(first * node.scale[channels][tail] + node.offset[channels][tail])
+        return np.asarray(first * known(node.scale)[channels][tail] + known(node.offset)[channels][tail])
     if isinstance(node, AddNode):
         shifted = [x >> s for x, s in zip(operands, node.shifts, strict=True)] if node.shifts else operands
         return np.asarray(sum(shifted[1:], shifted[0]))
@@ -108,14 +115,15 @@ def _convolve(node: ConvNode, tensor: Array) -> Array:
     """Products in float64, which holds the integers of a quantised graph exactly (below 2**53)."""
     integer = tensor.dtype.kind == "i"
     gathered = patches(tensor.astype(np.float64), node.window, 0.0)
-    outputs, inner = node.weight.shape[0], node.weight.shape[1]
+    weight = known(node.weight)
+    outputs, inner = weight.shape[0], weight.shape[1]
     rows, columns = gathered.shape[3:]
     parts = []
     for group in range(node.groups):
-        matrix = node.weight[group * outputs // node.groups : (group + 1) * outputs // node.groups]
+        matrix = weight[group * outputs // node.groups : (group + 1) * outputs // node.groups]
         operand = gathered[group * inner : (group + 1) * inner].reshape(-1, rows * columns)
         parts.append(matrix.reshape(len(matrix), -1).astype(np.float64) @ operand)
     result = np.concatenate(parts).reshape(outputs, rows, columns)
     if integer:
         result = result.astype(np.int64)
-    return np.asarray(result + node.bias[:, None, None])
+    return np.asarray(result + known(node.bias)[:, None, None])

@@ -24,6 +24,7 @@ from kilotune.codegen.onnx.graph import (
     Node,
     PadNode,
     ShiftNode,
+    known,
 )
 from kilotune.codegen.onnx.importing import MAIN_DOMAINS
 from kilotune.codegen.onnx.quantise import QuantisedGraph
@@ -118,9 +119,9 @@ class _Rewriter:
             image = next(name for name in inputs if name not in self.constants)
             tail = (1,) * (self._rank(tensor) - 2)
             product = self._broadcast(
-                "Mul", image, node.scale.astype(np.float32).reshape(-1, *tail), output + "/scaled"
+                "Mul", image, known(node.scale).astype(np.float32).reshape(-1, *tail), output + "/scaled"
             )
-            self._broadcast("Add", product, node.offset.astype(np.float32).reshape(-1, *tail), output)
+            self._broadcast("Add", product, known(node.offset).astype(np.float32).reshape(-1, *tail), output)
         elif isinstance(node, AddNode):
             operands = [
                 self._shifted(name, s, f"{output}/{i}")
@@ -153,13 +154,14 @@ class _Rewriter:
         return (self.graph.ranks or {}).get(tensor, 4)
 
     def _weights(self, proto: Any, node: ConvNode, inputs: list[str], output: str) -> None:
-        bias = self._constant(output + "/bias", node.bias.astype(np.float32))
+        integers = known(node.weight).astype(np.float32)
+        bias = self._constant(output + "/bias", known(node.bias).astype(np.float32))
         if proto.op_type == "Conv":
             shape = self.constants[inputs[1]].shape
-            weight = self._constant(output + "/weight", node.weight.astype(np.float32).reshape(shape))
+            weight = self._constant(output + "/weight", integers.reshape(shape))
             self._copy(proto, [inputs[0], weight, bias], output)
             return
-        matrix = self._constant(output + "/weight", node.weight.astype(np.float32).reshape(len(node.bias), -1).T)
+        matrix = self._constant(output + "/weight", integers.reshape(len(integers), -1).T)
         product = self._node("MatMul", [inputs[0], matrix], output + "/product")
         self._broadcast("Add", product, self.constants[bias], output)
 

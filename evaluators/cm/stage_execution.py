@@ -20,6 +20,7 @@ from kilotune.codegen.onnx.graph import (
     PadNode,
     ShiftNode,
     Window,
+    known,
     window_of,
 )
 from kilotune.codegen.onnx.reference import pointwise
@@ -67,6 +68,7 @@ class StageExecutor:
         self._generator = np.random.default_rng((noise.seed if noise else 0, zlib.crc32(name.encode())))
         self._window = Window() if self._head is None else window_of(self._head) or Window()
         self._loads = [] if program.head is None else self._window_loads(program.head)
+        self._zeros = _unwritten(program.head)
         self._nodes = [
             (node, [self._point(o) for o in operands])
             for node, operands in zip(partition.nodes, program.operands, strict=False)
@@ -79,7 +81,7 @@ class StageExecutor:
             offset = low - (low // taps) * taps
             self._rows = slice(offset, offset + self._matrix.shape[1])
             if noise and noise.weight_sigma:
-                spread = noise.weight_sigma * float(np.abs(self._head.weight).max(initial=0))
+                spread = noise.weight_sigma * float(np.abs(known(self._head.weight)).max(initial=0))
                 self._matrix = self._matrix + self._generator.normal(0, spread, self._matrix.shape)
         self._adc = 0.0
         if noise and noise.adc_sigma:
@@ -98,7 +100,7 @@ class StageExecutor:
             return result
         if self._head is not None:
             if isinstance(self._head, ConvNode):
-                result = result + self._head.bias[slice(*program.channels)]
+                result = result + known(self._head.bias)[slice(*program.channels)]
             tensors[self._head.output] = result
         channels = slice(*program.channels)
         for node, operands in self._nodes:
@@ -114,6 +116,8 @@ class StageExecutor:
             return np.zeros(0, dtype=np.int64)
         fill = LOWEST if isinstance(head, MaxPoolNode) else int(head.value) if isinstance(head, PadNode) else 0
         patch = np.full((program.head.channels, *self._window.kernel), fill, dtype=np.int64)
+        if self._zeros.size and not (isinstance(head, PadNode) and self._on_the_border(row, column)):
+            patch[self._zeros] = 0
         for load in self._loads:
             (down, lines), (across, cells) = (
                 load.rows[row - program.rectangle.top],
@@ -137,12 +141,17 @@ class StageExecutor:
             return np.asarray([patch[:, 0, 0].argmax()])
         return np.asarray(patch[:, 0, 0])
 
+    def _on_the_border(self, row: int, column: int) -> bool:
+        """Whether a pixel that a PadNode writes lies outside the image that it pads."""
+        (top, left, bottom, right), partition = self._window.pads, self._program.partition
+        return not (top <= row < partition.height - bottom and left <= column < partition.width - right)
+
     def _window_loads(self, operand: OperandSource) -> list[_WindowLoad]:
         rectangle, found = self._program.rectangle, []
         for load in operand.loads:
             writer = self._buffers[load.edge].reading.writer
-            rows = _axis_taps(self._window, 0, rectangle, writer)
-            columns = _axis_taps(self._window, 1, rectangle, writer)
+            window = self._window.through(load.stride)
+            rows, columns = (_axis_taps(window, axis, rectangle, writer) for axis in (0, 1))
             found.append(_WindowLoad(load.edge, rows, columns, _as_slice(load.source), _as_slice(load.target)))
         return found
 
@@ -150,18 +159,27 @@ class StageExecutor:
         return operand.local if operand.local is not None else operand
 
     def _gather(self, operand: OperandSource, image: int, iteration: int, row: int, column: int) -> IntVector:
-        """The channels of one pixel, from the writer that owns it."""
+        """The channels of one pixel, from the writer that owns it; those that nobody writes are 0."""
         values = np.zeros(operand.channels, dtype=np.int64)
         for load in operand.loads:
             writer = self._buffers[load.edge].reading.writer
-            if writer.top <= row < writer.bottom and writer.left <= column < writer.right:
-                values[load.target] = self._at(load.edge, image, iteration, row, column)[load.source]
+            y, x = row * load.stride[0], column * load.stride[1]
+            if writer.top <= y < writer.bottom and writer.left <= x < writer.right:
+                values[load.target] = self._at(load.edge, image, iteration, y, x)[load.source]
         return values
 
     def _at(self, edge: int, image: int, iteration: int, row: int, column: int) -> IntVector:
         buffer = self._buffers[edge]
         rank = np.asarray([buffer.reading.writer.rank(row, column)])
         return np.asarray(buffer.read(self.name, image, iteration, rank)[0])
+
+
+def _unwritten(operand: OperandSource | None) -> NDArray[np.int64]:
+    """Channels that no load brings: zeros."""
+    if operand is None:
+        return np.zeros(0, dtype=np.int64)
+    brought = [load.target for load in operand.loads]
+    return np.setdiff1d(np.arange(operand.channels), np.concatenate(brought) if brought else [])
 
 
 def _axis_taps(window: Window, axis: int, reader: Rectangle, writer: Rectangle) -> tuple[Taps, ...]:

@@ -9,6 +9,7 @@ Three images back to back each.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -116,7 +117,7 @@ def compare(name: str, images: int = 3) -> dict[str, Any]:
         "stages": len(lowered.pipeline.stages),
         "edges": len(lowered.pipeline.edges),
         "weight bits": min(quantised.weight_bits.values(), default=0),
-        "weights": sum(n.weight.size for n in graph.nodes if isinstance(n, ConvNode)),
+        "weights": sum(math.prod(n.weight.shape) for n in graph.nodes if isinstance(n, ConvNode)),
         "outputs": expected[0].size,
         "distinct": len(np.unique(np.stack(expected))),
         "different": sum(int((a != b).sum()) for a, b in pairs) if pairs[0][0].shape == pairs[0][1].shape else -1,

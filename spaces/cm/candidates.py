@@ -24,7 +24,8 @@ from kilotune.search.space import (
     Option,
 )
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
-from kilotune.spaces.cm.replication import ONCE, Network, Replication
+from kilotune.spaces.cm.network import PartitionedNetwork
+from kilotune.spaces.cm.replication import ONCE, Replication
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
@@ -37,7 +38,7 @@ BUFFER_OPTIONS = (128, 64, 32, 256, 0)
 class CmCandidates:
     """Mappings of a network. ValueError, a sentence with what is short by how much, when it does not fit."""
 
-    def __init__(self, network: Network, hardware: Hardware, strict: bool = False) -> None:
+    def __init__(self, network: PartitionedNetwork, hardware: Hardware, strict: bool = False) -> None:
         self.network, self.hardware, self.strict = network, hardware, strict
         self.shapes = network.shapes()
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}

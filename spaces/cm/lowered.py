@@ -9,7 +9,8 @@ from functools import cached_property
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream, stream_name, streams_of
-from kilotune.spaces.cm.replication import ONCE, LayerShape, Network, Replication
+from kilotune.spaces.cm.network import PartitionedNetwork
+from kilotune.spaces.cm.replication import ONCE, LayerShape, Replication
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,9 @@ class LoweredPipeline:
         return tuple(f"route {k} {stream_name(self.pipeline, stream)}" for k, stream in enumerate(self.streams))
 
     @classmethod
-    def of(cls, network: Network, replicas: Mapping[str, Replication], hardware: Hardware) -> LoweredPipeline:
+    def of(
+        cls, network: PartitionedNetwork, replicas: Mapping[str, Replication], hardware: Hardware
+    ) -> LoweredPipeline:
         """ValueError, a sentence, when a stage's matrix is larger than a core's crossbars."""
         pipeline = network.pipeline(replicas)
         for stage in pipeline.stages:

@@ -1,4 +1,4 @@
-"""An imported network as the mapping space wants it: its layers are the partitions."""
+"""A network as the mapping space wants it: its layers are the partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from kilotune.spaces.cm.replication import LayerShape, Replication
 
 
 class PartitionedNetwork:
-    """Lowered for the crossbars of one accelerator."""
+    """A network, with weights or without, that can be lowered with any replication of its layers for the crossbars of one
+    accelerator."""
 
     def __init__(self, graph: PartitionGraph, hardware: Hardware) -> None:
         self.graph = graph

@@ -1,12 +1,8 @@
-"""How often a layer is there, and along which axis its output is cut; the contract with whoever makes pipelines."""
+"""How often a layer is there, and along which axis its output is cut."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-from kilotune.codegen.cm.pipeline import Pipeline
 
 AXES = ("rows", "columns")
 MOST_REPLICAS = 16
@@ -62,17 +58,3 @@ class LayerShape:
                     least = self.iterations(replication)
                     found.append(replication)
         return tuple(sorted(found, key=lambda r: (r.count, r.axis != "columns")))
-
-
-class Network(Protocol):
-    """A network that can be lowered with any replication of its layers."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    def shapes(self) -> tuple[LayerShape, ...]:
-        """Its layers in topological order."""
-
-    def pipeline(self, replicas: Mapping[str, Replication]) -> Pipeline:
-        """Lowered for that replication; layers left out are there once."""

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.partition import partition
+from kilotune.codegen.onnx.graph import Graph
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.space import (
     Assignment,
@@ -20,6 +23,7 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.joint import joint_annealing
+from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.procedure import paper_procedure
 from kilotune.spaces.cm.state import CmState
 
@@ -31,6 +35,11 @@ class CmSpace(CmCandidates):
     """Fewest ticks per image."""
 
     name = "cm"
+
+    @classmethod
+    def of(cls, graph: Graph, hardware: Hardware, strict: bool = False) -> CmSpace:
+        """The mappings of a graph. ValueError, a sentence with what is short by how much, when it does not fit."""
+        return cls(PartitionedNetwork(partition(graph), hardware), hardware, strict)
 
     @cached_property
     def fingerprint(self) -> str:

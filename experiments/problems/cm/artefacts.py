@@ -29,9 +29,7 @@ def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     description = describe(problem, trial)
     description["executed"] = None if verification is None else dataclasses.asdict(verification)
     texts = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
-    lowered = problem.lowered(trial.assignment)
-    if lowered is not None:
-        texts["lcu"] = lcu_source(lowered)
+    texts["lcu"] = lcu_source(problem.lowered(trial.assignment))
     return texts
 
 

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from kilotune.codegen.cm.hardware import load_hardware, shipped_hardware
+from kilotune.codegen.onnx.graph import ConvNode
+from kilotune.codegen.onnx.importing import import_model
+from kilotune.codegen.onnx.topology import crossbar_weights, multiply_accumulates
 from kilotune.experiments.models.onnx_networks import MADE
-from kilotune.experiments.problems.cm.problem import SHAPES
+from kilotune.experiments.problems.cm.networks import LAYERS, weightless
 from kilotune.experiments.problems.family import ListedRows, ListingRequest
 
 
 def networks(asked: ListingRequest) -> ListedRows:
     """The networks that need no file."""
-
-    shapes = [{"name": name, "what": "by its shapes, no weights"} for name in SHAPES]
-    return shapes + [{"name": name, "what": "ONNX, seeded weights"} for name in MADE]
+    rows = [(weightless(name), name, "by its layers, no weights") for name in LAYERS]
+    rows += [(import_model(make(), name), name, "ONNX, seeded weights") for name, make in MADE.items()]
+    return [
+        {
+            "name": name,
+            "what": what,
+            "image": "x".join(map(str, graph.shapes[graph.input])),
+            "matrices": sum(isinstance(node, ConvNode) for node in graph.nodes),
+            "weights": crossbar_weights(graph),
+            "multiply_accumulates": multiply_accumulates(graph),
+        }
+        for graph, name, what in rows
+    ]
 
 
 def hardware(asked: ListingRequest) -> ListedRows:

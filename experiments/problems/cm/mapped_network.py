@@ -10,7 +10,6 @@ from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment
-from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.space import CmSpace
 
 VERIFIED_IMAGES = 2
@@ -20,16 +19,15 @@ MOST_VERIFIED_ITERATIONS = 150_000
 
 @dataclass(frozen=True, eq=False)
 class MappedNetwork:
-    """A mapping space and the request that it comes from. network: None for one that is known by its shapes alone."""
+    """A mapping space and the request that it comes from. quantised: None for a weightless network, which nothing executes."""
 
     request: TuneRequest
     space: CmSpace
-    network: PartitionedNetwork | None
     quantised: QuantisedGraph | None
 
-    def lowered(self, assignment: Assignment) -> LoweredNetwork | None:
-        """The candidate's stages with their programs; None for a network of shapes."""
-        return None if self.network is None else self.network.lower(self.space.replicas(assignment))
+    def lowered(self, assignment: Assignment) -> LoweredNetwork:
+        """The candidate's stages with their programs."""
+        return self.space.network.lower(self.space.replicas(assignment))
 
     def setting(self, assignment: Assignment) -> Setting:
         """What the timing evaluator runs."""
@@ -48,9 +46,9 @@ class MappedNetwork:
 
     def verify(self, assignment: Assignment) -> Verification | None:
         """Execute the candidate on seeded images; None without weights, or with too many iterations."""
-        lowered = self.lowered(assignment)
-        if lowered is None or self.quantised is None:
+        if self.quantised is None:
             return None
+        lowered = self.lowered(assignment)
         iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
         if iterations > MOST_VERIFIED_ITERATIONS:
             return None

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.cm.hardware import load_hardware
-from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.onnx.graph import ConvNode, Graph
+from kilotune.codegen.onnx.graph import ConvNode, Graph, known
 from kilotune.codegen.onnx.importing import import_file, import_model
-from kilotune.codegen.onnx.quantise import QuantisedGraph, quantise, random_images, with_random_weights
+from kilotune.codegen.onnx.quantise import (
+    QuantisedGraph,
+    integer_shape,
+    quantise,
+    random_images,
+    with_random_weights,
+)
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.figures.best import mapping_section
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
-from kilotune.experiments.problems.cm.networks import resnet18, resnet20, vgg16
+from kilotune.experiments.problems.cm.networks import LAYERS, weightless
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean
-from kilotune.spaces.cm.layers import ConvNetwork
-from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.space import CmSpace
-
-SHAPES: Mapping[str, Callable[[], ConvNetwork]] = MappingProxyType(
-    {"resnet20": resnet20, "resnet18": resnet18, "vgg16": vgg16}
-)
-"""Networks known by their shapes alone: there are no weights to execute them with."""
 
 DEFAULT_NETWORK = "resnet20"
 
@@ -49,7 +46,7 @@ class MappingOptions:
 
 @dataclass(frozen=True, eq=False)
 class MappingProblem(MappedNetwork, ExportsTexts):
-    """A mapping space and the request that it comes from. network: None for one that is known by its shapes alone."""
+    """A network, an accelerator, and the request that they come from."""
 
     artefact_names: ClassVar[Mapping[str, str]] = NAMES
     artefact: ClassVar[str] = "mapping"
@@ -74,7 +71,7 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         return {"ticks_per_image": ticks, "sentence": sentence}
 
     def texts(self, trial: Trial) -> dict[str, str]:
-        """The mapping, its pictures, and the state machines of an ONNX network."""
+        """The mapping, its pictures, and the state machines of the control units."""
         return artefacts(self, trial)
 
     def best_section(self, trial: Trial) -> Section:
@@ -88,7 +85,7 @@ def resolve_input(text: str | None) -> Path:
     path = Path(name)
     if path.is_file():
         return path.resolve()
-    if name in SHAPES or name in MADE:
+    if name in LAYERS or name in MADE:
         return path
     found = f"neither{did_you_mean(name, input_names())}"
     raise InputError(name, expected=f"an ONNX file, or one of {', '.join(input_names())}", found=found)
@@ -96,7 +93,7 @@ def resolve_input(text: str | None) -> Path:
 
 def input_names() -> tuple[str, ...]:
     """The networks that need no file."""
-    return (*SHAPES, *MADE)
+    return (*LAYERS, *MADE)
 
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
@@ -128,19 +125,14 @@ def build_problem(request: TuneRequest) -> MappingProblem:
     options = stored_fields(MappingOptions, request.options, "request")
     hardware, strict, image = load_hardware(options.hardware), options.strict, options.image_shape
     name = request.input
-    if name in SHAPES and not Path(name).is_absolute():
+    if name in LAYERS and not Path(name).is_absolute():
         if image is not None:
             raise ValueError(f"--image is for ONNX files; {name} has a shape of its own.")
-        if hardware.input_order != "row-major":
-            raise ValueError(f"{name} is known by its shapes alone: {hardware.name} must send images row-major.")
-        return MappingProblem(request, CmSpace(SHAPES[name](), hardware, strict), None, None)
+        return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), hardware, strict), None)
     graph = _imported(name, image)
-    CmSpace(
-        PartitionedNetwork(partition(graph), hardware), hardware, strict
-    )  # says what is short before any arithmetic
+    CmSpace.of(graph, hardware, strict)  # says what is short before any arithmetic
     quantised = _quantised(graph, name)
-    network = PartitionedNetwork(partition(quantised.graph), hardware)
-    return MappingProblem(request, CmSpace(network, hardware, strict), network, quantised)
+    return MappingProblem(request, CmSpace.of(quantised.graph, hardware, strict), quantised)
 
 
 def _imported(name: str, image: Any) -> Graph:
@@ -150,7 +142,7 @@ def _imported(name: str, image: Any) -> Graph:
 
 
 def _quantised(graph: Graph, name: str) -> QuantisedGraph:
-    weights = [node.weight for node in graph.nodes if isinstance(node, ConvNode)]
+    weights = [known(node.weight) for node in graph.nodes if isinstance(node, ConvNode)]
     if weights and all(w.size > 1 and w.min() == w.max() for w in weights):
         graph = with_random_weights(graph, seed=1)  # a topology without weights: any will do
     try:

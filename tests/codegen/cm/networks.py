@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +13,10 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from kilotune.codegen.onnx.graph import Graph
+from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, UnknownArray
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.codegen.onnx.rewriting import integer_model
+from kilotune.codegen.onnx.topology import IMAGE, OPSET, Topology
 
 
 def single(
@@ -156,6 +159,39 @@ class RandomNetwork:
         self._node(
             "Pad", [source, name], (shape[0], shape[1] + int(pads[0] + pads[2]), shape[2] + int(pads[1] + pads[3]))
         )
+
+
+def without_weights(graph: Graph) -> Graph:
+    """The same graph, of whose weights only the shapes are known."""
+
+    def emptied(node: Node) -> Node:
+        if isinstance(node, ConvNode):
+            weight, bias = UnknownArray(node.weight.shape), UnknownArray(node.bias.shape)
+            return dataclasses.replace(node, weight=weight, bias=bias)
+        if isinstance(node, AffineNode):
+            scale, offset = UnknownArray(node.scale.shape), UnknownArray(node.offset.shape)
+            return dataclasses.replace(node, scale=scale, offset=offset)
+        return node
+
+    return dataclasses.replace(graph, nodes=tuple(map(emptied, graph.nodes)))
+
+
+def onnx_file(topology: Topology, output: str, seed: int) -> Any:
+    """The model of a topology with seeded weights, as an exporter would write it."""
+    rng = np.random.default_rng(seed)
+    nodes = [helper.make_node(n.operator, n.inputs, n.outputs, **n.attributes) for n in topology.nodes]
+    weights = {
+        name: np.abs(rng.normal(0.5, 0.2, shape)).astype(np.float32)
+        if name.endswith((".variance", ".scale"))
+        else (rng.normal(0, 1, shape) / math.sqrt(math.prod(shape[1:]))).astype(np.float32)
+        for name, shape in topology.weights.items()
+    }
+    constants = {n: a.astype(np.float32) if a.dtype.kind == "f" else a for n, a in topology.constants.items()}
+    image = helper.make_tensor_value_info(IMAGE, TensorProto.FLOAT, [1, *topology.image])
+    result = helper.make_tensor_value_info(output, TensorProto.FLOAT, None)
+    initial = [numpy_helper.from_array(np.asarray(a), n) for n, a in {**weights, **constants}.items()]
+    graph = helper.make_graph(nodes, topology.name, [image], [result], initial)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
 
 
 def shipped(folder: str) -> list[str]:

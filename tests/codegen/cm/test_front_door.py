@@ -75,7 +75,6 @@ def test_a_mapping_on_contended_links_is_executed_with_its_own_schedule(tmp_path
     assert found is not None
     assert (found.images, found.elements, found.different) == (2, 20, 0)
     lowered, setting = problem.lowered(candidate), problem.setting(candidate)
-    assert lowered is not None
     graph = lowered.network.graph
     assert problem.quantised is not None
     images = [problem.quantised.image(image) for image in random_images(graph.shapes[graph.input], 2, 3)]
@@ -97,8 +96,7 @@ def test_every_stage_of_the_state_machines_file_covers_its_pixels(tmp_path: Path
     from kilotune.experiments.problems.cm.artefacts import lcu_source
 
     problem = build_problem(TuneRequest("cm", "lenet5", "anneal", 0, {"hardware": None}))
-    assert problem.network is not None
-    lowered = problem.network.lower({})
+    lowered = problem.space.network.lower({})
     machines: dict[str, Any] = {}
     exec(lcu_source(lowered), machines)
     for stage in lowered.pipeline.stages:
@@ -156,8 +154,7 @@ def test_an_image_may_have_another_size_and_come_column_by_column(tmp_path: Path
     options = read_options("cm", CommandOptions({"image_shape": "3x4x6", "hardware": str(hardware)}))
     problem = build_problem(TuneRequest("cm", str(resolve_input(str(path))), "anneal", 0, options))
     assert load_hardware(str(hardware)).input_order == "column-major"
-    assert problem.network is not None
-    edge = problem.network.pipeline({}).edges[0]
+    edge = problem.space.network.pipeline({}).edges[0]
     assert edge.needed.tolist()[:6] == [1, 5, 9, 13, 17, 21]
 
 

@@ -8,11 +8,15 @@ from collections import deque
 import numpy as np
 import pytest
 
+from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.hardware import Hardware, load_hardware
+from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.mapping import node_of
+from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.routing import SHAPES, route_tables
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
+from kilotune.experiments.problems.cm.networks import chain
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer, load_kernel
 from tests.spaces.cm.random_pipelines import random_pipeline, small_hardware
 
@@ -122,9 +126,7 @@ def test_annealing_finds_the_optimum_of_small_problems() -> None:
 
 @needs_compiler
 def test_strict_annealing_puts_a_chain_on_linked_cores() -> None:
-    from kilotune.experiments.problems.cm.networks import chain
-
-    pipeline, hardware = chain(40, 8).pipeline({}), load_hardware("mesh-8x8")
+    pipeline, hardware = lower(partition(chain(40, 8)), Crossbar()).pipeline, load_hardware("mesh-8x8")
     streams = streams_of(pipeline)
     annealer = Annealer(streams, 40, hardware, strict=True)
     start = AnnealedPlacement(

@@ -12,7 +12,7 @@ import pytest
 from kilotune.codegen.cm.hardware import load_hardware, parse_hardware, shipped_hardware
 from kilotune.codegen.cm.topologies import all_to_all, diagonal_mesh, mesh, parallel_prism, ring
 from kilotune.codegen.diagnostics import InputError
-from kilotune.spaces.cm.layers import ConvLayer, ConvNetwork, Read
+from kilotune.experiments.problems.cm.networks import chain
 from kilotune.spaces.cm.space import CmSpace
 
 GOOD: dict[str, Any] = {
@@ -140,6 +140,5 @@ def test_a_single_core_has_no_links_to_others() -> None:
     described = copy.deepcopy(GOOD)
     described["topology"] = {"kind": "all-to-all", "cores": 1}
     described["gmem"] |= {"input_ports": [0], "output_ports": [0]}
-    network = ConvNetwork("one", (6, 6, 3), (ConvLayer("only", 4, 6, 6, (Read("image", 3, 1, 1),)),), (128, 32))
-    space = CmSpace(network, parse_hardware(described, "one.json"))
+    space = CmSpace.of(chain(1, 6, channels=4), parse_hardware(described, "one.json"))
     assert space.measure(space.candidate({}, [0])).metrics["ticks_per_image"] >= 36

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.mapping import node_of
+from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.evaluators.cm import timing
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problems.cm.networks import chain, resnet20
+from kilotune.experiments.problems.cm.networks import chain, weightless
 from kilotune.search.budget import Budget
 from kilotune.search.study import Study
 from kilotune.spaces.cm import annealing
@@ -28,7 +31,8 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_walk_s_ticks_are_those_of_its_routes(strict: bool) -> None:
     hardware = load_hardware("mesh-8x8-16")
-    pipeline = chain(6, 8).pipeline({}) if strict else resnet20().pipeline({})
+    graph = chain(6, 8) if strict else weightless("resnet20")
+    pipeline = lower(partition(graph), Crossbar()).pipeline
     streams, stages = streams_of(pipeline), len(pipeline.stages)
     annealer = Annealer(streams, stages, hardware, strict)
     scattered = tuple(range(0, 64, 9))[:stages] if strict else snake_cores(hardware, stages)
@@ -50,6 +54,6 @@ def test_a_walk_s_ticks_are_those_of_its_routes(strict: bool) -> None:
 
 def test_the_default_strategy_maps_a_network() -> None:
     """It was refused: exit status 4."""
-    study = Study(CmSpace(chain(3, 8), load_hardware("ring-64")), "anneal")
+    study = Study(CmSpace.of(chain(3, 8), load_hardware("ring-64")), "anneal")
     result = study.run(InProcessExecutor(study.space), Budget(trials=2))
     assert result.feasible

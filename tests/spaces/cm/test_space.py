@@ -11,10 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kilotune.codegen.cm.access import AccessPattern, Rectangle, counts
 from kilotune.codegen.cm.hardware import Hardware, load_hardware, parse_hardware
+from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.streams import streams_of
+from kilotune.codegen.onnx.graph import Graph, Window
+from kilotune.codegen.onnx.quantise import integer_shape
+from kilotune.codegen.onnx.topology import IMAGE, Topology
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.experiments.problems.cm.networks import chain, resnet20
+from kilotune.experiments.problems.cm.networks import chain, weightless
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import random_candidate
 from kilotune.search.procedure import run_procedure
@@ -23,8 +28,8 @@ from kilotune.search.study import Study
 from kilotune.spaces.cm.annealing import load_kernel
 from kilotune.spaces.cm.baselines import balanced_replicas
 from kilotune.spaces.cm.joint import joint_annealing
-from kilotune.spaces.cm.layers import IMAGE, ConvLayer, ConvNetwork, Read, ReplicaBlock, window_counts
 from kilotune.spaces.cm.lowered import cores_needed
+from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.replication import LayerShape, Replication
 from kilotune.spaces.cm.space import CmSpace
@@ -45,12 +50,13 @@ def small_hardware(width: int = 4, cores: tuple[int, int] = (2, 2), **core: int)
     return parse_hardware(described, "small.json")
 
 
-def residual_block(size: int = 6) -> ConvNetwork:
-    layers = (
-        ConvLayer("a", 4, size, size, (Read(IMAGE, 3, 1, 1),)),
-        ConvLayer("b", 4, size, size, (Read("a", 3, 1, 1), Read(IMAGE))),
-    )
-    return ConvNetwork("block", (size, size, 4), layers)
+def residual_block(size: int = 6) -> Graph:
+    net = Topology("block", (4, size, size))
+    return net.graph(net.node("Add", [net.conv(net.conv(IMAGE, "a", 4, 3), "b", 4, 3), IMAGE], "sum"))
+
+
+def mapped(name: str, hardware: str, strict: bool = False) -> CmSpace:
+    return CmSpace.of(integer_shape(weightless(name)), load_hardware(hardware), strict)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -58,9 +64,9 @@ def test_window_counts_are_what_reading_pixel_by_pixel_says(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kernel, stride, padding = int(rng.integers(1, 5)), int(rng.integers(1, 4)), int(rng.integers(0, 3))
     top, left = rng.integers(0, 4, 2).tolist()
-    writer = ReplicaBlock(top, top + int(rng.integers(1, 6)), left, left + int(rng.integers(1, 6)))
+    writer = Rectangle(top, top + int(rng.integers(1, 6)), left, left + int(rng.integers(1, 6)))
     first = rng.integers(0, 3, 2).tolist()
-    reader = ReplicaBlock(first[0], first[0] + int(rng.integers(1, 5)), first[1], first[1] + int(rng.integers(1, 5)))
+    reader = Rectangle(first[0], first[0] + int(rng.integers(1, 5)), first[1], first[1] + int(rng.integers(1, 5)))
     written = list(itertools.product(range(writer.top, writer.bottom), range(writer.left, writer.right)))
     seen = []
     for y, x in itertools.product(range(reader.top, reader.bottom), range(reader.left, reader.right)):
@@ -70,12 +76,13 @@ def test_window_counts_are_what_reading_pixel_by_pixel_says(seed: int) -> None:
     needed = [max((i + 1 for one in seen[: j + 1] for i in one), default=0) for j in range(len(seen))]
     later = [set().union(*seen[j + 1 :]) for j in range(len(seen))]
     released = [min(after, default=len(written)) for after in later]
-    found = window_counts(writer, reader, kernel, stride, padding)
+    window = Window((kernel, kernel), (stride, stride), (padding,) * 4)
+    found = counts(AccessPattern((window,), reader, writer))
     assert [a.tolist() for a in found] == [needed, released, [i in set().union(*seen) for i in range(len(written))]]
 
 
 def test_replicas_are_sent_their_rows_and_a_halo_and_together_do_all_the_work() -> None:
-    network = resnet20()
+    network = mapped("resnet20", "mesh-8x8").network
     once = network.pipeline({})
     four = network.pipeline({"conv0.0a": Replication(4), "conv0.0b": Replication(4)})
     for layer in ("conv0.0a", "conv0.0b", "conv2.0a"):
@@ -98,7 +105,7 @@ def test_replications_that_are_no_faster_than_fewer_ones_are_no_options() -> Non
 
 
 def test_every_prefix_of_a_candidate_has_a_bound_that_its_measurement_keeps() -> None:
-    space = CmSpace(residual_block(), small_hardware())
+    space = CmSpace.of(residual_block(), small_hardware())
     rng = np.random.default_rng(0)
     for _ in range(25):
         candidate = random_candidate(space, rng)
@@ -117,8 +124,7 @@ def test_every_prefix_of_a_candidate_has_a_bound_that_its_measurement_keeps() ->
 
 
 def test_exhaustive_search_proves_what_measuring_everything_finds() -> None:
-    network = dataclasses.replace(residual_block(3), layers=residual_block(3).layers[:1])
-    space = CmSpace(network, small_hardware(1, (1, 2)))
+    space = CmSpace.of(chain(1, 3, channels=4), small_hardware(1, (1, 2)))
     everything = list(all_candidates(space))
     losses = [m.metrics["ticks_per_image"] for m in space.evaluate(everything) if m.failure is None]
     result = Study(space, "exhaustive").run(InProcessExecutor(space), Budget(seconds=60))
@@ -130,7 +136,7 @@ def test_exhaustive_search_proves_what_measuring_everything_finds() -> None:
 
 
 def test_the_bound_of_all_replications_is_the_best_of_them() -> None:
-    space = CmSpace(residual_block(), small_hardware(64, (2, 4)))
+    space = CmSpace.of(residual_block(), small_hardware(64, (2, 4)))
     options = [shape.replications() for shape in space.shapes]
     best = min(
         max(cost.ticks(r) for cost, r in zip(space.costs, chosen, strict=True))
@@ -143,7 +149,7 @@ def test_the_bound_of_all_replications_is_the_best_of_them() -> None:
 
 @needs_compiler
 def test_joint_annealing_ends_at_the_optimum_and_the_simulation_confirms_it() -> None:
-    space = CmSpace(resnet20(), load_hardware("mesh-8x8-64"))
+    space = mapped("resnet20", "mesh-8x8-64")
     candidates = [c for c in itertools.islice(joint_annealing(space, 0), 8) if c is not None]
     best = min((space.measure(c) for c in candidates), key=lambda m: m.metrics["ticks_per_image"])
     assert best.metrics["promised_ticks"] == space.least_ticks == 256
@@ -154,15 +160,15 @@ def test_joint_annealing_ends_at_the_optimum_and_the_simulation_confirms_it() ->
 
 @needs_compiler
 def test_joint_annealing_is_repeatable() -> None:
-    space = CmSpace(residual_block(8), small_hardware(2, (2, 3)))
+    space = CmSpace.of(residual_block(8), small_hardware(2, (2, 3)))
     runs = [list(itertools.islice(joint_annealing(space, seed), 6)) for seed in (3, 3)]
     assert runs[0] == runs[1]
 
 
 @needs_compiler
 def test_a_promise_is_kept_with_roomy_buffers_and_not_without_room() -> None:
-    space = CmSpace(resnet20(), load_hardware("mesh-8x8-64"))
-    found = [c for c in itertools.islice(joint_annealing(space, 0), 4) if c is not None][-1]
+    space = mapped("resnet20", "mesh-8x8-64")
+    found = [c for c in itertools.islice(joint_annealing(space, 1), 4) if c is not None][-1]
     measured = {}
     for room in (256, 0):
         answers = {name: room if name.startswith("buffer") else answer for name, answer in found.items()}
@@ -174,11 +180,11 @@ def test_a_promise_is_kept_with_roomy_buffers_and_not_without_room() -> None:
 
 
 def test_the_papers_procedure_keeps_connected_partitions_near_and_a_chain_strictly_adjacent() -> None:
-    trial = run_procedure(CmSpace(resnet20(), load_hardware("mesh-8x8")))
+    trial = run_procedure(mapped("resnet20", "mesh-8x8"))
     assert trial is not None
     assert trial.measurement.metrics["longest_route_links"] == 2  # residual triangles fit no mesh
     assert trial.measurement.metrics["ticks_per_image"] == 1024
-    strict = CmSpace(chain(12, 8), load_hardware("mesh-8x8"), strict=True)
+    strict = CmSpace.of(chain(12, 8), load_hardware("mesh-8x8"), strict=True)
     trial = run_procedure(strict)
     assert trial is not None
     assert trial.measurement.metrics["longest_route_links"] == 1
@@ -186,7 +192,7 @@ def test_the_papers_procedure_keeps_connected_partitions_near_and_a_chain_strict
 
 def test_replicas_for_the_cores_alone_can_make_it_slower() -> None:
     """The facts' warning: seven times four replicas in snake order are slower than no replicas at all."""
-    space = CmSpace(resnet20(), load_hardware("mesh-8x8-16"))
+    space = mapped("resnet20", "mesh-8x8-16")
     balanced = balanced_replicas(space)
     assert cores_needed(space.costs, balanced) <= 64
     replicated = space.measure(snake_candidate(space, balanced=True)).metrics
@@ -197,25 +203,25 @@ def test_replicas_for_the_cores_alone_can_make_it_slower() -> None:
 
 def test_a_network_that_does_not_fit_says_what_is_short_by_how_much() -> None:
     with pytest.raises(ValueError, match="chain-6 needs 6 cores and small has 4: 2 too few"):
-        CmSpace(chain(6, 8), small_hardware())
+        CmSpace.of(chain(6, 8), small_hardware())
     with pytest.raises(
         ValueError, match=r"least buffers of conv0 take \d+ bytes and a core of small has 20: \d+ too few"
     ):
-        CmSpace(chain(2, 16), small_hardware(sram_bytes=20))
-    wide = dataclasses.replace(chain(1, 4), crossbar=(1 << 20, 1 << 20))
-    hardware = dataclasses.replace(small_hardware(), crossbar_rows=100)
+        CmSpace.of(chain(2, 16), small_hardware(sram_bytes=20))
+    hardware = small_hardware()
+    network = PartitionedNetwork(partition(chain(1, 4)), hardware)
     with pytest.raises(
         ValueError, match="matrix of conv0 has 144 rows and 16 columns; a core of small holds 100 and 256"
     ):
-        CmSpace(wide, hardware)
+        CmSpace(network, dataclasses.replace(hardware, crossbar_rows=100))
 
 
 def test_the_fingerprint_tells_networks_hardware_and_questions_apart_and_spaces_travel() -> None:
     spaces = [
-        CmSpace(residual_block(), small_hardware()),
-        CmSpace(residual_block(), small_hardware(8)),
-        CmSpace(residual_block(8), small_hardware()),
-        CmSpace(residual_block(), small_hardware(), strict=True),
+        CmSpace.of(residual_block(), small_hardware()),
+        CmSpace.of(residual_block(), small_hardware(8)),
+        CmSpace.of(residual_block(8), small_hardware()),
+        CmSpace.of(residual_block(), small_hardware(), strict=True),
     ]
     assert len({space.fingerprint for space in spaces}) == 4
     copied = pickle.loads(pickle.dumps(spaces[0]))
@@ -226,7 +232,7 @@ def test_the_fingerprint_tells_networks_hardware_and_questions_apart_and_spaces_
 
 @pytest.mark.parametrize("strategy", ["random", "count_tpe", "refine", "cp", "anneal"])
 def test_every_strategy_runs_on_it(strategy: str) -> None:
-    space = CmSpace(residual_block(), small_hardware(2, (2, 3)))
+    space = CmSpace.of(residual_block(), small_hardware(2, (2, 3)))
     result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=2, trials=8))
     assert result.best is not None
     assert result.feasible

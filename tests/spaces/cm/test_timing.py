@@ -7,17 +7,21 @@ import dataclasses
 import numpy as np
 import pytest
 
+from kilotune.codegen.cm.blocks import Crossbar
+from kilotune.codegen.cm.lowering import lower
+from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.streams import streams_of
+from kilotune.codegen.onnx.graph import Graph
 from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.recurrence import schedule
 from kilotune.evaluators.cm.reference_timing import simulate_reference
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.timing import simulate
-from kilotune.experiments.problems.cm.networks import chain, resnet18, resnet20, vgg16
+from kilotune.experiments.problems.cm.networks import chain, topology_of, weightless
 from tests.spaces.cm.random_pipelines import random_setting
 
-ONE_CORE_A_LAYER = (1 << 20, 1 << 20)
+ONE_CORE_A_LAYER = Crossbar(1 << 20, 1 << 20)
 SETTINGS = range(500)
 
 
@@ -57,7 +61,7 @@ def test_without_links_and_limits_the_simulator_equals_the_recurrence() -> None:
 
 @pytest.mark.parametrize(("length", "width"), [(2, 8), (3, 16), (5, 32)])
 def test_a_uniform_chain_takes_its_bottleneck_its_fill_and_one_tick(length: int, width: int) -> None:
-    pipeline = chain(length, width).pipeline({})
+    pipeline = lower(partition(chain(length, width)), Crossbar()).pipeline
     setting = Setting.unmapped(pipeline, streams_of(pipeline), [1] * length)
     # facts of the paper's model: the fill of a same-padded 3x3 stage is width + 2, the first stage has none
     finish = simulate(setting, 2).finish_ticks.tolist()
@@ -67,16 +71,35 @@ def test_a_uniform_chain_takes_its_bottleneck_its_fill_and_one_tick(length: int,
     assert finish[0] + 1 == width * width + (length - 1) * (width + 2) + 1
 
 
+def finish_ticks(graph: Graph) -> list[int]:
+    """Of two images, a tick an iteration, links and buffers without limits."""
+    pipeline = lower(partition(graph), ONE_CORE_A_LAYER).pipeline
+    setting = Setting.unmapped(pipeline, streams_of(pipeline), [1] * len(pipeline.stages))
+    return simulate(setting, 2).finish_ticks.tolist()
+
+
 @pytest.mark.parametrize(
-    ("network", "bottleneck", "latency", "cores"),
-    [(resnet20, 1024, 1370, 35), (resnet18, 12544, 12945, 201), (vgg16, 50176, 50946, 251)],
+    ("name", "last", "bottleneck", "latency"),
+    [("resnet20", "relu2.2", 1024, 1370), ("vgg16", "conv4.2.relu", 50176, 50946)],
 )
-def test_the_ticks_of_three_networks(network, bottleneck: int, latency: int, cores: int) -> None:  # type: ignore[no-untyped-def]
-    whole = dataclasses.replace(network(), crossbar=ONE_CORE_A_LAYER).pipeline({})
-    setting = Setting.unmapped(whole, streams_of(whole), [1] * len(whole.stages))
-    finish = simulate(setting, 2).finish_ticks.tolist()
+def test_the_ticks_of_convolutions_alone_are_those_measured_elsewhere(
+    name: str, last: str, bottleneck: int, latency: int
+) -> None:
+    """Facts that another program measured of the layers up to the last convolution."""
+    finish = finish_ticks(topology_of(name)[0].graph(last))
     assert finish == [latency, latency + bottleneck]
-    assert len(network().pipeline({}).stages) == cores
+
+
+@pytest.mark.parametrize(
+    ("name", "bottleneck", "last_convolution", "tail"),
+    [("resnet20", 1024, "relu2.2", 2), ("resnet18", 12544, "relu3.1", 2), ("vgg16", 50176, "conv4.2.relu", 4)],
+)
+def test_a_classifier_waits_for_the_last_pixel_and_adds_an_iteration_a_layer(
+    name: str, bottleneck: int, last_convolution: str, tail: int
+) -> None:
+    trunk, whole = finish_ticks(topology_of(name)[0].graph(last_convolution)), finish_ticks(weightless(name))
+    assert whole[0] == trunk[0] + tail  # global pool and fully connected; VGG-16: last pool and three of them
+    assert whole[1] - whole[0] == trunk[1] - trunk[0] == bottleneck
 
 
 def residual(capacity: int) -> Setting:
@@ -107,7 +130,7 @@ def test_a_deadlock_names_the_edge_whose_buffer_is_too_small() -> None:
 
 
 def test_a_buffer_as_large_as_what_it_holds_slows_nothing_down_and_one_packet_less_does() -> None:
-    pipeline = resnet20().pipeline({})
+    pipeline = lower(partition(weightless("resnet20")), Crossbar()).pipeline
     streams, ticks = streams_of(pipeline), (1,) * len(pipeline.stages)
     free = dataclasses.replace(Setting.unmapped(pipeline, streams, ticks), pace_ticks=1024)
     room = occupancies(pipeline, streams, ticks, [1] * len(streams), 1024)

@@ -55,7 +55,7 @@ def test_cores_and_links_answer_the_pointer(
     open_page: OpenPage, tmp_path: Path, size: tuple[int, int], dark: bool
 ) -> None:
     network = named(chain(3, 8), NASTY)
-    problem, study = study_in(CmSpace(network, load_hardware("mesh-8x8")), 2)
+    problem, study = study_in(CmSpace.of(network, load_hardware("mesh-8x8")), 2)
     assert isinstance(problem, MappingProblem)
     best = study.result().best
     assert best is not None

@@ -12,6 +12,7 @@ import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.onnx.graph import Graph
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.presentation.section import Paragraph, Table
 from kilotune.experiments.problems.cm.figures import busy_figures
@@ -28,7 +29,6 @@ from kilotune.search.result import Status
 from kilotune.search.space import Measurement
 from kilotune.search.study import Study
 from kilotune.spaces.cm.embedding import solve_with_cp_sat
-from kilotune.spaces.cm.layers import ConvNetwork, Read
 from kilotune.spaces.cm.procedure import embedding_of
 from kilotune.spaces.cm.space import CmSpace
 from tests.experiments.report.spaces.studies import NASTY, of_best, strings, study_of
@@ -81,29 +81,27 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Drawn(problem, study, draw(problem, study))
 
 
-def named(network: ConvNetwork, name: str) -> ConvNetwork:
-    """The network and all of its layers by a name like that."""
-    names = {layer.name: f"{name}{number}" for number, layer in enumerate(network.layers)}
-    layers = tuple(
-        dataclasses.replace(
-            layer,
-            name=names[layer.name],
-            reads=tuple(Read(names.get(r.source, r.source), r.kernel, r.stride, r.padding) for r in layer.reads),
-        )
-        for layer in network.layers
-    )
-    return dataclasses.replace(network, name=name, layers=layers)
+def named(graph: Graph, name: str) -> Graph:
+    """The network and all of its tensors by a name like that."""
+    names = {tensor: f"{name}{number}" for number, tensor in enumerate(graph.shapes)}
+    nodes = [
+        dataclasses.replace(node, inputs=tuple(names[i] for i in node.inputs), output=names[node.output])
+        for node in graph.nodes
+    ]
+    shapes = {names[tensor]: shape for tensor, shape in graph.shapes.items()}
+    ends = {"input": names[graph.input], "output": names[graph.output]}
+    return dataclasses.replace(graph, name=name, nodes=tuple(nodes), shapes=shapes, **ends)
 
 
-def small_study(network: ConvNetwork, hardware: str = "mesh-8x8", trials: int = 2) -> tuple[MappingProblem, Study]:
+def small_study(network: Graph, hardware: str = "mesh-8x8", trials: int = 2) -> tuple[MappingProblem, Study]:
     """A study of a network that no command line names."""
-    space = CmSpace(network, load_hardware(hardware))
+    space = CmSpace.of(network, load_hardware(hardware))
     return study_in(space, trials)
 
 
 def study_in(space: CmSpace, trials: int) -> tuple[MappingProblem, Study]:
     """A study of a space made by hand."""
-    problem = MappingProblem(TuneRequest("cm", space.network.name, "random"), space, None, None)
+    problem = MappingProblem(TuneRequest("cm", space.network.name, "random"), space, None)
     study = Study(space, "random")
     study.run(InProcessExecutor(space), Budget(trials=trials), handle_interrupts=False)
     return problem, study
@@ -163,7 +161,7 @@ def test_cores_are_as_busy_as_the_evaluator_says(drawn: Drawn) -> None:
 
 def test_iterations_of_several_ticks_count_so_often() -> None:
     slow = dataclasses.replace(load_hardware("mesh-8x8"), dpu_operations_per_tick=8)
-    problem, study = study_in(CmSpace(chain(3, 8), slow), 2)
+    problem, study = study_in(CmSpace.of(chain(3, 8), slow), 2)
     shown = Drawn(problem, study, draw(problem, study))
     assert max(shown.lowered.ticks) > 1
     test_cores_are_as_busy_as_the_evaluator_says(shown)
