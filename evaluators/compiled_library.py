@@ -100,16 +100,23 @@ def _built(
 ) -> Path:
     texts = [path.read_bytes() for path in (source, *includes)]
     linked = [f"-l{name}" for name in (*libraries, "m")]
+    command, options = _command_and_options(compiler)
     parts = (*texts, _version(compiler), " ".join([*compiler[1:], *FLAGS, *linked]).encode(), _processor().encode())
     target = folder / f"{source.stem}-{hashlib.sha256(bytes(0).join(parts)).hexdigest()[:20]}.so"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             built = Path(scratch) / "built.so"
-            command = [*compiler, *FLAGS, "-o", str(built), str(source), *linked]
-            subprocess.run(command, capture_output=True, check=True, timeout=300)
+            line = [*command, *FLAGS, *options, "-o", str(built), str(source), *linked]
+            subprocess.run(line, capture_output=True, check=True, timeout=300)
             built.replace(target)
     return target
+
+
+def _command_and_options(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`ccache gcc` and `-mno-avx512f`: options come after ours on the command line, where the last one counts."""
+    first = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:first], words[first:]
 
 
 @cache

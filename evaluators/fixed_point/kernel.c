@@ -9,11 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <math.h>
-#if defined(__AVX512BW__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
+
+#include "vectors.h"
 
 #define LANES 64
+#define VECTORS (LANES / VECTOR_LANES)
+
+/* Loops over an element's samples: one turn a Shorts, or one an Ints. */
+#define EACH_VECTOR(v) _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
+#define EACH_HALF(v) _Pragma("GCC unroll 16") for (int v = 0; v < 2 * VECTORS; v++)
 
 /* The columns of a row, in the order of codegen/fixed/table.py. */
 enum { BITS, ACC_BITS, SHIFT_A, SHIFT_B, SHIFT_TERM, SHIFT_OUT, HALVINGS, CONSTANT_A, CONSTANT_B, FUNCTION, COLUMNS };
@@ -86,6 +90,12 @@ static inline int32_t clip(int32_t v, int32_t limit)
 {
     const int32_t low = v > 0 ? v : 0;
     return low < limit ? low : limit;
+}
+
+/* Whether all values of a scaled operand fit 16 bits. */
+static inline int fits_shorts(const Operand *o, int shift, int32_t constant)
+{
+    return o->place == LITERAL ? constant == (int16_t)constant : shift >= 0 && shift <= 15;
 }
 
 static inline int16_t *lanes_of(const Machine *m, int32_t variable, int32_t element)
@@ -168,13 +178,4 @@ int kilotune_opcode(const char *name)
 }
 
 /* The vector unit that this build uses, for reports. */
-const char *kilotune_vector_unit(void)
-{
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-    return "AVX-512 VNNI";
-#elif defined(__AVX2__)
-    return "AVX2";
-#else
-    return "generic";
-#endif
-}
+const char *kilotune_vector_unit(void) { return VECTOR_UNIT; }

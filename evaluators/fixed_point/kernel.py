@@ -30,7 +30,9 @@ class BatchKernel:
 def load_kernel() -> BatchKernel | None:
     """The kernel; None when there is no working C compiler (the NumPy execution is used then)."""
     folder = Path(__file__).parent
-    loaded = load_library(folder / "kernel.c", [folder / "kernel_body.h", folder / "pointwise.h"])
+    loaded = load_library(
+        folder / "kernel.c", [folder / name for name in ("kernel_body.h", "pointwise.h", "vectors.h")]
+    )
     if loaded is None:
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p

@@ -40,9 +40,123 @@ static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, i
         }
 }
 
+/* x / 2**n in every lane, n from 0 to 15; the quotient fits 16 bits again. */
+static inline Shorts NAME(down_shorts)(Shorts x, int n)
+{
+    if (n == 0) return x;
+    if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 15) & (int16_t)((1 << n) - 1))) >> n;
+    if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
+    return x >> n;
+}
+
+static inline Ints NAME(down_ints)(Ints x, int n)
+{
+    if (n == 0) return x;
+    if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 31) & (int32_t)((1u << n) - 1u))) >> n;
+    if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
+    return x >> n;
+}
+
+/* wrap(down(wrap(v, accumulator), shift), bits) */
+static inline Ints NAME(finish_ints)(Ints v, int shift, int acc_spare, int spare)
+{
+    if (acc_spare) v = (v << acc_spare) >> acc_spare;
+    v = shift >= 0 ? NAME(down_ints)(v, shift) : v << -shift;
+    return spare ? (v << spare) >> spare : v;
+}
+
+/* The samples of a scaled element whose values fit 16 bits. */
+static inline void NAME(load_scaled)(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Shorts *to)
+{
+    const int32_t element = o->place == LITERAL ? 0 : o->elements[index];
+    if (o->place == DYNAMIC) {
+        const int16_t *from = element < 0 ? m->zeros : lanes_of(m, o->variable, element);
+        EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
+        if (shift) EACH_VECTOR(v) to[v] = NAME(down_shorts)(to[v], shift);
+        return;
+    }
+    if (o->place == STATIC) constant = element < 0 ? 0 : DOWN(m->statics[o->variable][element], shift);
+    const Shorts value = all_shorts((int16_t)constant);
+    EACH_VECTOR(v) to[v] = value;
+}
+
+/* wrap(down(wrap(v, accumulator), shift), bits) of 16-bit lanes, which go to an element. */
+static inline void NAME(store_narrow)(Shorts *v, int shift, int acc_spare, int spare, int16_t *to)
+{
+    if (acc_spare) EACH_VECTOR(k) v[k] = (v[k] << acc_spare) >> acc_spare;
+    if (shift > 0)
+        EACH_VECTOR(k) v[k] = NAME(down_shorts)(v[k], shift);
+    else if (shift < 0)
+        EACH_VECTOR(k) v[k] <<= -shift;
+    if (spare) EACH_VECTOR(k) v[k] = (v[k] << spare) >> spare;
+    EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, v[k]);
+}
+
+/* The same of 32-bit lanes: two Ints for each Shorts of the element. */
+static inline void NAME(store_wide)(Ints *v, int shift, int acc_spare, int spare, int16_t *to)
+{
+    EACH_HALF(k) v[k] = NAME(finish_ints)(v[k], shift, acc_spare, spare);
+    EACH_VECTOR(k) store_shorts(to + k * VECTOR_LANES, narrow(v[2 * k], v[2 * k + 1]));
+}
+
+/* Add, Subtract, Multiply, Select, whose operands fit 16 bits: in 16 bits where that changes nothing, else in 32. */
+static inline __attribute__((always_inline)) void NAME(combine)(const Machine *m, const Step *s, const int32_t *row, int opcode)
+{
+    const int shift = row[SHIFT_OUT], acc_bits = opcode == OP_Select ? 16 : row[ACC_BITS], bits = row[BITS];
+    const int is_narrow = acc_bits <= 16 || shift <= 0, acc_spare = acc_bits <= 16 ? 16 - acc_bits : 0;
+    Shorts x[VECTORS], y[VECTORS];
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load_scaled)(m, &s->a, e, row[SHIFT_A], row[CONSTANT_A], x);
+        NAME(load_scaled)(m, &s->b, e, row[SHIFT_B], row[CONSTANT_B], y);
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (opcode == OP_Select) {
+            Shorts c[VECTORS];
+            NAME(load_scaled)(m, &s->c, 0, 0, 0, c);
+            const int16_t least = s->window ? 1 : 0;
+            EACH_VECTOR(v) {
+                const Shorts chosen = (Shorts)(c[v] >= least);
+                x[v] = (chosen & x[v]) | (~chosen & y[v]);
+            }
+        }
+        if (is_narrow) {
+            if (opcode != OP_Select)
+                EACH_VECTOR(v) x[v] = opcode == OP_Add ? x[v] + y[v] : opcode == OP_Subtract ? x[v] - y[v] : x[v] * y[v];
+            NAME(store_narrow)(x, shift, acc_spare, 16 - bits, to);
+            continue;
+        }
+        Ints wide[2 * VECTORS];
+        EACH_VECTOR(v) {
+            if (opcode == OP_Multiply) {
+                multiply_shorts(x[v], y[v], &wide[2 * v], &wide[2 * v + 1]);
+                continue;
+            }
+            for (int half = 0; half < 2; half++) {
+                const Ints a = widen(x[v], half), b = widen(y[v], half);
+                wide[2 * v + half] = opcode == OP_Add ? a + b : a - b;
+            }
+        }
+        NAME(store_wide)(wide, shift, 32 - acc_bits, 32 - bits, to);
+    }
+}
+
+static int NAME(binary_fits_shorts)(const Step *s, const int32_t *row)
+{
+    return fits_shorts(&s->a, row[SHIFT_A], row[CONSTANT_A]) && fits_shorts(&s->b, row[SHIFT_B], row[CONSTANT_B]) &&
+           row[SHIFT_OUT] >= -15 && row[SHIFT_OUT] <= (row[ACC_BITS] <= 16 || s->opcode == OP_Select ? 15 : 31);
+}
+
 /* Sums, products and choices of two operands, one element after the other. */
 static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
 {
+    if (NAME(binary_fits_shorts)(s, row)) {
+        switch (s->opcode) {
+        case OP_Add: NAME(combine)(m, s, row, OP_Add); break;
+        case OP_Subtract: NAME(combine)(m, s, row, OP_Subtract); break;
+        case OP_Multiply: NAME(combine)(m, s, row, OP_Multiply); break;
+        default: NAME(combine)(m, s, row, OP_Select);
+        }
+        return;
+    }
     int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
     const int acc_spare = 32 - row[ACC_BITS];
     for (int32_t e = 0; e < s->n; e++) {
@@ -129,15 +243,26 @@ static void NAME(table)(const Machine *m, const Step *s)
 
 static void NAME(maxpool)(const Machine *m, const Step *s, const int32_t *row)
 {
-    int32_t best[LANES] __attribute__((aligned(64))), next[LANES] __attribute__((aligned(64)));
+    const int shift = row[SHIFT_OUT];
+    Shorts best[VECTORS], next[VECTORS];
     for (int32_t e = 0; e < s->n; e++) {
-        for (int l = 0; l < LANES; l++) best[l] = INT32_MIN;
+        EACH_VECTOR(v) best[v] = all_shorts(INT16_MIN);
         for (int32_t k = 0; k < s->window; k++) {
             if (s->a.elements[e * s->window + k] < 0) continue;
-            NAME(load)(m, &s->a, e * s->window + k, 0, 0, next);
-            for (int l = 0; l < LANES; l++) best[l] = next[l] > best[l] ? next[l] : best[l];
+            NAME(load_scaled)(m, &s->a, e * s->window + k, 0, 0, next);
+            EACH_VECTOR(v) {
+                const Shorts more = (Shorts)(next[v] > best[v]);
+                best[v] = (more & next[v]) | (~more & best[v]);
+            }
         }
-        NAME(store)(best, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (shift >= -15 && shift <= 15) {
+            NAME(store_narrow)(best, shift, 0, 16 - row[BITS], to);
+            continue;
+        }
+        Ints wide[2 * VECTORS];
+        EACH_HALF(k) wide[k] = widen(best[k / 2], k % 2);
+        NAME(store_wide)(wide, shift, 0, 32 - row[BITS], to);
     }
 }
 
@@ -199,9 +324,40 @@ static void NAME(tree_sum)(int32_t *terms, int32_t count, int halvings, int acc_
     }
 }
 
+/* Dot products whose operands fit 16 bits when they are scaled: of two dynamic operands, with shifts or tree sums. */
+static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int tree = row[HALVINGS] >= 0, acc_spare = 32 - row[ACC_BITS];
+    Shorts x[VECTORS], y[VECTORS];
+    Ints sum[2 * VECTORS], term[2 * VECTORS];
+    for (int32_t p = 0; p < s->p; p++)
+        for (int32_t r = 0; r < s->r; r++) {
+            EACH_HALF(k) sum[k] = all_ints(0);
+            for (int32_t q = 0; q < s->q; q++) {
+                NAME(load_scaled)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, x);
+                NAME(load_scaled)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, y);
+                EACH_VECTOR(v) multiply_shorts(x[v], y[v], &term[2 * v], &term[2 * v + 1]);
+                EACH_HALF(k) term[k] = NAME(finish_ints)(term[k], row[SHIFT_TERM], acc_spare, 0);
+                if (tree)
+                    memcpy(m->terms + (int64_t)q * LANES, term, sizeof term);
+                else
+                    EACH_HALF(k) sum[k] += term[k];
+            }
+            if (tree) {
+                NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+                memcpy(sum, m->terms, sizeof sum);
+            }
+            NAME(store_wide)(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+        }
+}
+
 /* Dot products in full generality: operands shifted first, terms shifted, tree sums. */
 static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *row)
 {
+    if (fits_shorts(&s->a, row[SHIFT_A], 0) && fits_shorts(&s->b, row[SHIFT_B], 0)) {
+        NAME(dot_scaled)(m, s, row);
+        return;
+    }
     int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
     int32_t sum[LANES] __attribute__((aligned(64)));
     const int tree = row[HALVINGS] >= 0, spare = 32 - row[ACC_BITS], term_shift = row[SHIFT_TERM];
@@ -228,70 +384,35 @@ static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *ro
 
 #define TILE 4
 
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__)
-static inline __m512i NAME(finish_vector)(__m512i v, int shift, int acc_spare, int spare)
-{
-    const __m128i acc_count = _mm_cvtsi32_si128(acc_spare), count = _mm_cvtsi32_si128(shift < 0 ? -shift : shift);
-    const __m128i spare_count = _mm_cvtsi32_si128(spare);
-    v = _mm512_sra_epi32(_mm512_sll_epi32(v, acc_count), acc_count);
-    if (shift < 0)
-        v = _mm512_sll_epi32(v, count);
-    else if (shift > 0) {
-        if (KERNEL_ROUNDING == TOWARD_ZERO) {
-            const __m512i mask = _mm512_set1_epi32((int32_t)((1u << shift) - 1u));
-            v = _mm512_add_epi32(v, _mm512_and_si512(_mm512_srai_epi32(v, 31), mask));
-            v = _mm512_sra_epi32(v, count);
-        } else if (KERNEL_ROUNDING == NEAREST) {
-            const __m512i half = _mm512_and_si512(_mm512_sra_epi32(v, _mm_cvtsi32_si128(shift - 1)), _mm512_set1_epi32(1));
-            v = _mm512_add_epi32(_mm512_sra_epi32(v, count), half);
-        } else
-            v = _mm512_sra_epi32(v, count);
-    }
-    return _mm512_sra_epi32(_mm512_sll_epi32(v, spare_count), spare_count);
-}
-
 /* TILE outputs of LANES samples: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
 static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
                                   int16_t *const *to, int shift, int acc_spare, int spare)
 {
-    __m512i acc[TILE][4];
-    for (int t = 0; t < TILE; t++)
-        for (int v = 0; v < 4; v++) acc[t][v] = _mm512_setzero_si512();
-    for (int32_t k = 0; k < pairs; k++) {
-        const __m512i x0 = _mm512_load_si512(rows[2 * k]), x1 = _mm512_load_si512(rows[2 * k] + 32);
-        const __m512i y0 = _mm512_load_si512(rows[2 * k + 1]), y1 = _mm512_load_si512(rows[2 * k + 1] + 32);
-        const __m512i z[4] = {_mm512_unpacklo_epi16(x0, y0), _mm512_unpackhi_epi16(x0, y0),
-                              _mm512_unpacklo_epi16(x1, y1), _mm512_unpackhi_epi16(x1, y1)};
-        for (int t = 0; t < TILE; t++) {
-            const __m512i w = _mm512_set1_epi32(weights[k * TILE + t]);
-            for (int v = 0; v < 4; v++) acc[t][v] = _mm512_dpwssd_epi32(acc[t][v], z[v], w);
-        }
-    }
-    for (int t = 0; t < outputs; t++)
-        for (int half = 0; half < 2; half++)
-            _mm512_store_si512(to[t] + 32 * half,
-                               _mm512_packs_epi32(NAME(finish_vector)(acc[t][2 * half], shift, acc_spare, spare),
-                                                  NAME(finish_vector)(acc[t][2 * half + 1], shift, acc_spare, spare)));
-}
-#else
-/* The same on any machine; the compiler vectorises over the lanes. */
-static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
-                                  int16_t *const *to, int shift, int acc_spare, int spare)
-{
-    int32_t acc[LANES] __attribute__((aligned(64)));
-    for (int t = 0; t < outputs; t++) {
-        memset(acc, 0, sizeof acc);
+    for (int first = 0; first < LANES; first += VECTOR_STRIPE * VECTOR_LANES) {
+        Ints acc[TILE][2 * VECTOR_STRIPE];
+        for (int t = 0; t < TILE; t++)
+            for (int v = 0; v < 2 * VECTOR_STRIPE; v++) acc[t][v] = all_ints(0);
         for (int32_t k = 0; k < pairs; k++) {
-            const int32_t pair = weights[k * TILE + t];
-            const int16_t w0 = (int16_t)pair, w1 = (int16_t)(pair >> 16);
-            const int16_t *x = rows[2 * k], *y = rows[2 * k + 1];
-            for (int l = 0; l < LANES; l++) acc[l] += (int32_t)x[l] * w0 + (int32_t)y[l] * w1;
+            Ints z[2 * VECTOR_STRIPE];
+            for (int v = 0; v < VECTOR_STRIPE; v++) {
+                const Shorts x = load_shorts(rows[2 * k] + first + v * VECTOR_LANES);
+                const Shorts y = load_shorts(rows[2 * k + 1] + first + v * VECTOR_LANES);
+                z[2 * v] = interleave_low(x, y);
+                z[2 * v + 1] = interleave_high(x, y);
+            }
+            for (int t = 0; t < TILE; t++) {
+                const Ints w = all_ints(weights[k * TILE + t]);
+                for (int v = 0; v < 2 * VECTOR_STRIPE; v++) acc[t][v] = multiply_add(acc[t][v], z[v], w);
+            }
         }
-        for (int l = 0; l < LANES; l++) acc[l] = (int32_t)((uint32_t)acc[l] << acc_spare) >> acc_spare;
-        NAME(store)(acc, shift, 32 - spare, to[t]);
+        for (int t = 0; t < outputs; t++)
+            for (int v = 0; v < VECTOR_STRIPE; v++) {
+                const Ints low = NAME(finish_ints)(acc[t][2 * v], shift, acc_spare, spare);
+                const Ints high = NAME(finish_ints)(acc[t][2 * v + 1], shift, acc_spare, spare);
+                store_shorts(to[t] + first + v * VECTOR_LANES, narrow(low, high));
+            }
     }
 }
-#endif
 
 /* A dot product with one static operand: tiles of outputs over packed weights, linear sums, no shifts before the end. */
 static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row)

@@ -1,0 +1,140 @@
+"""The kernel of every vector unit that this machine has, and plain 128-bit vectors, against the NumPy definition.
+
+Rows are drawn beyond what the lowerings produce: any shifts, accumulators and roundings that a row can express.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from functools import cache
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.straight_line import unroll
+from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel
+from kilotune.evaluators.fixed_point.native import NativeProgram
+from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.emit.compiled import COMPILERS, needs_compiler
+from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
+
+pytestmark = pytest.mark.slow
+
+X86 = platform.machine() == "x86_64"
+BINARY: tuple[type[ir.Operation], ...] = (ir.Add, ir.Subtract, ir.Multiply)
+OPTIONS = ("", "-mno-avx512vnni", "-mno-avx512f", "-mno-avx512f -mno-avxvnni", "-mno-avx2") if X86 else ("",)
+"""What takes one vector unit after the other away from the compiler."""
+
+FREE = {
+    Column.BITS: st.sampled_from([8, 16]),
+    Column.ACC_BITS: st.sampled_from([8, 16, 32]),
+    Column.SHIFT_A: st.integers(-3, 18),
+    Column.SHIFT_B: st.integers(-3, 18),
+    Column.SHIFT_TERM: st.integers(0, 12),
+    Column.SHIFT_OUT: st.integers(-5, 20),
+}
+HERE = ir.Location("operation.sd", 1, 1)
+X = ir.Variable("X", (2, 6), ir.Role.INPUT, HERE)
+W = ir.Variable("W", (2, 6), ir.Role.PARAMETER, HERE)
+SAMPLES = 70
+"""More than a block of samples, so that every lane of every vector holds one."""
+
+
+def row_of(variable: ir.Variable, number: int, rows: int = 1) -> ir.View:
+    return ir.View(variable.name, (rows, 6 // rows), (6 // rows, 1), ir.Affine(6 * number))
+
+
+def column_of(variable: ir.Variable, number: int) -> ir.View:
+    return ir.View(variable.name, (6, 1), (1, 1), ir.Affine(6 * number))
+
+
+def binary(kind: type[ir.Operation], a: ir.View, b: ir.Operand) -> ir.Operation:
+    return kind(out=ir.View("t", (1, 6), (6, 1)), location=HERE, a=a, b=b)  # type: ignore[call-arg]
+
+
+def select(strict: bool, b: ir.Operand) -> ir.Operation:
+    condition = ir.View("X", (), (), ir.Affine(11))
+    return ir.Select(ir.View("t", (1, 6), (6, 1)), HERE, condition, row_of(X, 0), b, strict)
+
+
+def product(a: ir.View, b: ir.View) -> ir.Operation:
+    return ir.MatMul(ir.View("t", (a.shape[0], b.shape[1]), (b.shape[1], 1)), HERE, a, b)
+
+
+def pool() -> ir.Operation:
+    image = ir.View("X", (1, 3, 4, 1), (12, 4, 1, 1))
+    return ir.MaxPool(ir.View("t", (1, 2, 2, 1), (4, 2, 1, 1)), HERE, image, (2, 2), (2, 2), (0, 1, 0, 0))
+
+
+OPERATIONS = {
+    **{f"{kind.__name__} of two inputs": binary(kind, row_of(X, 0), row_of(X, 1)) for kind in BINARY},
+    **{f"{kind.__name__} of a parameter": binary(kind, row_of(X, 0), row_of(W, 1)) for kind in BINARY},
+    **{f"{kind.__name__} of a number": binary(kind, row_of(X, 0), ir.Literal(0.8)) for kind in BINARY},
+    "choice of a positive one": select(True, row_of(X, 1)),
+    "choice of one not negative": select(False, row_of(W, 1)),
+    "product of two inputs": product(row_of(X, 0, 2), ir.View("X", (3, 2), (2, 1), ir.Affine(6))),
+    "product with a parameter": product(row_of(W, 0), column_of(X, 1)),
+    "largest of a window": pool(),
+}
+
+
+@cache
+def kernel_for(options: str) -> BatchKernel:
+    with mock.patch.dict("os.environ", {"CC": f"{COMPILERS[0]} {options}"}):
+        kernel = load_kernel.__wrapped__()
+    assert kernel is not None
+    return kernel
+
+
+def assert_kernels_agree(model: RandomModel, batch: FixedBatch) -> None:
+    steps = unroll(model.program)
+    expected = run_reference(batch, model.parameters, model.features, steps)
+    for options in OPTIONS:
+        kernel = kernel_for(options)
+        native = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
+        if native.supports(batch):
+            np.testing.assert_array_equal(native.run(batch), expected, err_msg=kernel.vector_unit)
+
+
+@needs_compiler
+def test_options_choose_the_unit() -> None:
+    units = [kernel_for(options).vector_unit for options in OPTIONS]
+    assert units[-1] == ("128-bit vectors" if X86 else units[0])
+    assert len(set(units)) >= (2 if X86 else 1)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", OPERATIONS)
+@given(data=st.data())
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), database=None, deadline=None)
+def test_any_row_of_an_operation_means_the_same_in_every_unit(name: str, data: st.DataObject) -> None:
+    operation = OPERATIONS[name]
+    temporary = ir.Variable("t", (operation.out.size,), ir.Role.TEMPORARY, HERE)
+    program = ir.Program("operation", (X, W, temporary), (operation,), operation.out, ir.ResultKind.REAL)
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    values = random.choice([-1.0, -0.5, 0.0, 0.999], (SAMPLES, 12)) * random.choice([1.0, 0.3, 0.01], (SAMPLES, 12))
+    model = RandomModel(program, {"W": random.uniform(-1, 1, (2, 6))}, values)
+    batch = data.draw(shiftry_batches(program, 1))
+    scales = np.where(batch.bits == 16, 15, 7).astype(np.int32)  # values reach from one end of their width to the other
+    rows = batch.rows.copy()
+    free = {c: FREE[c] for c in sorted(FREE) if c is not Column.SHIFT_A or not isinstance(operation, ir.MaxPool)}
+    for column, values_of in free.items():
+        rows[0, 0, column] = data.draw(st.sampled_from([0, 0, *range(9)]) if "SHIFT" in column.name else values_of)
+    if data.draw(st.booleans()):
+        column = data.draw(st.sampled_from(sorted(free)))
+        rows[0, 0, column] = data.draw(free[column])
+    assert_kernels_agree(model, dataclasses.replace(batch, rows=rows, scales=scales))
+
+
+@needs_compiler
+@given(data=st.data(), model=random_models())
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), database=None, deadline=None)
+def test_programs_mean_the_same_in_every_unit(data: st.DataObject, model: RandomModel) -> None:
+    assert_kernels_agree(model, data.draw(shiftry_batches(model.program, 2)))
+    assert_kernels_agree(model, data.draw(seedot_batches(model.program)))
