@@ -158,7 +158,6 @@ LOADED_ONCE = {  # libraries, tables and parsed text that few arguments have
         for name in ("_shifted_arrays", "shiftry_exponential", "seedot_exponential")
     ),
     *("evaluators/compiled_library.py _version", "spaces/reverse_split/programs.py needs"),
-    "spaces/cm/layers.py window_counts",
 }
 
 
