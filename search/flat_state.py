@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Objective, Option, Space, answered
 
@@ -15,22 +15,19 @@ class FlatState:
 
     decisions: tuple[Decision, ...]
     least_loss: float | Callable[[Assignment], float]
-    chosen: tuple[Option, ...] = ()
+    assignment: Assignment = field(default_factory=dict)
+    """The answers so far."""
 
     @property
     def decision(self) -> Decision | None:
         """The next one."""
-        return self.decisions[len(self.chosen)] if len(self.chosen) < len(self.decisions) else None
-
-    @property
-    def assignment(self) -> Assignment:
-        """The answers so far."""
-        return {d.name: option for d, option in zip(self.decisions, self.chosen, strict=False)}
+        answers = len(self.assignment)
+        return self.decisions[answers] if answers < len(self.decisions) else None
 
     def take(self, option: Option) -> FlatState:
         """Answer the next one. ValueError when it is not one of the options."""
-        answered(self.decision, option)
-        return FlatState(self.decisions, self.least_loss, (*self.chosen, option))
+        decision = answered(self.decision, option)
+        return FlatState(self.decisions, self.least_loss, {**self.assignment, decision.name: option})
 
     def bound(self) -> float:
         """A loss of the first objective that no completion beats: `least_loss`, which is one number for every state or a function of

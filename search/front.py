@@ -43,8 +43,7 @@ class Ranking:
     def rank(self, measurement: Measurement) -> Rank:
         """Shape (1 + objectives,). A candidate without one of its objectives' metrics is a failure."""
         losses = self.losses(measurement)
-        violation = math.inf if math.inf in losses else self.violation(measurement)
-        return (violation, *losses)
+        return (math.inf if math.inf in losses else self.violation(measurement), *losses)
 
 
 class Front:

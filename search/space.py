@@ -50,8 +50,8 @@ class Objective:
 
     def loss(self, metrics: Mapping[str, float]) -> float:
         """The metric with its sign turned so that smaller is better; +inf when the metric is absent."""
-        value = metrics.get(self.metric, math.nan)
-        if math.isnan(value):
+        value = metrics.get(self.metric)
+        if value is None or value != value:
             return math.inf
         return value if self.direction is Direction.MINIMIZE else -value
 
@@ -66,10 +66,11 @@ class Constraint:
 
     def violation(self, metrics: Mapping[str, float]) -> float:
         """0 when it holds, else how far the metric is off, in the metric's unit; +inf when it is absent."""
-        value = metrics.get(self.metric, math.nan)
-        if math.isnan(value):
+        value = metrics.get(self.metric)
+        if value is None or value != value:
             return math.inf
-        return max(0.0, self.limit - value if self.at_least else value - self.limit)
+        over = self.limit - value if self.at_least else value - self.limit
+        return over if over > 0.0 else 0.0
 
 
 @dataclass(frozen=True)

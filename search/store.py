@@ -140,10 +140,17 @@ class Store:
         with self.transaction() as connection:
             study_id = find_study(connection, name)
             if trials:
-                rows = [trial_values(study_id, trial) for trial in trials]
-                connection.execute(self.insert_new(TRIALS), rows)
+                self._insert_trials(connection, [trial_values(study_id, trial) for trial in trials])
             if changes:
                 connection.execute(STUDIES.update().where(STUDIES.c.id == study_id).values(changes))
+
+    def _insert_trials(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """By the driver itself: there may be hundreds of thousands, and SQLAlchemy looks at every value of every row."""
+        statement = self.insert_new(TRIALS).compile(dialect=self._engine.dialect, column_keys=list(rows[0]))
+        values: list[Any] = list(rows)
+        if statement.positiontup is not None:
+            values = [tuple([row[name] for name in statement.positiontup]) for row in rows]
+        connection.exec_driver_sql(str(statement), values)
 
     def change_request(self, name: str, request: Mapping[str, Any]) -> None:
         """Keep another JSON object of the caller's with a study. StoreError when there is no such study."""

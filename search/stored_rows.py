@@ -55,7 +55,7 @@ def trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
         "number": trial.number,
         "candidate_hash": candidate_hash(trial.candidate),
         "candidate": trial.candidate,
-        "metrics": json.dumps(dict(trial.metrics), default=_plain_number),
+        "metrics": _METRICS.encode(dict(trial.metrics)),
         "failure": trial.failure,
         "elapsed_s": trial.elapsed_s,
     }
@@ -103,3 +103,6 @@ def _plain_number(value: Any) -> Any:
     if hasattr(value, "item"):  # a NumPy scalar
         return value.item()
     raise TypeError(f"a metric must be a number, not {value!r}")
+
+
+_METRICS = json.JSONEncoder(default=_plain_number)

@@ -28,6 +28,9 @@ from kilotune.search.stored_rows import TrialRow
 
 BEAT_S = 2.0
 DEAD_AFTER_S = 15.0
+OWN_RUNS_KEPT = 64
+"""So many claims of our own may stay in the store though their trials are there: to ask for these takes longer than a claim."""
+
 POLL_S = 0.1
 
 
@@ -106,16 +109,17 @@ class SharedStudy:
             self._forget(connection, self._owner)
 
     def _taken(self, connection: sa.Connection, numbers: Sequence[int]) -> set[int]:
-        """Finished numbers, and those that living processes measure. Our own runs leave the table once all their trials are
-        in the store, or it would grow with the study; so do those of processes that nobody knows."""
+        """Finished numbers, and those that living processes measure. Our own runs leave the table once there are some and all
+        their trials are in the store, or it would grow with the study; so do those of processes that nobody knows."""
         rows = connection.execute(sa.select(CLAIMS).where(CLAIMS.c.study_id == self._study)).all()
         own = [row for row in rows if row.owner == self._owner]
-        first = min([numbers[0], *(row.first for row in own)])
-        last = max([numbers[-1], *(row.last for row in own)])
+        asked = own if len(own) >= OWN_RUNS_KEPT else []
+        first = min([numbers[0], *(row.first for row in asked)])
+        last = max([numbers[-1], *(row.last for row in asked)])
         number = TRIALS.c.number
         query = sa.select(number).where(TRIALS.c.study_id == self._study, number.between(first, last))
         finished = set(connection.execute(query).scalars())
-        open_ones = [row for row in own if not finished.issuperset(range(row.first, row.last + 1))]
+        open_ones = [row for row in own if not (asked and finished.issuperset(range(row.first, row.last + 1)))]
         open_ones += [row for row in rows if row.owner in self._seen]
         kept = {row.first for row in open_ones}
         void = [row.first for row in rows if row.first not in kept]

@@ -25,6 +25,9 @@ from kilotune.search.space import Assignment, Measurement, Space
 WORTH_KEEPING_S = 0.001
 """A candidate that takes less is measured again sooner than looked up and written."""
 
+ENOUGH_QUICK = 256
+"""So many of them one after another, and nothing is looked up any more: their like was not kept either."""
+
 KEYS_PER_QUERY = 500
 
 SOURCES = (".py", ".c", ".h", ".json")
@@ -140,8 +143,11 @@ class CachingExecutor:
         code = f"{importlib.metadata.version('kilotune')}\n{hash_of_sources(_packages_of(space))}"
         self._prefix = f"{code}\n{space.name}\n{space.fingerprint}\n"
         self._chunks: dict[int, Sequence[Assignment]] = {}
+        self._quick = 0  # so many one after another
 
     def recall(self, candidates: Sequence[Assignment]) -> dict[int, Measurement]:
+        if self._quick >= ENOUGH_QUICK:
+            return {}
         keys = [self._key(candidate) for candidate in candidates]
         known = self._cache.find(keys)
         return {position: known[key] for position, key in enumerate(keys) if key in known}
@@ -154,7 +160,10 @@ class CachingExecutor:
         finished = self._executor.results(timeout_s)
         for one in finished:
             chunk = self._chunks.pop(one.ticket)
-            if one.work_s >= WORTH_KEEPING_S * len(chunk):
+            if one.work_s < WORTH_KEEPING_S * len(chunk):
+                self._quick += len(chunk)
+            else:
+                self._quick = 0
                 self._cache.keep({self._key(c): m for c, m in zip(chunk, one.measurements, strict=True)})
         return finished
 

@@ -111,14 +111,17 @@ class NativeProgram:
         statics = np.zeros((count, len(self._numbers)), dtype=np.uint64)
         inputs = np.zeros(count, dtype=np.uint64)
         tables = np.zeros((count, len(self._operations)), dtype=np.uint64)
-        bits, scales, rows = batch.bits.tolist(), batch.scales.tolist(), batch.rows
+        rows = batch.rows
         for column, variable in enumerate(self._program.variables):
+            if variable.role not in (ir.Role.PARAMETER, ir.Role.INPUT):
+                continue
+            formats = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
             if variable.role is ir.Role.PARAMETER:
-                for i in range(count):
-                    statics[i, column] = self._static(column, variable.name, bits[i][column], scales[i][column])
-            elif variable.role is ir.Role.INPUT:
-                for i in range(count):
-                    inputs[i] = self._input(bits[i][column], scales[i][column])
+                packed = {one: self._static(column, variable.name, *one) for one in set(formats)}
+                statics[:, column] = [packed[one] for one in formats]
+            else:
+                packed = {one: self._input(*one) for one in set(formats)}
+                inputs[:] = [packed[one] for one in formats]
         for row in self._tabled:
             for i in range(count):
                 tables[i, row] = self._table(batch, row, rows[i, row])

@@ -7,6 +7,7 @@ The 16-bit format stands at the data-driven scale of Algorithm 10, the 8-bit one
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,6 +98,14 @@ class ShiftryCandidates:
             {option: (f.bits, f.scale) for option, f in ((o, parse_format(str(o))) for o in d.options)}
             for d in self.decisions
         ]
+        listed = [
+            formats[option] for d, formats in zip(self.decisions, self._formats, strict=True) for option in d.options
+        ]
+        self._all_formats = np.array(listed, dtype=np.int64).reshape(
+            len(listed), 2
+        )  # of all options, one after another
+        places = itertools.count()
+        self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.decisions]
         self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
         largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
         self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
@@ -126,13 +135,8 @@ class ShiftryCandidates:
         """The fixed-point programs of complete assignments."""
         bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
         scales = np.zeros_like(bits)
-        table = np.array(
-            [
-                [formats[assignment[d.name]] for d, formats in zip(self.decisions, self._formats, strict=True)]
-                for assignment in batch
-            ],
-            dtype=np.int64,
-        ).reshape(len(batch), len(self.decisions), 2)
+        chosen = [[places[assignment[name]] for name, places in self._format_places] for assignment in batch]
+        table = self._all_formats[np.array(chosen, dtype=np.intp).reshape(len(batch), len(self.decisions))]
         bits[:, self._columns] = table[:, :, 0]
         scales[:, self._columns] = table[:, :, 1]
         return self.lowering.lower(bits, scales)
