@@ -16,8 +16,8 @@ from rich.text import Text
 from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.registry import metric_words
+from kilotune.experiments.terminal.budget_usage import extreme, going_on_for
 from kilotune.experiments.terminal.sparkline import ASCII_BLOCKS, BLOCKS, best_so_far_at, sparkline
-from kilotune.experiments.terminal.usage import extreme, going_on_for
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Constraint
 from kilotune.search.study import Study

@@ -8,9 +8,9 @@ from types import TracebackType
 
 from kilotune.experiments.presentation.wording import rate_text
 from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.terminal.budget_usage import going_on_for
 from kilotune.experiments.terminal.live_display import LiveDisplay
 from kilotune.experiments.terminal.live_view import LiveView, SearchSubject
-from kilotune.experiments.terminal.usage import going_on_for
 from kilotune.search.result import Progress
 from kilotune.search.space import Objective
 from kilotune.search.study import Study

@@ -14,7 +14,7 @@ from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, certificate_of
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
-from kilotune.experiments.terminal.usage import usage_sentence
+from kilotune.experiments.terminal.budget_usage import usage_sentence
 from kilotune.search.candidates import count_candidates
 from kilotune.search.strategy import Outcome
 

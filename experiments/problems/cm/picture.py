@@ -11,7 +11,7 @@ from html import escape
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.evaluators.cm.stream import TickArray
-from kilotune.experiments.problems.cm.usage import LinkUse, Point, bars_of, core_places, node_place, usage_of
+from kilotune.experiments.problems.cm.utilisation import LinkUse, Point, bars_of, core_places, node_place, usage_of
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 CORE, GAP, MARGIN, FONT = 64.0, 52.0, 44.0, 9.0

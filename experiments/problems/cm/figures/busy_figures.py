@@ -11,7 +11,7 @@ from kilotune.evaluators.cm.stream import TickArray
 from kilotune.experiments.presentation.palette import BLUE, GREEN, ORANGE, SKY, VERMILLION
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.cm.figures.mesh_figure import node_name
-from kilotune.experiments.problems.cm.usage import Bar, CoreUse, LinkUse, Usage, bars_of
+from kilotune.experiments.problems.cm.utilisation import Bar, CoreUse, LinkUse, Usage, bars_of
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 BUSIEST = 8

@@ -12,7 +12,7 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.experiments.presentation.palette import BLACK, BLUE, GREEN, NEUTRAL, ORANGE, SKY, VERMILLION
 from kilotune.experiments.presentation.text import plotly_text
-from kilotune.experiments.problems.cm.usage import CoreUse, LinkUse, Point, Usage, core_places, node_place
+from kilotune.experiments.problems.cm.utilisation import CoreUse, LinkUse, Point, Usage, core_places, node_place
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 HALF = 0.38

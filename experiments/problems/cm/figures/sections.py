@@ -13,7 +13,7 @@ from kilotune.codegen.cm.mapping import Mapping
 from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.problems.cm.figures.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
 from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure, node_name
-from kilotune.experiments.problems.cm.usage import Usage, usage_of
+from kilotune.experiments.problems.cm.utilisation import Usage, usage_of
 from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.candidates import first_candidate

@@ -21,7 +21,7 @@ from kilotune.experiments.problems.cm.figures.mesh_figure import load_of
 from kilotune.experiments.problems.cm.figures.sections import draw
 from kilotune.experiments.problems.cm.networks import chain
 from kilotune.experiments.problems.cm.problem import MappingProblem
-from kilotune.experiments.problems.cm.usage import bars_of, usage_of
+from kilotune.experiments.problems.cm.utilisation import bars_of, usage_of
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
