@@ -7,7 +7,8 @@ input has moved and after a class was renamed.
 A data class says what its content is:
 
 - `field(metadata=NOT_CONTENT)`: the field is left out (a place in a source file, a description for people).
-- `field(metadata=named("old"))`: the field goes by the name that it had when studies were first stored.
+- `field(metadata=named("old"))`: the field goes by the name that it had when studies were first stored; with a mapping behind
+  the name, some values go by what stood for them then.
 - `field(metadata=absent_as(value))`: a field that was added later is left out while it has the value that stands for the
   behaviour before it was there.
 - a class attribute `content_kind`, a text: tells classes apart whose fields may be equal (`add` and `subtract`).
@@ -35,9 +36,9 @@ NOT_CONTENT: Mapping[str, Any] = {"content": False}
 """Metadata of a data class field that says nothing about what is measured."""
 
 
-def named(name: str) -> Mapping[str, Any]:
-    """Metadata of a data class field whose content goes by another name than the field's."""
-    return {"content_name": name}
+def named(name: str, values: Mapping[Any, Any] | None = None) -> Mapping[str, Any]:
+    """Metadata of a data class field whose content goes by another name than the field's, and whose `values` by others."""
+    return {"content_name": name, "content_values": values or {}}
 
 
 def absent_as(value: object) -> Mapping[str, Any]:
@@ -128,7 +129,8 @@ def _fields(value: Any) -> Iterator[tuple[str, object]]:
         if not left_out and "content_absent_as" in field.metadata:
             left_out = bool(content == field.metadata["content_absent_as"])
         if not left_out:
-            yield field.metadata.get("content_name", field.name), content
+            earlier = field.metadata.get("content_values")
+            yield field.metadata.get("content_name", field.name), earlier.get(content, content) if earlier else content
 
 
 _ENCODERS: tuple[tuple[Any, Callable[[Any, str], Iterator[bytes]]], ...] = (

@@ -77,3 +77,7 @@ _._conv
 _._normal
 _._concat
 _._pad
+
+# Rows of spaces/objectives.py name these options.
+_.cycles_limit
+_.latency_limit_ms

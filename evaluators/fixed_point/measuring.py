@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,10 @@ from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
 
 Metrics = dict[str, float]
+DerivedMetric = Callable[[Mapping[str, np.ndarray]], np.ndarray]
+"""A metric [candidates] from arrays of the others, by name."""
+
+NO_METRICS: Mapping[str, DerivedMetric] = MappingProxyType({})
 
 SEMANTICS = 1
 """Version of what fixed-point programs compute and how they are measured; part of every fingerprint."""
@@ -48,7 +53,8 @@ class FixedPointEvaluator:
     largest absolute difference from the float outputs (Shiftry Section 3), and `mean_absolute_error` against the targets
     where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables),
     and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and `latency_ms`, as its cost table predicts
-    them. `in_place` lets results overwrite operands that die, `refine` improves placements (`codegen.fixed.footprint`).
+    them, and those that `derived` computes from them. `in_place` lets results overwrite operands that die, `refine` improves
+    placements (`codegen.fixed.footprint`).
     """
 
     def __init__(
@@ -58,10 +64,11 @@ class FixedPointEvaluator:
         in_place: bool = True,
         refine: Refine | None = None,
         timing: Timing | None = None,
+        derived: Mapping[str, DerivedMetric] = NO_METRICS,
     ) -> None:
         self.task = task
         self._backend = backend
-        self.timing = timing
+        self.timing, self._derived = timing, dict(derived)
         self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
         self.simulator = Simulator(task.program, task.parameters, task.features, backend)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine)
@@ -102,6 +109,7 @@ class FixedPointEvaluator:
         if self.timing is not None and self._costs is not None:
             cycles = np.rint(self._costs.cycles(batch))
             columns |= {"cycles": cycles, "latency_ms": 1000.0 * cycles / self.timing.clock_hz}
+        columns |= {name: computed(columns) for name, computed in self._derived.items()}
         lists = {name: values.tolist() for name, values in columns.items()}
         return [{name: values[i] for name, values in lists.items()} for i in range(len(batch))]
 

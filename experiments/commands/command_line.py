@@ -12,6 +12,7 @@ from kilotune.experiments.commands import completion
 from kilotune.experiments.problems.family import SpaceFamily
 from kilotune.experiments.problems.plugins import plug_ins
 from kilotune.experiments.problems.registry import FAMILIES, entries, families_of, input_help, objective_help
+from kilotune.spaces.objectives import limit_examples
 
 storage_option = click.option(
     "--storage",
@@ -47,7 +48,7 @@ problem_options = (
         "limits",
         multiple=True,
         metavar="WHAT=AMOUNT",
-        help="flash=32KiB, ram=2048; with --device also latency=20ms, cycles=100000.",
+        help=f"{limit_examples()}.",
     ),
     click.option("--objective", metavar="NAME", help=f"What is to be small: {objective_help()}."),
 )

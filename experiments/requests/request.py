@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from kilotune.spaces.objectives import LIMITED, Unit
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-SIZE_UNITS = {"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2}
-TIME_UNITS = {"US": 1e-3, "MS": 1.0, "S": 1e3, "": 1.0}
-
 
 Stored = TypeVar("Stored", bound="DataclassInstance")
 
@@ -92,35 +90,34 @@ def _words(wanted: Any) -> str:
 def parse_size(text: str) -> int:
     """Read `64KiB` as 65536. ValueError, a sentence, when it is not of that form."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[2].upper() not in SIZE_UNITS or math.isinf(float(match[1])):
+    if match is None or match[2].upper() not in Unit.BYTES.factors or math.isinf(float(match[1])):
         raise ValueError(f"{text!r} is no size: expected bytes, such as 2048 or 64KiB.")
-    return int(float(match[1]) * SIZE_UNITS[match[2].upper()])
+    return int(Unit.BYTES.amount(float(match[1]), match[2].upper()))
 
 
 def parse_limit(text: str) -> tuple[str, float]:
-    """Read `flash=32KiB` as ("flash", 32768), `latency=0.2s` as ("latency", 200.0), `cycles=1e6` as ("cycles", 1000000.0).
+    """Read `flash=32KiB` as ("flash", 32768), `latency=0.2s` as ("latency", 200.0), `cycles=1e6` as ("cycles", 1000000.0):
+    the quantities of `spaces.objectives` that may have limits.
 
     ValueError, a sentence, when it is not of that form.
     """
     match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is not None and math.isfinite(float(match[2])):
-        amount, unit = float(match[2]), match[3].upper()
-        if match[1] in ("flash", "ram") and unit in SIZE_UNITS:
-            return match[1], int(amount * SIZE_UNITS[unit])
-        if match[1] == "latency" and unit in TIME_UNITS:
-            return match[1], amount * TIME_UNITS[unit]
-        if match[1] == "cycles" and not unit:
-            return match[1], amount
-    raise ValueError(
-        f"--limit {text!r}: expected flash=SIZE, ram=SIZE, latency=TIME or cycles=COUNT, "
-        f"such as flash=32KiB, ram=2048, latency=20ms or cycles=100000."
-    )
+        name, suffix = match[1], match[3].upper()
+        if name in LIMITED and suffix in LIMITED[name].unit.factors:
+            return name, LIMITED[name].unit.amount(float(match[2]), suffix)
+    forms = [f"{quantity.name}={quantity.unit.word}" for quantity in LIMITED.values()]
+    examples = [f"{quantity.name}={quantity.example}" for quantity in LIMITED.values()]
+    raise ValueError(f"--limit {text!r}: expected {_alternatives(forms)}, such as {_alternatives(examples)}.")
+
+
+def _alternatives(texts: Sequence[str]) -> str:
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def limit_text(name: str, amount: float) -> str:
     """A limit as --limit reads it: `parse_limit` gives the same name and amount."""
-    forms = {"flash": "{:.0f}", "ram": "{:.0f}", "latency": "{:.15g}ms"}
-    return f"{name}={forms.get(name, '{:.15g}').format(amount)}"
+    return f"{name}={LIMITED[name].unit.text(amount)}"
 
 
 def whole_bytes(limit: float | None) -> int | None:

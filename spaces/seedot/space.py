@@ -13,11 +13,9 @@ from functools import cached_property
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile
-from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import fingerprint
@@ -33,7 +31,7 @@ from kilotune.search.space import (
     Procedure,
     answered,
 )
-from kilotune.spaces.limits import check_timing, limit_constraints
+from kilotune.spaces.limits import FixedPointOptions
 
 BITWIDTHS = (16, 8, 32)
 TABLE_INDEX_BITS = (6, 5, 7, 4)
@@ -47,26 +45,12 @@ SEMANTICS = 1
 
 
 @dataclass(frozen=True)
-class SeeDotOptions:
-    """What a user may set: limits (bytes; cycles or time, which need `timing`), the rounding, which bitwidths are allowed, and
-    whether results may overwrite operands that die (`codegen.in_place`).
-
-    Of equally precise programs the one of least memory is wanted, or the `fastest`.
+class SeeDotOptions(FixedPointOptions):
+    """What a user may set: `FixedPointOptions`, and which bitwidths are allowed. Of equally precise programs the one of least
+    memory is wanted, or what the `objective` says.
     """
 
-    flash_limit_bytes: int | None = None
-    ram_limit_bytes: int | None = None
-    rounding: Rounding = Rounding.TOWARD_ZERO
-    accumulator: Accumulator = Accumulator.DOUBLE
     bitwidths: tuple[int, ...] = BITWIDTHS
-    in_place: bool = True
-    timing: Timing | None = None
-    cycles_limit: float | None = None
-    latency_limit_ms: float | None = None
-    fastest: bool = False
-
-    def __post_init__(self) -> None:
-        check_timing(self)
 
 
 class SeeDotSpace:
@@ -77,7 +61,9 @@ class SeeDotSpace:
     def __init__(self, task: Task, options: SeeDotOptions = SeeDotOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
         self.options = options
-        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, timing=options.timing)
+        self.evaluator = FixedPointEvaluator(
+            task, backend, options.in_place, timing=options.timing, derived=options.derived_metrics
+        )
         self.profile, _ = profile(task.program, task.parameters, task.features)
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
         self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding, options.accumulator)
@@ -85,18 +71,18 @@ class SeeDotSpace:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Accuracy on the training data (or the precision loss of a numerical model); then memory, or cycles."""
+        """Accuracy on the training data (or the precision loss of a numerical model); then the objective."""
         quality: tuple[Objective, ...]
         if self.task.program.result_kind is ir.ResultKind.CLASS:
             quality = (Objective("accuracy_percent", Direction.MAXIMIZE), Objective("disagreements"))
         else:
             quality = (Objective("precision_loss"),)
-        return (*quality, Objective("cycles" if self.options.fastest else "memory_bytes"))
+        return (*quality, Objective(self.options.minimized))
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
         """The limits."""
-        return limit_constraints(self.options)
+        return self.options.constraints
 
     @cached_property
     def fingerprint(self) -> str:

@@ -17,16 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
+from kilotune.codegen.fixed.arithmetic import get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
-from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
-from kilotune.spaces.limits import check_timing, limit_constraints
+from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, Format, parse_format
 from kilotune.spaces.shiftry.ram_limit import FitLimit
 
@@ -40,46 +39,34 @@ MOST_BOUNDS_KEPT = 1 << 16
 
 
 @dataclass(frozen=True)
-class ShiftryOptions:
-    """What a user may set.
+class ShiftryOptions(FixedPointOptions):
+    """What a user may set: `FixedPointOptions`, and the accuracy that may be lost.
 
     With a limit (bytes of flash or RAM; cycles or time, which need `timing`) the aim is the best precision that
     fits; without one it is the least memory whose accuracy
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
     whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
-    operands that die (`codegen.in_place`), which the paper does not do. `fastest`: the least predicted cycles instead, within
-    the limits and the permitted loss.
+    operands that die (`codegen.in_place`), which the paper does not do. With another `objective` than memory: the least of
+    that instead, within the limits and the permitted loss.
     """
 
-    flash_limit_bytes: int | None = None
-    ram_limit_bytes: int | None = None
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
-    rounding: Rounding = Rounding.TOWARD_ZERO
-    accumulator: Accumulator = Accumulator.DOUBLE
-    in_place: bool = True
-    timing: Timing | None = None
-    cycles_limit: float | None = None
-    latency_limit_ms: float | None = None
-    fastest: bool = False
-
-    def __post_init__(self) -> None:
-        check_timing(self)
 
     @property
     def limited(self) -> bool:
         """Whether there is a limit."""
-        return bool(limit_constraints(self))
+        return bool(self.limits)
 
     @property
     def precision_leads(self) -> bool:
         """Whether the best precision within the limits is wanted."""
-        return self.limited and not self.fastest
+        return self.limited and self.asks_for_memory
 
     @property
     def memory_leads(self) -> bool:
         """Whether the least memory is wanted."""
-        return not self.limited and not self.fastest
+        return not self.limited and self.asks_for_memory
 
 
 class ShiftryCandidates:
@@ -89,7 +76,9 @@ class ShiftryCandidates:
         self.task = task
         self.options = options
         refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
-        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, refine, options.timing)
+        self.evaluator = FixedPointEvaluator(
+            task, backend, options.in_place, refine, options.timing, options.derived_metrics
+        )
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self.decisions = tuple(_decisions(task.program, self.profile))
@@ -122,7 +111,7 @@ class ShiftryCandidates:
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
         """The limits, and where these are not all that is asked, the permitted loss of accuracy."""
-        result = list(limit_constraints(self.options))
+        result = list(self.options.constraints)
         if not self.options.precision_leads:
             if self._classifies:
                 least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
@@ -168,14 +157,14 @@ class ShiftryCandidates:
     def _least_loss(self, decided: Mapping[str, Option]) -> float:
         bits, options = self.smallest_bits(decided), self.options
         flash = float(self.evaluator.footprint.flash_bytes(bits)[0]) + self.least_table_bytes
-        counts = not options.limited or options.ram_limit_bytes is not None
+        counts = not options.precision_leads or options.ram_limit_bytes is not None
         ram = float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
         for limit, least in ((options.flash_limit_bytes, flash), (options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
-        if options.fastest:
-            return -math.inf
-        return 0.0 if options.limited else flash + ram
+        if options.precision_leads:
+            return 0.0
+        return {"flash_bytes": flash, "ram_bytes": ram, "memory_bytes": flash + ram}.get(options.minimized, -math.inf)
 
     def smallest_bits(self, decided: Mapping[str, Option]) -> npt.NDArray[np.int64]:
         """Widths [1, variables] with every undecided variable demoted: memory cannot be less."""

@@ -28,12 +28,12 @@ class ShiftrySpace(ShiftryCandidates):
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Precision first under limits, else memory, or cycles where the fastest is wanted; of equals, the faster one.
+        """Precision first under limits, else memory, or another objective that is asked for; of equals, the faster one.
 
         Without a cost table that is the one with more 8-bit variables.
         """
-        if self.options.fastest:
-            return (Objective("cycles"), Objective(self.precision_metric), Objective("memory_bytes"))
+        if not self.options.asks_for_memory:
+            return (Objective(self.options.minimized), Objective(self.precision_metric), Objective("memory_bytes"))
         ordered = [Objective(self.precision_metric), Objective("memory_bytes")]
         if not self.options.limited:
             ordered.reverse()

@@ -11,6 +11,7 @@ import pytest
 
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
+from kilotune.evaluators.cost_model import CostTable, Timing
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.requests.request import TuneRequest
@@ -22,7 +23,7 @@ from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 from kilotune.spaces.reverse_split.measuring import SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
-from kilotune.spaces.seedot.space import SeeDotSpace
+from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.ir.examples import example, operators
@@ -69,6 +70,22 @@ def test_golden(space: str) -> None:
     that is not belongs into the metadata of the field: see `search.fingerprint`."""
     make, golden = GOLDEN[space]
     assert make() == golden
+
+
+def test_golden_with_a_device() -> None:
+    """The objective latency was an option `fastest` when studies of it were first stored, and limits are where they were."""
+    task = build_problem(TuneRequest("shiftry", str(EXAMPLE), "random")).space.task  # type: ignore[attr-defined]
+    timing = Timing(CostTable("any", {}, {}), 1)
+    limits = {"cycles_limit": 5.0, "latency_limit_ms": 2.0, "flash_limit_bytes": 10, "ram_limit_bytes": 20}
+    found = [
+        make(task, options(timing=timing, **asked)).fingerprint  # type: ignore[operator]
+        for make, options in ((SeeDotSpace, SeeDotOptions), (ShiftrySpace, ShiftryOptions))
+        for asked in ({"objective": "latency"}, limits)
+    ]
+    assert found == [
+        *("2adef0ce69b9da7962a5d2c89b2f5623", "7b6f4f677c2fdbaa1800713aa0eb2233"),
+        *("9dec91316a772670daa04dcb48fedcdf", "d3a687d4c5f1d9270512a172624e8261"),
+    ]
 
 
 @pytest.mark.parametrize("space", ["seedot", "shiftry"])

@@ -6,9 +6,7 @@ import click
 
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
-
-TIMED = ("memory", "latency")
-"""What is to be small, accuracy aside; latency needs a device."""
+from kilotune.spaces.objectives import OBJECTIVES, metric_labels
 
 FAMILY = SpaceFamily(
     "Fixed-point programs (seedot, shiftry)",
@@ -17,14 +15,14 @@ FAMILY = SpaceFamily(
             "seedot",
             "bitwidth, maxscale and exponential tables of a whole program (SeeDot, PLDI 2019)",
             "exhaustive",
-            TIMED,
+            OBJECTIVES,
             drawing="kilotune.experiments.problems.fixed_point.figures.seedot",
         ),
         SpaceEntry(
             "shiftry",
             "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)",
             "refine",
-            TIMED,
+            OBJECTIVES,
             drawing="kilotune.experiments.problems.fixed_point.figures.shiftry",
         ),
     ),
@@ -67,11 +65,9 @@ FAMILY = SpaceFamily(
         ("disagreements", "disagreements"),
         ("precision_loss", "precision loss"),
         ("mean_absolute_error", "mean absolute error"),
-        ("flash_bytes", "flash bytes"),
-        ("ram_bytes", "RAM bytes"),
+        *metric_labels(timed=False),
         ("demoted", "8-bit variables"),
-        ("cycles", "cycles, predicted"),
-        ("latency_ms", "ms an inference, predicted"),
+        *metric_labels(timed=True),
         ("device_cycles", "cycles, measured"),
         ("device_approximate_cycles", "cycles, approximate"),
         ("device_latency_ms", "ms an inference, measured"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +19,7 @@ from kilotune.evaluators.devices import cost_table, device_from_json
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment
+from kilotune.spaces.objectives import DEFAULT
 from kilotune.spaces.seedot.space import SeeDotSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -41,7 +42,8 @@ class ModelOptions:
     device: Mapping[str, Any] | None = None
     cycles_limit: float | None = None
     latency_limit_ms: float | None = None
-    objective: str = "memory"
+    objective: str = DEFAULT
+    further_limits: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def board(self) -> Device | None:

@@ -21,16 +21,15 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
-from kilotune.experiments.requests.request import TuneRequest, stored_fields, whole_bytes
+from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Trial
+from kilotune.spaces.objectives import DEFAULT, LIMITED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
-LIMITS = MappingProxyType(
-    {"flash_limit_bytes": "flash", "ram_limit_bytes": "ram", "cycles_limit": "cycles", "latency_limit_ms": "latency"}
-)
-"""Options of a request, and what --limit calls them."""
+LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
+"""Options of a request by what --limit calls them."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +106,14 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     if not all(math.isfinite(given.get(name, 0.0)) for name in ("accuracy_drop", "permitted_loss")):
         raise ValueError("--drop and --loss: expected finite numbers.")
     bits = given.pop("accumulator_bits", "auto")
+    stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
     options = ModelOptions(
         **given,
         accumulator=ACCUMULATORS[bits].value,
-        flash_limit_bytes=whole_bytes(limits.get("flash")),
-        ram_limit_bytes=whole_bytes(limits.get("ram")),
-        cycles_limit=limits.get("cycles"),
-        latency_limit_ms=limits.get("latency"),
+        **stated,
+        further_limits={name: amount for name, amount in limits.items() if name not in LIMIT_OPTIONS},
         device=asked.device,
-        objective=asked.objective or "memory",
+        objective=asked.objective or DEFAULT,
     )
     return dataclasses.asdict(options)
 
@@ -124,7 +122,8 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
     given = {**options, "accumulator_bits": widths.get(str(options.get("accumulator")))}
-    limits = {word: options[name] for name, word in LIMITS.items() if options.get(name) is not None}
+    limits = {name: options[option] for name, option in LIMIT_OPTIONS.items() if options.get(option) is not None}
+    limits |= options.get("further_limits", {})
     return CommandOptions(given, limits, options.get("objective"), options.get("device"))
 
 
@@ -134,15 +133,13 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     bundle = load_bundle(Path(request.input))
     task = task_of(bundle, bundle.train)
     decided: dict[str, Any] = {
-        "flash_limit_bytes": options.flash_limit_bytes,
-        "ram_limit_bytes": options.ram_limit_bytes,
+        **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
+        "further_limits": options.further_limits,
         "rounding": Rounding(options.rounding),
         "accumulator": Accumulator(options.accumulator),
         "in_place": options.in_place,
         "timing": options.timing,
-        "cycles_limit": options.cycles_limit,
-        "latency_limit_ms": options.latency_limit_ms,
-        "fastest": options.objective == "latency",
+        "objective": options.objective,
     }
     if request.space == "seedot":
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)))
