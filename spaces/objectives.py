@@ -62,6 +62,17 @@ class Quantity:
     measured: Callable[[Mapping[str, Any]], Any] | None = None
 
 
+def bit_operations(metrics: Mapping[str, Any]) -> Any:
+    """BOPs (Baskin et al., "UNIQ", ACM TOCS 2021): what hardware spends on arithmetic, whatever the processor. A multiplication
+    of w bits counts w * w, an addition w."""
+    total: Any = 0
+    for name, executed in metrics.items():
+        kind, _, bits = name.rpartition("_")
+        if kind in ("multiplies", "adds"):
+            total = total + executed * int(bits) ** (2 if kind == "multiplies" else 1)
+    return total
+
+
 QUANTITIES = (
     Quantity("memory", "memory_bytes"),
     Quantity("flash", None, "flash_bytes", "flash bytes", option="flash_limit_bytes", example="32KiB"),
@@ -77,6 +88,11 @@ QUANTITIES = (
         option="latency_limit_ms",
         example="20ms",
         timed=True,
+    ),
+    Quantity(
+        *("bops", "bit_operations", "bit_operations", "bit operations", Unit.COUNT),
+        example="1e6",
+        measured=bit_operations,
     ),
 )
 """The first one is the objective where none is asked for."""

@@ -18,7 +18,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.space import Space
 from kilotune.search.study import Study
 from kilotune.spaces.limits import FixedPointOptions
-from kilotune.spaces.objectives import DEFAULT, LIMITED, OBJECTIVES, QUANTITIES, minimized_metric
+from kilotune.spaces.objectives import DEFAULT, LIMITED, OBJECTIVES, QUANTITIES, bit_operations, minimized_metric
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -100,6 +100,16 @@ def test_time_needs_a_device(quantity: object) -> None:
     if name in OBJECTIVES:
         with pytest.raises(ValueError, match="Time depends on the processor"):
             FixedPointOptions(objective=name)
+
+
+def test_bit_operations_are_counted_by_hand() -> None:
+    assert bit_operations({"multiplies_8": 3, "multiplies_16": 1, "adds_32": 2, "flash_bytes": 9}) == 3 * 64 + 256 + 64
+    space = spaces("bops")[0]
+    decided = {d.name: d.options[0] for d in space.decisions}  # 16 bits everywhere
+    (wide,) = space.evaluate([decided])
+    assert wide.metrics["bit_operations"] == bit_operations(wide.metrics) > 0
+    (plain,) = spaces(DEFAULT)[0].evaluate([decided])
+    assert "bit_operations" not in plain.metrics  # nobody asked, and stored studies have none
 
 
 def test_an_objective_that_is_none_is_refused() -> None:
