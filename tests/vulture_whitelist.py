@@ -60,7 +60,6 @@ K
 L
 input_elements
 new_evaluations
-absent_as
 DataclassInstance
 
 # Python calls these of a module whose names are imported when they are asked for.
