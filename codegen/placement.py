@@ -30,7 +30,12 @@ class PlacedVariables:
 
 
 class Placer:
-    """Places the temporaries of one program for any widths."""
+    """Places the temporaries of one program for any widths.
+
+    Temporaries are numbered as in `interference.names`: `apart` are pairs (smaller number first) that share no byte, `meetings`
+    (meeting, result, operand) those that may share some, `instants` ([held], [meetings]) what holds values together; `life` is
+    the number of instants in which a temporary is held, `start` the first of them.
+    """
 
     def __init__(self, interference: Interference) -> None:
         self.interference = interference
@@ -38,10 +43,10 @@ class Placer:
         self._index = {name: i for i, name in enumerate(names)}
         pairs = ((self._index[a], self._index[b]) for a, b in interference.apart)
         apart = {(min(pair), max(pair)) for pair in pairs}
-        self._apart = sorted(apart)
+        self.apart = sorted(apart)
         numbered = ((m, self._index[m.result], self._index[m.operand]) for m in interference.meetings)
-        self._meetings = [(m, a, b) for m, a, b in numbered if (min(a, b), max(a, b)) not in apart]
-        self._instants = [
+        self.meetings = [(m, a, b) for m, a, b in numbered if (min(a, b), max(a, b)) not in apart]
+        self.instants = [
             (
                 [self._index[name] for name in sorted(instant.held)],
                 [(m, self._index[m.result], self._index[m.operand]) for m in instant.meetings],
@@ -49,12 +54,12 @@ class Placer:
             for instant in interference.instants
         ]
         lives = Counter(name for instant in interference.instants for name in instant.held)
-        self._life = [lives[name] for name in names]
+        self.life = [lives[name] for name in names]
         first: dict[str, int] = {}
         for number, instant in enumerate(interference.instants):
             for name in instant.held:
                 first.setdefault(name, number)
-        self._start = [first.get(name, 0) for name in names]
+        self.start = [first.get(name, 0) for name in names]
 
     def place(self, bits: Mapping[str, int], fixed: Mapping[str, int] = MappingProxyType({})) -> PlacedVariables:
         """The best placement found for widths in bits by variable, and the bound; those of `fixed` stay at its offsets."""
@@ -81,12 +86,16 @@ class Placer:
                 break
         return PlacedVariables(dict(zip(self.interference.names, best, strict=True)), max(best_peak, 0), bound)
 
+    def place_each(self, many: Sequence[Mapping[str, int]]) -> list[PlacedVariables]:
+        """The placements of several widths in bits by variable."""
+        return [self.place(bits) for bits in many]
+
     def bound_bytes(self, bits: Mapping[str, int]) -> int:
         """The largest sum of sizes held together, less what an operation may overwrite at most."""
         widths = self._widths(bits)
         sizes = [w * self.interference.elements[n] for n, w in zip(self.interference.names, widths, strict=True)]
         most = 0
-        for instant in self._instants:
+        for instant in self.instants:
             held = sum(sizes[i] for i in instant[0])
             if held > most and instant[1]:
                 held -= sum(shared_bytes(m, sizes[a], sizes[b], widths[a], widths[b]) for m, a, b in instant[1])
@@ -110,10 +119,10 @@ class Placer:
     def _forbidden(self, widths: Sequence[int], sizes: Sequence[int]) -> list[list[tuple[int, int, int]]]:
         """By temporary: (other, low, high) with its offset less the other's not strictly between low and high."""
         near: list[list[tuple[int, int, int]]] = [[] for _ in sizes]
-        for a, b in self._apart:
+        for a, b in self.apart:
             near[a].append((b, -sizes[a], sizes[b]))
             near[b].append((a, -sizes[b], sizes[a]))
-        for meeting, a, b in self._meetings:
+        for meeting, a, b in self.meetings:
             between = meeting.order.forbidden(widths[a], widths[b])
             if between is not None:
                 low, high = max(between[0], -sizes[a]), min(between[1], sizes[b])
@@ -124,7 +133,7 @@ class Placer:
     def _orders(self, sizes: Sequence[int], near: Sequence[Sequence[tuple[int, int, int]]]) -> Iterator[list[int]]:
         """Static orders, the one that succeeds most often first."""
         numbers = range(len(sizes))
-        life, start = self._life, self._start
+        life, start = self.life, self.start
         load = [sum(sizes[j] for j, _, _ in near[i]) for i in numbers]
         yield sorted(numbers, key=lambda i: -sizes[i])
         yield sorted(numbers, key=lambda i: (-sizes[i], -life[i]))

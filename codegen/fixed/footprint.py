@@ -6,7 +6,7 @@ extent of the temporaries as the emitted C places them; the input stays in the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,10 @@ MOST_REMEMBERED = 50_000
 
 Refine = Callable[[Placer, Mapping[str, int], PlacedVariables], PlacedVariables]
 """From widths in bits by variable and the placement found for them to one that is at least as good."""
+
+
+PlaceMany = Callable[[Sequence[Mapping[str, int]]], list[PlacedVariables]]
+"""From several widths in bits by variable to what `Placer.place` finds for each."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray])
 class Footprint:
     """Counts for one program, prepared once.
 
-    `in_place`: results may overwrite operands that die (`codegen.in_place`). `refine` may improve each placement.
+    `in_place`: results may overwrite operands that die (`codegen.in_place`). `refine` may improve each placement. `placing` may
+    give a faster way to the same placements.
     """
 
     def __init__(
@@ -64,11 +69,13 @@ class Footprint:
         parameters: Mapping[str, FloatArray],
         in_place: bool = True,
         refine: Refine | None = None,
+        placing: Callable[[Placer], PlaceMany] | None = None,
     ) -> None:
         self.program = program
         self.refine = refine
         self.in_place = in_place
         self.placer = Placer(find_interference(program, in_place))
+        self._place_many = placing(self.placer) if placing else self.placer.place_each
         self._placed: dict[bytes, PlacedVariables] = {}
         index = {v.name: i for i, v in enumerate(program.variables)}
         self.storage = parameter_storage(program, parameters)
@@ -86,7 +93,7 @@ class Footprint:
 
     def ram_bytes(self, bits: Ints) -> Ints:
         """RAM [N] of candidates with `bits` [N, variables]: the extent of what is placed."""
-        return np.array([self.placed(row).peak_bytes for row in bits], dtype=np.int64)
+        return np.array([placed.peak_bytes for placed in self._placements(bits)], dtype=np.int64)
 
     def scratch_bytes(self, batch: FixedBatch) -> Ints:
         """RAM [N] that SeeDot's tree sums need besides, at most: one partial sum a level (only one operation runs at a time)."""
@@ -103,15 +110,21 @@ class Footprint:
         return np.array([self.placer.bound_bytes(self._by_name(row)) for row in bits], dtype=np.int64)
 
     def placed(self, bits: Ints) -> PlacedVariables:
-        """The placement of one candidate's temporaries; `bits` [variables]. Equal widths are placed once."""
-        key = bits[self._temporaries].astype(np.uint8).tobytes()
-        if key not in self._placed:
-            if len(self._placed) >= MOST_REMEMBERED:
-                self._placed.clear()
-            by_name = self._by_name(bits)
-            found = self.placer.place(by_name)
-            self._placed[key] = self.refine(self.placer, by_name, found) if self.refine else found
-        return self._placed[key]
+        """The placement of one candidate's temporaries; `bits` [variables]."""
+        return self._placements(bits[None])[0]
+
+    def _placements(self, bits: Ints) -> list[PlacedVariables]:
+        """One for each of `bits` [N, variables]. Equal widths are placed once."""
+        keys = [row.tobytes() for row in bits[:, self._temporaries].astype(np.uint8)]
+        new = {key: self._by_name(row) for key, row in zip(keys, bits, strict=True) if key not in self._placed}
+        found = dict(zip(new, self._place_many(list(new.values())), strict=True))
+        if self.refine:
+            found = {key: self.refine(self.placer, new[key], placed) for key, placed in found.items()}
+        if len(self._placed) + len(found) > MOST_REMEMBERED:
+            found |= {key: self._placed[key] for key in keys if key not in found}
+            self._placed.clear()
+        self._placed |= found
+        return [self._placed[key] for key in keys]
 
     def _by_name(self, bits: Ints) -> dict[str, int]:
         return dict(zip(self._names, bits.tolist(), strict=True))

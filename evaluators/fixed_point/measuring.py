@@ -16,6 +16,7 @@ from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.cost_model import CostModel, Timing
+from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
 
@@ -71,7 +72,7 @@ class FixedPointEvaluator:
         self.timing, self._derived = timing, dict(derived)
         self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
         self.simulator = Simulator(task.program, task.parameters, task.features, backend)
-        self.footprint = Footprint(task.program, task.parameters, in_place, refine)
+        self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)
         self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
         names = [v.name for v in task.program.variables]
         self._result = names.index(task.program.result.variable)
