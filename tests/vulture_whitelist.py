@@ -80,3 +80,6 @@ _._pad
 # Rows of spaces/objectives.py name these options.
 _.cycles_limit
 _.latency_limit_ms
+
+# C reads it of a structure.
+_.target_shape

@@ -64,7 +64,7 @@ def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts:
     return _timing(setting, found, outcome, stopped=status == 1)
 
 
-def _timing(setting: Setting, found: OutcomeArrays, outcome: StreamOutcome, *, stopped: bool) -> StreamTiming:
+def _timing(setting: Setting, found: OutcomeArrays, outcome: ctypes.Structure, *, stopped: bool) -> StreamTiming:
     """What the arrays say; `stopped`: nothing could go on before all images were through."""
     finish, images = found.finish, len(found.finish)
     progress = PipelineState(

@@ -5,55 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.cm.stream import Setting, TickArray
 
-
-class StreamProblem(ctypes.Structure):
-    """`struct` of the same fields in timing.c."""
-
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("stage_count", "stream_count", "link_count", "images")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                "iterations",
-                "ticks",
-                "writer",
-                "reader",
-                "elements",
-                "packets",
-                "capacity",
-                "writer_iterations",
-                "needed",
-                "released",
-                "sends",
-                "in_start",
-                "in_stream",
-                "out_start",
-                "out_stream",
-                "route_start",
-                "route",
-                "width",
-                "hop",
-            )
-        ),
-        ("pace_ticks", ctypes.c_int64),
-        ("stop", ctypes.c_void_p),
-        ("settle", ctypes.c_int32),
-    ]
-
-
-class StreamOutcome(ctypes.Structure):
-    """`struct` of the same fields in timing.c."""
-
-    _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("next", "delivered", "issued", "freed", "finish", "starts")),
-        *((name, ctypes.c_int64) for name in ("ticks", "settled_at", "period_images", "period_ticks")),
-    ]
+StreamProblem, StreamOutcome = structures(Path(__file__).with_name("timing.c"), "Problem", "Outcome")
 
 
 class KeptArrays:
@@ -81,7 +41,9 @@ class KeptArrays:
         return self.pointer(begins), self.ints([item for one in lists for item in one])
 
 
-def stream_problem(setting: Setting, images: int, stop_address: int, settle: bool) -> tuple[StreamProblem, KeptArrays]:
+def stream_problem(
+    setting: Setting, images: int, stop_address: int, settle: bool
+) -> tuple[ctypes.Structure, KeptArrays]:
     """The setting as C sees it, and what keeps its arrays alive."""
     streams, stages, keep = setting.streams, setting.pipeline.stages, KeptArrays()
     numbers = range(len(streams))
@@ -145,7 +107,7 @@ class OutcomeArrays:
             starts,
         )
 
-    def structure(self, keep: KeptArrays) -> StreamOutcome:
+    def structure(self, keep: KeptArrays) -> ctypes.Structure:
         """Their addresses."""
         return StreamOutcome(
             next=keep.pointer(self.started),

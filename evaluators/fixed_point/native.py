@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scal
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
+from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 from kilotune.evaluators.interruptible import StopFlag, interruptible
@@ -23,50 +25,10 @@ _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
 _LITERAL, _STATIC, _DYNAMIC = range(3)
 
 
-class _Operand(ctypes.Structure):
-    _fields_ = [("place", ctypes.c_int32), ("variable", ctypes.c_int32), ("elements", ctypes.c_void_p)]
-
-
-class _Step(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("opcode", "row", "n", "window", "p", "q", "r", "packs")),
-        ("pack", ctypes.c_int64),
-        ("out_variable", ctypes.c_int32),
-        ("out", ctypes.c_void_p),
-        ("a", _Operand),
-        ("b", _Operand),
-        ("c", _Operand),
-    ]
-
+_Operand, _Step, _Program = structures(Path(__file__).with_name("kernel.c"), "Operand", "Step", "Program")
 
 QUICK_TERMS = 100_000_000
 """Products and other elements, of all samples and candidates, in some hundredths of a second; a longer call can be ended."""
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [
-        *(
-            (name, ctypes.c_int32)
-            for name in (
-                "step_count",
-                "variable_count",
-                "row_count",
-                "block_count",
-                "sample_count",
-                "result_size",
-                "result_variable",
-                "input_variable",
-            )
-        ),
-        ("result", ctypes.c_void_p),
-        ("variable_offsets", ctypes.c_void_p),
-        ("storage_elements", ctypes.c_int64),
-        ("scratch_terms", ctypes.c_int64),
-        ("packed_pairs", ctypes.c_int64),
-        ("rounding", ctypes.c_int32),
-        ("steps", ctypes.c_void_p),
-        ("stop", ctypes.c_void_p),
-    ]
 
 
 class NativeProgram:
@@ -150,7 +112,7 @@ class NativeProgram:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
         return outputs.astype(np.int64)
 
-    def _describe(self, steps: Sequence[OperationInstance]) -> _Program:
+    def _describe(self, steps: Sequence[OperationInstance]) -> ctypes.Structure:
         offsets = np.full(len(self._numbers), -1, dtype=np.int64)
         total = 0
         for variable in self._program.variables:
@@ -182,13 +144,13 @@ class NativeProgram:
         self._kept.append(contiguous)
         return int(contiguous.ctypes.data)
 
-    def _operand(self, source: Source) -> _Operand:
+    def _operand(self, source: Source) -> ctypes.Structure:
         if source.variable is None:
             return _Operand(_LITERAL, -1, None)
         place = _DYNAMIC if source.variable in self._dynamic else _STATIC
         return _Operand(place, self._numbers[source.variable], self._keep(source.elements))
 
-    def _step(self, step: OperationInstance) -> _Step:
+    def _step(self, step: OperationInstance) -> ctypes.Structure:
         select = isinstance(step.operation, ir.Select)
         ordered = (*step.sources[1:], step.sources[0]) if select else step.sources
         operands = [self._operand(source) for source in ordered]

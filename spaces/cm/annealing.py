@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.codegen.cm.streams import Stream
+from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.cm.reference_annealing import AnnealingContext, AnnealingSchedule, annealed
@@ -33,26 +34,7 @@ class AnnealedPlacement:
     ticks: int
 
 
-class _Network(ctypes.Structure):
-    _fields_ = [
-        *((name, ctypes.c_int32) for name in ("cores", "nodes", "links", "stages", "streams", "longest", "strict")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("distance", "step", "detour", "detour_table", "link_target", "width", "writer", "reader", "amount"),
-                *("touch_start", "touch", "near_start", "near"),
-            )
-        ),
-    ]
-
-
-class _AnnealingState(ctypes.Structure):
-    _fields_ = [
-        ("core", ctypes.c_void_p),
-        ("shape", ctypes.c_void_p),
-        ("ticks", ctypes.c_int64),
-        ("kept", ctypes.c_int64),
-    ]
+_Network, _AnnealingState = structures(Path(__file__).with_name("annealing.c"), "Network", "State")
 
 
 @cache

@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
+from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 
 MODULUS = (1 << 61) - 1
@@ -112,19 +113,7 @@ class ProgramResult:
     work: int
 
 
-class _KernelProblem(ctypes.Structure):
-    _fields_ = (
-        *(
-            (name, ctypes.c_int32)
-            for name in ("set", "offsets", "plain", "far", "halve", "given", "targets", "forbidden", "budget")
-        ),
-        ("reach", ctypes.c_int32 * 4),
-        ("most_weight", ctypes.c_double),
-        ("x", ctypes.c_uint64),
-        ("y", ctypes.c_uint64),
-        *((name, ctypes.c_void_p) for name in ("value", "value_shape", "target", "shape", "forbid", "need")),
-        ("work_limit", ctypes.c_int64),
-    )
+(_KernelProblem,) = structures(Path(__file__).with_name("programs_state.h"), "Problem")
 
 
 @cache
@@ -155,7 +144,7 @@ class Searcher:
     question: ProgramQuery
     measures: SumMeasures = field(default_factory=SumMeasures, repr=False)
     _kept: tuple[npt.NDArray[np.generic], ...] = field(init=False, repr=False)
-    _problem: _KernelProblem = field(init=False, repr=False)
+    _problem: ctypes.Structure = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         q = self.question
@@ -179,7 +168,7 @@ class Searcher:
         )
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
-        self._problem.shape, self._problem.need = shape.ctypes.data, need.ctypes.data
+        self._problem.target_shape, self._problem.need = shape.ctypes.data, need.ctypes.data
 
     def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
         """Look for a program of at most `budget`, from where `path` left off. Deepen one by one: a program that is
