@@ -1,67 +1,71 @@
-"""A placement as a picture: time across, address up, one rectangle a residence; banks one above the other. Plain SVG."""
+"""The picture of a placement as plain SVG, written with every placement: no browser is needed, as Plotly's export needs one. What it
+shows is what the address map of a report shows (`panels.py`)."""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
+from types import MappingProxyType
 
-from kilotune.spaces.memory.checker import Residence
+from kilotune.experiments.problems.memory.panels import (
+    NamedLayout,
+    Panel,
+    levels_of,
+    panels_of,
+    rectangles_of,
+    time_span,
+    top_of,
+)
+from kilotune.spaces.memory.banks import Bank
+from kilotune.spaces.memory.candidates import MemoryLayout
 from kilotune.spaces.memory.instance import Instance
 
-WIDTH, HEIGHT, MARGIN = 960.0, 540.0, 40.0
-LABEL_HEIGHT, LABEL_CHARACTER = 11.0, 7.0
-"""A rectangle that is large enough for its label carries it; all have a title."""
+WIDTH, PANEL_HEIGHT, MARGIN = 960.0, 460.0, 40.0
+FONT = 11.0
+DASHES = MappingProxyType({"solid": "", "dot": "2 3", "longdash": "10 4"})
 
 
-def placement_svg(instance: Instance, residences: Sequence[Residence]) -> str:
-    """The document. A picture without buffers shows the axes only."""
-    size = {b.id: b.size for b in instance.buffers}
-    base = _bases(size, residences)
-    first = min((r.lower for r in residences), default=0)
-    span = max((r.upper for r in residences), default=1) - first or 1
-    peak = max((base[r.bank] + r.offset + size[r.id] for r in residences), default=0)
-    across, up = (WIDTH - 2 * MARGIN) / span, (HEIGHT - 2 * MARGIN) / max(peak, 1)
+def placement_svg(instance: Instance, banks: Sequence[Bank], layout: MemoryLayout) -> str:
+    """The document: time across, addresses up, a panel a bank, one below the other. Without buffers it is a title only."""
+    panels = panels_of(instance, banks, [NamedLayout("placement", layout, best=True)])
+    height = 2 * MARGIN + max(1, len(panels)) * (PANEL_HEIGHT + MARGIN)
+    peak = ", ".join(f"{panel.bank.name} {panel.peak_bytes} bytes".strip() for panel in panels) or "0 bytes"
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
-        f'font-size="{LABEL_HEIGHT:g}">',
-        f"<title>{escape(instance.name)}: {len(instance.buffers)} buffers, peak {peak} bytes</title>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {height:g}" font-family="sans-serif" '
+        f'font-size="{FONT:g}">',
+        f"<title>{escape(instance.name)}: {len(instance.buffers)} buffers, peak {escape(peak)}</title>",
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<path d="M{MARGIN:g} {MARGIN:g}V{HEIGHT - MARGIN:g}H{WIDTH - MARGIN:g}" fill="none" stroke="black"/>',
-        f'<text x="{MARGIN:g}" y="{MARGIN - 8:g}">{peak} bytes</text>',
-        f'<text x="{MARGIN:g}" y="{HEIGHT - MARGIN / 2:g}">{first}</text>',
-        f'<text x="{WIDTH - MARGIN:g}" y="{HEIGHT - MARGIN / 2:g}" text-anchor="end">{first + span}</text>',
     ]
-    for bank, bottom in base.items():
-        if bank:
-            y = HEIGHT - MARGIN - bottom * up
-            lines.append(
-                f'<path d="M0 {y:.2f}H{WIDTH - MARGIN:g}" stroke="black"/><text x="2" y="{y - 3:.2f}">{escape(bank)}</text>'
-            )
-    for r in residences:
-        x, width = MARGIN + (r.lower - first) * across, (r.upper - r.lower) * across
-        height = size[r.id] * up
-        y = HEIGHT - MARGIN - (base[r.bank] + r.offset) * up - height
-        hue = zlib.crc32(r.id.encode()) % 360
-        title = f"{r.id}: {size[r.id]} bytes at {r.offset}, live in [{r.lower}, {r.upper})"
-        lines.append(
-            f'<rect x="{x:.2f}" y="{y:.2f}" width="{width:.2f}" height="{height:.2f}" fill="hsl({hue} 60% 75%)" '
-            f'stroke="black" stroke-width="0.5"><title>{escape(title)}</title></rect>'
-        )
-        if height >= LABEL_HEIGHT and width >= LABEL_CHARACTER * len(r.id):
-            lines.append(
-                f'<text x="{x + 3:.2f}" y="{y + LABEL_HEIGHT:.2f}" pointer-events="none">{escape(r.id)}</text>'
-            )
+    for number, panel in enumerate(panels):
+        lines += _panel(panel, instance, MARGIN + number * (PANEL_HEIGHT + MARGIN))
     return "\n".join([*lines, "</svg>\n"])
 
 
-def _bases(size: Mapping[str, int], residences: Sequence[Residence]) -> dict[str, int]:
-    """Where each bank begins when they are drawn one above the other, in bytes."""
-    peaks: dict[str, int] = {}
-    for r in residences:
-        peaks[r.bank] = max(peaks.get(r.bank, 0), r.offset + size[r.id])
-    bases, bottom = dict[str, int](), 0
-    for bank, peak in peaks.items():
-        bases[bank] = bottom
-        bottom += peak
-    return bases
+def _panel(panel: Panel, instance: Instance, y: float) -> Iterator[str]:
+    """From `y` down."""
+    first, last = time_span(instance)
+    top, bottom, right = top_of([panel]), y + PANEL_HEIGHT, WIDTH - MARGIN
+    across, up = (right - MARGIN) / (last - first), PANEL_HEIGHT / top
+    title = f"{panel.bank.name}, {panel.extent}" if panel.bank.name else panel.extent
+    yield f'<path d="M{MARGIN:g} {y:g}V{bottom:g}H{right:g}" fill="none" stroke="black"/>'
+    yield f'<text x="{MARGIN:g}" y="{y - 8:g}">{escape(title)}</text>'
+    yield f'<text x="{MARGIN:g}" y="{bottom + FONT + 2:g}">{first}</text>'
+    yield f'<text x="{right:g}" y="{bottom + FONT + 2:g}" text-anchor="end">{last}</text>'
+    for r in rectangles_of(panel, instance, top):
+        x, width, height = MARGIN + (r.lower - first) * across, (r.upper - r.lower) * across, r.size * up
+        yield (
+            f'<rect x="{x:.2f}" y="{bottom - r.base * up - height:.2f}" width="{width:.2f}" height="{height:.2f}" '
+            f'fill="{r.colour}" fill-opacity="0.85" stroke="#202020" stroke-width="{r.edge:g}">'
+            f"<title>{escape(r.id)}: {escape(', '.join(r.said))}</title></rect>"
+        )
+        if r.labelled:
+            middle = bottom - (r.base + r.size / 2) * up + FONT / 3
+            yield (
+                f'<text x="{x + width / 2:.2f}" y="{middle:.2f}" text-anchor="middle" pointer-events="none">{escape(r.id)}</text>'
+            )
+    for name, level, dash, colour in levels_of(panel, top):
+        at = bottom - level * up
+        yield (
+            f'<path d="M{MARGIN:g} {at:.2f}H{right:g}" stroke="{colour}" stroke-dasharray="{DASHES[dash]}">'
+            f"<title>{escape(name)}: {level} bytes</title></path>"
+        )

@@ -16,6 +16,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.buffers import DEFAULT_BITS, as_instance, buffers_of_bundle
 from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
+from kilotune.experiments.problems.memory.panels import banks_of
 from kilotune.experiments.problems.memory.picture import placement_svg
 from kilotune.experiments.requests.request import TuneRequest, parse_size, stored_fields, whole_bytes
 from kilotune.search.result import Result
@@ -80,7 +81,7 @@ class PlacementProblem(ExportsTexts):
         instance = self.space.instance
         return {
             "placement": residences_csv(instance, layout.residences),
-            "picture": placement_svg(instance, layout.residences),
+            "picture": placement_svg(instance, banks_of(self.space), layout),
             **({"migrations": migrations_csv(layout.migrations)} if layout.migrations else {}),
         }
 

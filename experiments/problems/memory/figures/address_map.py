@@ -3,83 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from kilotune.experiments.presentation.canvas import empty_figure, level_line, shortened, thinned
-from kilotune.experiments.presentation.palette import BLUE, GREEN, LINE_COLOURS, NEUTRAL, VERMILLION, YELLOW
+from kilotune.experiments.presentation.palette import GREEN, NEUTRAL, VERMILLION, YELLOW
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.memory.figures.live_profile import StepFunction, live_bytes, used_bytes
+from kilotune.experiments.problems.memory.panels import (
+    FEW_MOVES,
+    BufferRectangle,
+    NamedLayout,
+    Panel,
+    levels_of,
+    panels_of,
+    rectangles_of,
+    time_span,
+    top_of,
+)
 from kilotune.spaces.memory.banks import Bank
-from kilotune.spaces.memory.bounds import largest_live_sum
-from kilotune.spaces.memory.candidates import MemoryLayout
-from kilotune.spaces.memory.checker import Migration, Residence
 from kilotune.spaces.memory.instance import Instance
 
-MOST_LABELS, SMALLEST_LABELLED = 40, 0.004
-"""Rectangles that carry their name: how many, and the share of the panel's area that is enough."""
-
-MANY = 1500
-"""Edges of more rectangles are thin lines, so that their colours show."""
-
-MOST_MOVES, FEW_MOVES = 600, 40
+MOST_MOVES = 600
 """The most moves that are drawn, the largest ones; the arrows of few are large."""
-
-FAR = 1.6
-"""A capacity so many times the peak is not drawn: the rectangles would be flat."""
-
-
-@dataclass(frozen=True)
-class NamedLayout:
-    """A placement under its name; `best`: the best trial's, which is drawn first."""
-
-    name: str
-    layout: MemoryLayout
-    best: bool
-
-
-@dataclass(frozen=True)
-class Panel:
-    """What one placement puts in one bank. Sizes in bytes; `least_bytes`: no placement of these buffers has a lower peak."""
-
-    placed: NamedLayout
-    bank: Bank
-    residences: tuple[Residence, ...]
-    migrations: tuple[Migration, ...]
-    peak_bytes: int
-    least_bytes: int
-
-    @property
-    def title(self) -> str:
-        """Above the panel."""
-        bank = f"{plotly_text(shortened(self.bank.name))}, " if self.bank.name else ""
-        of = "" if self.bank.capacity_bytes is None else f" of {self.bank.capacity_bytes}"
-        return f"{bank}{self.placed.name}: addresses up to {self.peak_bytes}{of}"
-
-
-def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[NamedLayout]) -> list[Panel]:
-    """Banks in their order, in each the placements; banks that hold nothing in any of them are left out."""
-    size = {b.id: b.size for b in instance.buffers}
-    first, last = _span(instance)
-    found = []
-    for bank in banks:
-        if not any(r.bank == bank.name for placed in placements for r in placed.layout.residences):
-            continue
-        for placed in placements:
-            own = [r for r in placed.layout.residences if r.bank == bank.name]
-            members = {r.id for r in own}
-            buffers = tuple(b for b in instance.buffers if b.id in members)
-            if bank.read_only:  # what is there stays for the whole program
-                own = [replace(r, lower=first, upper=last) for r in own]
-                buffers = tuple(replace(b, lower=first, upper=last) for b in buffers)
-            moves = tuple(m for m in placed.layout.migrations if m.bank == bank.name)
-            peak = max((r.offset + size[r.id] for r in own), default=0)
-            least = largest_live_sum(Instance(instance.name, buffers)).peak_bytes
-            found.append(Panel(placed, bank, tuple(own), moves, peak, least))
-    return found
 
 
 def address_map(
@@ -98,19 +46,17 @@ def address_map(
         shared_xaxes=True,
         vertical_spacing=min(0.08, 0.24 / rows),
         row_heights=[*([each] * len(panels)), profile_height],
-        subplot_titles=[*(panel.title for panel in panels), "bytes live, and in use"],
+        subplot_titles=[*(_title(panel) for panel in panels), "bytes live, and in use"],
         figure=empty_figure(each * len(panels) + profile_height + 110, barmode="overlay", bargap=0),
     )
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
-    first, last = _span(instance)
-    colour_of = {b.id: LINE_COLOURS[i % len(LINE_COLOURS)] for i, b in enumerate(instance.buffers)}
+    first, last = time_span(instance)
     for row, panel in enumerate(panels, start=1):
-        top = _top([p for p in all_panels if p.bank is panel.bank])
-        area = (last - first) * top
-        figure.add_trace(_rectangles(panel, size, colour_of, area), row, 1)
+        top = top_of([p for p in all_panels if p.bank is panel.bank])
+        figure.add_trace(_rectangles(rectangles_of(panel, instance, top)), row, 1)
         if panel.migrations:
             figure.add_trace(_moves(panel, row == _first_with_moves(panels)), row, 1)
-        for name, level, dash, colour in _levels(panel, top):
+        for name, level, dash, colour in levels_of(panel, top):
             named = not any(trace.name == name for trace in figure.data)
             line = level_line(
                 name, f"{name}: {level} bytes", (first, last), level, dash, colour, legendgroup=name, showlegend=named
@@ -137,52 +83,27 @@ def profile_of(
     return live_bytes(size, kept), used_bytes(size, kept)
 
 
-def _span(instance: Instance) -> tuple[int, int]:
-    """First program point and one past the last."""
-    first = min((b.lower for b in instance.buffers), default=0)
-    return first, max((b.upper for b in instance.buffers), default=first + 1)
+def _title(panel: Panel) -> str:
+    bank = f"{plotly_text(shortened(panel.bank.name))}, " if panel.bank.name else ""
+    return f"{bank}{panel.placed.name}: {panel.extent}"
 
 
-def _top(panels: Sequence[Panel]) -> float:
-    """Where the address axis of a bank ends: above the peaks, and above the capacity where that is not far."""
-    peak = max(p.peak_bytes for p in panels)
-    capacity = panels[0].bank.capacity_bytes
-    if capacity is not None and capacity <= FAR * peak:
-        peak = max(peak, capacity)
-    return 1.06 * max(peak, 1)
-
-
-def _levels(panel: Panel, top: float) -> list[tuple[str, int, str, str]]:
-    """Lines across a panel: name, bytes, dash, colour."""
-    lines = [("peak", panel.peak_bytes, "solid", VERMILLION), ("largest live sum", panel.least_bytes, "dot", BLUE)]
-    capacity = panel.bank.capacity_bytes
-    if capacity is not None and capacity <= top:
-        lines.append(("capacity", capacity, "longdash", NEUTRAL))
-    return lines
-
-
-def _rectangles(panel: Panel, size: Mapping[str, int], colour_of: Mapping[str, str], area: float) -> go.Bar:
-    """One trace: a bar a residence of a buffer that takes bytes. Moved buffers have a thick edge."""
-    shown = [r for r in panel.residences if size[r.id]]
+def _rectangles(shown: Sequence[BufferRectangle]) -> go.Bar:
+    """One trace: a bar a rectangle."""
     lower, upper = _column([r.lower for r in shown]), _column([r.upper for r in shown])
-    base, height = _column([r.offset for r in shown]), _column([size[r.id] for r in shown])
-    areas = (upper - lower).astype(np.float64) * height
-    large = set(np.argsort(-areas, kind="stable")[:MOST_LABELS].tolist())
-    large = {k for k in large if areas[k] >= SMALLEST_LABELLED * area}
-    moved = {m.id for m in panel.migrations}
-    thin = 0.7 if len(shown) <= MANY else 0.2
-    edges = [2.2 if r.id in moved else thin for r in shown] if 0 < len(moved) <= FEW_MOVES else thin
+    base, height = _column([r.base for r in shown]), _column([r.size for r in shown])
+    edges = [r.edge for r in shown]
     return go.Bar(
         x=(lower + upper) / 2,
         width=(upper - lower).astype(np.float64),
         base=base,
         y=height,
         marker={
-            "color": [colour_of[r.id] for r in shown],
+            "color": [r.colour for r in shown],
             "opacity": 0.85,
-            "line": {"color": "#202020", "width": edges},
+            "line": {"color": "#202020", "width": edges[0] if len(set(edges)) == 1 else edges},
         },
-        text=[plotly_text(shortened(r.id)) if k in large else "" for k, r in enumerate(shown)],
+        text=[plotly_text(shortened(r.id)) if r.labelled else "" for r in shown],
         textposition="inside",
         insidetextanchor="middle",
         textangle=0,

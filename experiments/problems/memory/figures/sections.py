@@ -8,19 +8,13 @@ from typing import cast
 
 from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
 from kilotune.experiments.presentation.wording import counted, number
-from kilotune.experiments.problems.memory.figures.address_map import (
-    NamedLayout,
-    Panel,
-    address_map,
-    panels_of,
-    profile_of,
-)
+from kilotune.experiments.problems.memory.figures.address_map import address_map, profile_of
+from kilotune.experiments.problems.memory.panels import NamedLayout, Panel, banks_of, panels_of
 from kilotune.experiments.problems.paper_trials import papers_answer
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
-from kilotune.spaces.memory.banks import Bank
 from kilotune.spaces.memory.candidates import MemoryLayout
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
@@ -45,13 +39,6 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     elif placements:
         blocks.append(Paragraph("The instance has no buffers: nothing takes any byte."))
     return (Section("Address map", tuple(blocks)),)
-
-
-def banks_of(space: MemorySpace | PricedSpace) -> tuple[Bank, ...]:
-    """A plain placement has one bank without a name."""
-    if isinstance(space, PricedSpace):
-        return space.memory.banks
-    return (Bank("", space.capacity_bytes),)
 
 
 def _placements(

@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.experiments.presentation.section import Section
-from kilotune.experiments.problems.memory.figures.address_map import NamedLayout, address_map
+from kilotune.experiments.problems.memory.figures.address_map import address_map
 from kilotune.experiments.problems.memory.figures.live_profile import StepFunction, live_bytes, used_bytes
 from kilotune.experiments.problems.memory.figures.sections import draw
+from kilotune.experiments.problems.memory.panels import NamedLayout
 from kilotune.search.procedure import run_procedure
 from kilotune.search.study import Study
 from kilotune.spaces.memory.banks import Bank
