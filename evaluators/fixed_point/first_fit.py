@@ -15,6 +15,7 @@ import numpy.typing as npt
 from kilotune.codegen.fixed.footprint import PlaceMany
 from kilotune.codegen.in_place import ELEMENT_BYTES
 from kilotune.codegen.placement import REPAIRS, PlacedVariables, Placer
+from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 
 NUMBERS = 8192
@@ -31,16 +32,7 @@ _MEETING = np.dtype(
 )
 
 
-_COUNTS = ("temporary", "apart", "meeting", "instant", "number")
-_ARRAYS = ("elements", "life", "start", "apart", "meetings", "held", "held_ends", "met", "met_ends", "numbers")
-
-
-class _Temporaries(ctypes.Structure):
-    _fields_ = [
-        *((f"{name}_count", ctypes.c_int32) for name in _COUNTS),
-        ("repairs", ctypes.c_int32),
-        *((name, ctypes.c_void_p) for name in _ARRAYS),
-    ]
+(_Temporaries,) = structures(Path(__file__).with_name("first_fit.c"), "Temporaries")
 
 
 def compiled_first_fit(placer: Placer) -> PlaceMany:
@@ -85,7 +77,7 @@ class _CompiledFirstFit:
         met = [[place[m] for m, _, _ in instant[1]] for instant in placer.instants]
         elements = [placer.interference.elements[name] for name in placer.interference.names]
         self._temporaries = _Temporaries(
-            temporary_count=len(number),
+            count=len(number),
             apart_count=len(placer.apart),
             meeting_count=len(meetings),
             instant_count=len(placer.instants),
