@@ -5,6 +5,8 @@ By itself the solver takes Ctrl-C for its own time limit, so that a search over 
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING, Any
 
 from kilotune.evaluators.interruptible import interruptible
@@ -17,3 +19,30 @@ def solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> Any:
     """The status of `solver.solve(model)`. An exception of a signal handler ends it and goes on."""
     solver.parameters.catch_sigint_signal = False
     return interruptible(lambda: solver.solve(model), solver.stop_search)
+
+
+LEAST_WORK = 0.002
+"""What every solve counts at least, so that a loop of trivial ones ends."""
+
+
+class SolverClock:
+    """What solves may take together: `work` by CP-SAT's deterministic time, which is the same on every machine, and `seconds` by the
+    clock, +inf where no budget ends."""
+
+    def __init__(self, work: float, seconds: float = math.inf) -> None:
+        self._work, self._deadline_s = work, time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left of either."""
+        return self._work <= 0.0 or time.monotonic() >= self._deadline_s
+
+    def solve(self, solver: cp_model.CpSolver, model: cp_model.CpModel, most_work: float = math.inf) -> Any:
+        """The status of a solve by one thread, for as long as is left, and for at most so much work."""
+        solver.parameters.num_workers = 1  # several of them count no work that can be repeated
+        solver.parameters.max_deterministic_time = max(min(self._work, most_work), LEAST_WORK)
+        if math.isfinite(self._deadline_s):
+            solver.parameters.max_time_in_seconds = max(self._deadline_s - time.monotonic(), 0.01)
+        status = solved(solver, model)
+        self._work -= max(solver.response_proto.deterministic_time, LEAST_WORK)
+        return status

@@ -236,10 +236,19 @@ class HasAnnealing(Protocol):
         """Steps of about a second or less: a candidate that is worth measuring, or None. It may end."""
 
 
+@dataclass(frozen=True)
+class SolveLimit:
+    """How long a solve may take. `work`: by the solver's own count (CP-SAT's deterministic time, about seconds), so that it answers
+    the same on a slow machine; `seconds`: by the clock, which only the end of a budget should cut it short by."""
+
+    work: float
+    seconds: float = math.inf
+
+
 class CandidateModel(Protocol):
     """A CP-SAT model and how to read a candidate back. `solve` hides the solver's own types."""
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """Up to `count` best candidates by the model's objective, none of `excluded`."""
 
 

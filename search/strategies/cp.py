@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 
 from kilotune.search.front import Rank, Ranking
-from kilotune.search.space import Assignment, HasModel, Space, Trial
+from kilotune.search.space import Assignment, HasModel, SolveLimit, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 CANDIDATES_PER_ROUND = 8
-FIRST_SOLVE_S = 1.0
-LONGEST_SOLVE_S = 30.0
+FIRST_WORK, MOST_WORK = 1.0, 30.0  # of `SolveLimit`
 SHORTEST_SOLVE_S = 0.05
 SOLVES_IN_VAIN = 8
 
@@ -39,11 +38,11 @@ class ModelSearch:
     def steps(self) -> Steps:
         trials: list[Trial] = []
         excluded: dict[int, Assignment] = {}
-        solve_s, in_vain = FIRST_SOLVE_S, 0
+        work, in_vain = FIRST_WORK, 0
         for round_number in range(1 << 30):
-            seconds = max(SHORTEST_SOLVE_S, min(solve_s, self._seconds_left))
+            limit = SolveLimit(work, max(SHORTEST_SOLVE_S, self._seconds_left))
             model = self._space.model(trials)
-            answer = model.solve(CANDIDATES_PER_ROUND, list(excluded.values()), self._seed + round_number, seconds)
+            answer = model.solve(CANDIDATES_PER_ROUND, list(excluded.values()), self._seed + round_number, limit)
             if answer.candidates:
                 new = yield list(answer.candidates)
             else:
@@ -64,7 +63,7 @@ class ModelSearch:
                 return Outcome.PROVED
             in_vain = 0 if new else in_vain + 1
             if not improved:  # more time for the solver is what may still close the gap
-                solve_s = min(2 * solve_s, LONGEST_SOLVE_S)
+                work = min(2 * work, MOST_WORK)
             if in_vain == SOLVES_IN_VAIN:
                 return Outcome.STALLED
             yield []

@@ -41,10 +41,12 @@ class Embedding:
 
 @dataclass(frozen=True)
 class EmbeddingResult:
-    """cores: of the partitions, when there is a placement. impossible: proved that there is none. Else time was up."""
+    """cores: of the partitions, when there is a placement. impossible: proved that there is none. Else time was up, or steps were.
+    steps: by Z3's own count, where it was asked."""
 
     cores: tuple[int, ...] | None = None
     impossible: bool = False
+    steps: int = 0
 
 
 def load_solvers() -> None:
@@ -91,7 +93,8 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
     context = z3.Context()
     solver = z3.SolverFor("QF_FD", ctx=context)
     solver.set("ctrl_c", False)  # it is Python's to hear
-    solver.set("timeout", max(1, int(1000 * seconds)))
+    if math.isfinite(seconds):
+        solver.set("timeout", max(1, int(1000 * seconds)))
     if most_steps is not None:
         solver.set("rlimit", most_steps)
     on = [[z3.Bool(f"x{p},{c}", ctx=context) for c in range(problem.cores)] for p in range(problem.partitions)]
@@ -109,7 +112,8 @@ def solve_without_quantifiers(problem: Embedding, seconds: float, most_steps: in
         model = solver.model()
         true = [[z3.is_true(model.eval(one)) for one in row] for row in on]
         return EmbeddingResult(tuple(row.index(True) for row in true))
-    return EmbeddingResult(impossible=status == z3.unsat)
+    counted = dict(iter(solver.statistics()))
+    return EmbeddingResult(impossible=status == z3.unsat, steps=int(counted.get("rlimit count", 0)))
 
 
 def solve_with_cp_sat(problem: Embedding, seconds: float, seed: int = 0, effort: float = math.inf) -> EmbeddingResult:

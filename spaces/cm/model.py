@@ -7,7 +7,6 @@ everything that touches them or a busy link, where the busiest link has least to
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,8 +18,8 @@ from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.bound import link_loads
-from kilotune.evaluators.constraint_solver import solved
-from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline, cheapest_replication, cores_needed
@@ -28,7 +27,7 @@ from kilotune.spaces.cm.replication import Replication
 
 FREED_STAGES = 4
 MOST_CHOICES = 40_000
-SLICE_S = 3.0
+MOST_WORK = 3.0  # of CP-SAT on one question
 
 Route = tuple[int, ...]
 
@@ -51,16 +50,16 @@ class MappingModel:
         self._best = min(known, key=lambda t: t.measurement.metrics["promised_ticks"], default=None)
         self._trials = len(trials)
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate; see `search.space.CandidateModel`. The bound is the space's."""
-        space, deadline = self._space, time.monotonic() + seconds
+        space, clock = self._space, SolverClock(limit.work, limit.seconds)
         rng = np.random.default_rng((seed, self._trials))
         replicas, placed = self._start(rng)
         lowered = space.lowered(replicas)
         begun = placed.ticks
         floor = max(lowered.compute_ticks, space.least_ticks)
-        while placed.ticks > floor and (left := deadline - time.monotonic()) > 0:
-            placed = self._improved(lowered, placed, rng, min(left, SLICE_S))
+        while placed.ticks > floor and not clock.is_over:
+            placed = self._improved(lowered, placed, rng, clock)
         if self._best is not None and placed.ticks >= begun:
             return ModelAnswer((), float(space.least_ticks))
         return ModelAnswer((self._candidate(replicas, lowered, placed),), float(space.least_ticks))
@@ -91,7 +90,7 @@ class MappingModel:
         return fitting[0 if self._best is None else int(rng.integers(min(3, len(fitting))))]
 
     def _improved(
-        self, lowered: LoweredPipeline, placed: SolvedPlacement, rng: np.random.Generator, seconds: float
+        self, lowered: LoweredPipeline, placed: SolvedPlacement, rng: np.random.Generator, clock: SolverClock
     ) -> SolvedPlacement:
         space, hardware = self._space, self._space.hardware
         stages = len(lowered.pipeline.stages)
@@ -107,7 +106,7 @@ class MappingModel:
             freed = sorted({first, *others})  # type: ignore[assignment]
         free_cores = set(range(hardware.cores)) - set(placed.cores) | {placed.cores[s] for s in freed}
         question = _PlacementQuery(space, lowered, placed, sorted(freed), sorted(free_cores), hot)
-        return question.answer(int(rng.integers(1 << 30)), seconds) or placed
+        return question.answer(int(rng.integers(1 << 30)), clock) or placed
 
     def _placed(self, lowered: LoweredPipeline, cores: Sequence[int], routes: Iterable[Route]) -> SolvedPlacement:
         routes = tuple(routes)
@@ -148,7 +147,7 @@ class _PlacementQuery:
         self._moving = sorted(touched | set(hot))
         self._taken: dict[int, list[tuple[tuple[int, int], Route, cp_model.IntVar]]] = {}
 
-    def answer(self, seed: int, seconds: float) -> SolvedPlacement | None:
+    def answer(self, seed: int, clock: SolverClock) -> SolvedPlacement | None:
         """A placement with a lower maximum, or None."""
         model, links = self._model, self._space.hardware.links
         for s in self._freed:
@@ -171,10 +170,8 @@ class _PlacementQuery:
                 model.add(moved + load <= ticks * link.elements_per_tick)
         model.minimize(ticks)
         solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
-        solver.parameters.max_time_in_seconds = max(seconds, 0.01)
-        if solved(solver, model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        if clock.solve(solver, model, MOST_WORK) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         cores, routes = list(self._placed.cores), list(self._placed.routes)
         for (stage, core), here in self._on.items():

@@ -6,6 +6,7 @@ the paper has no answer there. Baselines go first: snake order without replicas,
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -23,11 +24,12 @@ from kilotune.spaces.cm.embedding import (
 )
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
-SECONDS = 15.0
 REFUTING_EFFORT = 0.25
 """In CP-SAT's deterministic seconds, so that a busy machine gives up no sooner."""
 
-STEPS_A_QUESTION = 20_000_000
+MOST_STEPS = 20_000_000
+"""Steps of Z3, by its own count, for all questions together: about ten seconds, and the same answer on every machine."""
+
 MOST_LINKS = 6
 MOST_LITERALS = 400_000
 """Larger formulas take minutes to write down; no solver has answered one in the time that is left then."""
@@ -39,21 +41,21 @@ def paper_procedure(space: CmCandidates) -> Procedure:
     once = snake_candidate(space, balanced=False)
     yield [once]
     yield [snake_candidate(space, balanced=True)]
-    cores = embedded_cores(space, SECONDS)
+    cores = embedded_cores(space)
     yield [once if cores is None else space.candidate({}, cores)]
 
 
 def embedded_cores(
-    space: CmCandidates, seconds: float, most_literals: int = MOST_LITERALS, *, refute_first: bool = False
+    space: CmCandidates, seconds: float = math.inf, most_literals: int = MOST_LITERALS, *, refute_first: bool = False
 ) -> tuple[int, ...] | None:
-    """The cores of the stages, once each, over routes as short as a solver finds in that time; None: it finds none.
+    """The cores of the stages, once each, over routes as short as a solver finds in that time and MOST_STEPS; None: it finds none.
 
     `refute_first`: CP-SAT looks first whether routes are too short for any placement, which it knows some eight times sooner
     than Z3, and nothing is asked that half of the time is not left for. The placement is the same where there is one.
     """
     once = space.lowered({})
     load_solvers()
-    deadline = time.monotonic() + seconds
+    deadline, steps = time.monotonic() + seconds, MOST_STEPS
     for links in range(1, 2 if space.strict else MOST_LINKS + 1):
         problem = embedding_of(once, space, links)
         if refute_first and _literals(problem) <= most_literals:
@@ -62,9 +64,10 @@ def embedded_cores(
                 continue
             if deadline - time.monotonic() < seconds / 2:
                 return None
-        cores = _solve(problem, deadline - time.monotonic(), most_literals).cores
-        if cores is not None:
-            return cores
+        found = _solve(problem, deadline - time.monotonic(), steps, most_literals)
+        if found.cores is not None:
+            return found.cores
+        steps -= found.steps
     return None
 
 
@@ -84,15 +87,15 @@ def embedding_of(lowered: LoweredPipeline, space: CmCandidates, links: int) -> E
     return Embedding(len(lowered.pipeline.stages), tuple(sorted(pairs)), near)
 
 
-def _solve(problem: Embedding, seconds: float, most_literals: int) -> EmbeddingResult:
+def _solve(problem: Embedding, seconds: float, steps: int, most_literals: int) -> EmbeddingResult:
     """By Z3. Partitions in the order of the cores are tried first: where everything is linked with everything, that is all
     there is to it."""
     in_order = tuple(range(problem.partitions))
     if problem.holds(in_order):
         return EmbeddingResult(in_order)
-    if _literals(problem) > most_literals or seconds <= 0:
+    if _literals(problem) > most_literals or seconds <= 0 or steps <= 0:
         return EmbeddingResult()
-    return solve_without_quantifiers(problem, seconds, STEPS_A_QUESTION)
+    return solve_without_quantifiers(problem, seconds, steps)
 
 
 def _literals(problem: Embedding) -> int:

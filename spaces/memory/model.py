@@ -8,20 +8,19 @@ variable with the lowest minimum first, ties in a good static order, no linearis
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import numpy as np
 from ortools.sat.python import cp_model
 
-from kilotune.evaluators.constraint_solver import solved
-from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.memory.arrays import BufferArrays, IntArray
 from kilotune.spaces.memory.candidates import MemoryCandidates
 from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
 
 ORDERS = ("TWA", "WAT", "TAW", "ZWT")
-FIRST_SLICE_S = 0.25
+FIRST_WORK = 0.25  # of CP-SAT, before it is asked something else
 MOST_BUFFERS = 3000
 """Above this a model takes longer to build than a slice lasts; the greedy placement is all that is returned."""
 
@@ -34,10 +33,10 @@ class PlacementModel:
         feasible = [t for t in trials if t.measurement.failure is None and not t.measurement.metrics["bytes_migrated"]]
         self._best_known = min((int(t.measurement.metrics["peak_bytes"]) for t in feasible), default=None)
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate, better than what is known; see `search.space.CandidateModel`."""
         space, buffers = self._space, self._space.arrays
-        deadline = time.monotonic() + seconds
+        clock = SolverClock(limit.work, limit.seconds)
         _, offsets = best_greedy(buffers)
         peak = int((offsets + buffers.size).max(initial=0))
         found = self._best_known is None or peak < self._best_known
@@ -45,12 +44,11 @@ class PlacementModel:
         bound = space.least_peak_bytes
         goal = max(bound, space.capacity_bytes or 0)
         turn = seed % len(ORDERS)
-        slice_s = FIRST_SLICE_S
-        while peak > max(goal, bound) and len(buffers) <= MOST_BUFFERS and time.monotonic() < deadline:
+        work = FIRST_WORK
+        while peak > max(goal, bound) and len(buffers) <= MOST_BUFFERS and not clock.is_over:
             target = goal if turn // len(ORDERS) % 2 == 0 else (goal + peak) // 2
             order = static_order(buffers, ORDERS[turn % len(ORDERS)])
-            allowed = min(slice_s, deadline - time.monotonic())
-            status, placed = ask(buffers, order, target, seed + turn, max(allowed, 0.01))
+            status, placed = ask(buffers, order, target, seed + turn, clock, work)
             if placed is not None:
                 offsets, found = placed, True
                 peak = int((offsets + buffers.size).max(initial=0))
@@ -60,7 +58,7 @@ class PlacementModel:
                     break
                 goal = max(goal, bound)
             turn += 1
-            slice_s *= 1.2
+            work *= 1.2
         candidates = (space.candidate(offsets),) if found else ()
         loss = -math.inf if not bound else space.loss_of(bound)
         proved_empty = space.capacity_bytes is not None and bound > space.capacity_bytes
@@ -74,7 +72,9 @@ def static_order(buffers: BufferArrays, letters: str) -> Order:
     return sorted_by(*(keys[letter] for letter in letters))
 
 
-def ask(buffers: BufferArrays, order: Order, capacity: int, seed: int, seconds: float) -> tuple[int, IntArray | None]:
+def ask(
+    buffers: BufferArrays, order: Order, capacity: int, seed: int, clock: SolverClock, work: float
+) -> tuple[int, IntArray | None]:
     """CP-SAT's status, and offsets when there is a placement within `capacity` bytes."""
     model = cp_model.CpModel()
     steps, times, addresses = [], [], []
@@ -91,12 +91,10 @@ def ask(buffers: BufferArrays, order: Order, capacity: int, seed: int, seconds: 
     model.add_no_overlap_2d(times, addresses)
     model.add_decision_strategy([steps[b] for b in order], cp_model.CHOOSE_LOWEST_MIN, cp_model.SELECT_MIN_VALUE)
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
     solver.parameters.search_branching = cp_model.FIXED_SEARCH
     solver.parameters.linearization_level = 0
     solver.parameters.random_seed = seed % (1 << 31)
-    solver.parameters.max_time_in_seconds = seconds
-    status = int(solved(solver, model))
+    status = int(clock.solve(solver, model, work))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return status, None
     return status, np.array([solver.value(step) for step in steps], dtype=np.int64) * buffers.alignment

@@ -7,7 +7,6 @@ the moves of one point is asked for only once a solution needed it: then each pa
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
@@ -15,8 +14,8 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
-from kilotune.evaluators.constraint_solver import solved
-from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_costs
 from kilotune.spaces.memory.priced_candidates import PricedCandidates
 from kilotune.spaces.memory.procedure import DoesNotFitError, allocation_in_banks
@@ -37,10 +36,10 @@ class PricedModel:
         feasible = [t for t in trials if t.measurement.failure is None and _fits(space, t)]
         self._best = min(feasible, key=lambda t: t.measurement.metrics["cost"], default=None)
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate, better than what is known; see `search.space.CandidateModel`."""
         space = self._space
-        deadline = time.monotonic() + seconds
+        clock = SolverClock(limit.work, limit.seconds)
         known, residences = self._known()
         ordered: set[int] = set()
         floor = space.least_cost
@@ -50,7 +49,7 @@ class PricedModel:
             return ModelAnswer((space.candidate(residences),) if fresh else (), float(floor))
         while True:
             model.hint(residences, known)
-            status, found, bound = model.solve(seed, max(deadline - time.monotonic(), 0.01))
+            status, found, bound = model.solve(seed, clock)
             floor = max(floor, bound)
             if status == cp_model.INFEASIBLE:
                 # Nothing is better than what was known, or nothing fits at all.
@@ -217,15 +216,13 @@ class _Model:
         if known is not None:
             model.add(self._total <= math.ceil(known * self.scale) - 1)
 
-    def solve(self, seed: int, seconds: float) -> tuple[Any, list[Residence], Fraction]:
+    def solve(self, seed: int, clock: SolverClock) -> tuple[Any, list[Residence], Fraction]:
         """CP-SAT's status, residences when it found any, and a bound on the cost."""
         solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
         solver.parameters.linearization_level = 0
         solver.parameters.symmetry_level = 0  # OR-tools 9.15 ends in an IndexError where it finds some in rectangles
         solver.parameters.random_seed = seed % (1 << 31)
-        solver.parameters.max_time_in_seconds = seconds
-        status = solved(solver, self._model)
+        status = clock.solve(solver, self._model)
         bound = Fraction(0)
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             bound = max(Fraction(math.ceil(solver.best_objective_bound - 1e-6), self.scale), bound)

@@ -8,7 +8,6 @@ instructions other strategies are faster by far.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations, product
 
@@ -17,8 +16,8 @@ from ortools.sat.python import cp_model
 from kilotune.codegen.scamp.instructions import Instruction, instruction_set
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import DIRECTIONS, Cell, Sum
-from kilotune.evaluators.constraint_solver import solved
-from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.reverse_split.candidates import ReverseSplitCandidates
 from kilotune.spaces.reverse_split.measuring import KernelGoal
 
@@ -40,9 +39,10 @@ class ProgramModel:
         lengths = [t.measurement.metrics["instructions"] for t in trials if t.measurement.failure is None]
         self._best = int(min(lengths)) if lengths else None
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate, shorter than what is known; see `search.space.CandidateModel`."""
-        problem, deadline, least = self._space.problem, time.monotonic() + seconds, self._space.least
+        problem, least = self._space.problem, self._space.least
+        clock = SolverClock(limit.work, limit.seconds)
         if not any(total and total != Sum.image(problem.depth) for total in problem.wanted):
             trivial = _trivial(problem.target, problem.depth, problem.wanted)
             return ModelAnswer((self._space.program_candidate(trivial),), least)
@@ -54,9 +54,9 @@ class ProgramModel:
                 found, best = [answer], int(metrics["instructions"])
         length = MOST_LENGTH if best is None else min(best - 1, MOST_LENGTH)
         shortest = max(int(least), 1) if problem.goal is KernelGoal.INSTRUCTIONS else 1
-        while length >= shortest and (left := deadline - time.monotonic()) > 0.0:
+        while length >= shortest and not clock.is_over:
             programs = _Programs(problem.target, problem.depth, problem.wanted, length)
-            plan = programs.solve(seed, left) if programs.cells <= MOST_CELLS else None
+            plan = programs.solve(seed, clock) if programs.cells <= MOST_CELLS else None
             if plan is None:
                 break
             found, length = [self._space.program_candidate(plan)], length - 1
@@ -97,13 +97,11 @@ class _Programs:
         """The number of cells of the grid."""
         return len(self._grid)
 
-    def solve(self, seed: int, seconds: float) -> Plan | None:
+    def solve(self, seed: int, clock: SolverClock) -> Plan | None:
         """A program, or None where there is none or time is up."""
         solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed % (1 << 31)
-        solver.parameters.max_time_in_seconds = seconds
-        if solved(solver, self._model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        if clock.solve(solver, self._model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         steps = [next(step for step, chosen in choices if solver.value(chosen)) for choices in self._choices]
         results = [next(n for n, here in enumerate(places) if solver.value(here)) for places in self._places]

@@ -10,7 +10,8 @@ fitted surrogate.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -19,8 +20,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
 from kilotune.codegen.interference import LABEL_BYTES, Meeting
 from kilotune.codegen.placement import shared_bytes
-from kilotune.evaluators.constraint_solver import solved
-from kilotune.search.space import Assignment, ModelAnswer, Trial
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.placement_model import Width, add_placement
@@ -28,6 +29,10 @@ from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 
 COST_UNITS = 1000
 """Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
+
+
+Solve = Callable[[cp_model.CpModel], Any]
+"""The status of a model."""
 
 
 class ShiftryModel:
@@ -39,23 +44,26 @@ class ShiftryModel:
         self._surrogate = fit_surrogate(space.decisions, trials, space.precision_metric, unit)
         self._permitted = math.log1p(_permitted_loss(space) / unit)
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """Up to `count` candidates, the most promising first; see `search.space.CandidateModel`."""
         encoding = _Encoding(self._space, self._surrogate, limited=True)
         for assignment in excluded:
             encoding.forbid(assignment)
         solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed % (1 << 31)
-        solver.parameters.max_time_in_seconds = max(seconds / (count + 2), 0.01)
-        bound = self._least_memory(encoding, solver) if self._space.options.memory_leads else -math.inf
+        clock, most_work = SolverClock(limit.work, limit.seconds), limit.work / (count + 2)
+
+        def solve(model: cp_model.CpModel) -> Any:
+            return clock.solve(solver, model, most_work)
+
+        bound = self._least_memory(encoding, solver, solve) if self._space.options.memory_leads else -math.inf
         if bound == math.inf:
             return ModelAnswer((), bound, exhausted=True)
         candidates: list[Assignment] = []
         status = cp_model.UNKNOWN
         self._aim(encoding)
         while len(candidates) < count:
-            status = solved(solver, encoding.model)
+            status = solve(encoding.model)
             if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 break
             found = encoding.read(solver)
@@ -66,14 +74,14 @@ class ShiftryModel:
             encoding.forbid(candidates[-1])
         exhausted = not candidates and status == cp_model.INFEASIBLE
         if exhausted and not excluded:
-            return ModelAnswer((self._smallest(solver),), bound, exhausted=True)
+            return ModelAnswer((self._smallest(solver, solve),), bound, exhausted=True)
         return ModelAnswer(tuple(candidates), bound, exhausted)
 
-    def _smallest(self, solver: cp_model.CpSolver) -> Assignment:
+    def _smallest(self, solver: cp_model.CpSolver, solve: Solve) -> Assignment:
         """The candidate of least memory, limits aside: the nearest one where nothing meets them."""
         encoding = _Encoding(self._space, self._surrogate, limited=False)
         encoding.model.minimize(encoding.memory_bytes * (encoding.largest_cost + 1) + encoding.cost)
-        if solved(solver, encoding.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        if solve(encoding.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return encoding.read(solver)
         return {d.name: d.options[-1] for d in self._space.decisions}  # no time to find it: 8 bits everywhere are near
 
@@ -82,10 +90,10 @@ class ShiftryModel:
         limit = self._space.options.ram_limit_bytes
         return limit is not None and self._space.placed(assignment).peak_bytes > limit
 
-    def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver) -> float:
+    def _least_memory(self, encoding: _Encoding, solver: cp_model.CpSolver, solve: Solve) -> float:
         """A bound on the memory of every candidate that is left; +inf when there is none."""
         encoding.model.minimize(encoding.memory_bytes)
-        status = solved(solver, encoding.model)
+        status = solve(encoding.model)
         if status == cp_model.INFEASIBLE:
             return math.inf
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -93,7 +101,7 @@ class ShiftryModel:
             if placed.peak_bytes > placed.bound_bytes:  # the sums promise what no placement found keeps
                 encoding.place(self._space)
                 before = solver.best_objective_bound
-                status = solved(solver, encoding.model)
+                status = solve(encoding.model)
                 if status == cp_model.INFEASIBLE:
                     return math.inf
                 return float(math.ceil(max(before, solver.best_objective_bound) - 1e-6))

@@ -22,6 +22,7 @@ from kilotune.search.space import (
     ModelAnswer,
     Objective,
     Procedure,
+    SolveLimit,
     Space,
     Trial,
 )
@@ -262,7 +263,7 @@ class ExactModel:
     space: Modelled
     offset: float
 
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, seconds: float) -> ModelAnswer:
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         left = [c for c in all_candidates(self.space) if c not in excluded]
         left.sort(key=lambda c: (self.space.evaluate([c])[0].metrics["loss"], str(c)))
         bound = self.space.evaluate(left[:1])[0].metrics["loss"] - self.offset if left else math.inf

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Assignment, SolveLimit, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from kilotune.spaces.shiftry.surrogate import fit_surrogate
@@ -76,7 +76,7 @@ def test_the_model_knows_the_memory_of_every_candidate(seed: int) -> None:
             flash_limit_bytes=int(metrics["flash_bytes"]) + slack, ram_limit_bytes=int(metrics["ram_bytes"])
         )
         space = ShiftrySpace(TASK, limits)
-        answer = space.model([]).solve(5, [], seed, 5.0)
+        answer = space.model([]).solve(5, [], seed, SolveLimit(5.0))
         assert not (allowed and answer.exhausted)
         measured = space.evaluate(list(answer.candidates))
         feasible = [all(c.violation(m.metrics) == 0 for c in space.constraints) for m in measured]
@@ -85,13 +85,13 @@ def test_the_model_knows_the_memory_of_every_candidate(seed: int) -> None:
 
 def test_the_models_bound_is_the_least_memory() -> None:
     least = {d.name: next(o for o in d.options if "int8" in str(o)) for d in SPACE.decisions}
-    answer = SPACE.model([]).solve(3, [], 0, 5.0)
+    answer = SPACE.model([]).solve(3, [], 0, SolveLimit(5.0))
     assert answer.bound == SPACE.evaluate([least])[0].metrics["memory_bytes"] == SPACE.start().bound()
 
 
 def test_excluded_candidates_do_not_come_back() -> None:
-    first = SPACE.model([]).solve(4, [], 0, 5.0).candidates
-    again = SPACE.model([]).solve(4, list(first), 0, 5.0).candidates
+    first = SPACE.model([]).solve(4, [], 0, SolveLimit(5.0)).candidates
+    again = SPACE.model([]).solve(4, list(first), 0, SolveLimit(5.0)).candidates
     assert len(first) == len(again) == 4
     assert not [candidate for candidate in again if candidate in first]
 

@@ -16,6 +16,7 @@ from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.in_place import write_orders
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.placement import Placer
+from kilotune.search.space import SolveLimit
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.placement_model import best_placement, fit
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -150,7 +151,7 @@ def test_the_joint_model_never_proposes_what_cannot_be_placed() -> None:
     least = int(free.evaluator.footprint.ram_bytes(free.smallest_bits({}))[0])
     for limit in range(least - 1, 2 * least + 1):
         space = ShiftrySpace(task, ShiftryOptions(ram_limit_bytes=limit))
-        answer = space.model([]).solve(3, [], 0, 6.0)
+        answer = space.model([]).solve(3, [], 0, SolveLimit(6.0))
         fits = [m.metrics["ram_bytes"] <= limit for m in space.evaluate(list(answer.candidates))]
         assert fits == ([False] if limit < least else [True] * 3)
 

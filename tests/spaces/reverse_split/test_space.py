@@ -15,7 +15,7 @@ from kilotune.evaluators.scamp5.symbolic import execute, prove
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import complete, first_candidate, random_candidate
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import FlatSpace, HasExactSearch, HasModel, HasProcedure, Space
+from kilotune.search.space import FlatSpace, HasExactSearch, HasModel, HasProcedure, SolveLimit, Space
 from kilotune.search.study import Study
 from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM, SPLITS
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
@@ -163,7 +163,7 @@ def test_front_has_noise_and_transfers() -> None:
 
 def test_constraint_model_finds_and_proves_a_short_program() -> None:
     one = space(box(2))
-    answer = one.model([]).solve(1, [], 0, 30.0)
+    answer = one.model([]).solve(1, [], 0, SolveLimit(30.0))
     assert answer.bound == 4
     assert [one.evaluate([c])[0].metrics["instructions"] for c in answer.candidates] == [4]
 
