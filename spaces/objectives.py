@@ -16,7 +16,11 @@ from typing import Any
 class Unit(enum.Enum):
     """How an amount is written in a limit: the suffixes that it may have, in capitals, and what each multiplies it by."""
 
-    BYTES = MappingProxyType({"": 1, "B": 1, "KIB": 1024, "KB": 1000, "MIB": 1024**2, "MB": 1000**2})
+    BYTES = MappingProxyType(
+        {"": 1, "B": 1}
+        | {f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", start=1)}
+        | {f"{letter}B": 1000**power for power, letter in enumerate("KMGT", start=1)}
+    )
     MILLISECONDS = MappingProxyType({"US": 1e-3, "MS": 1.0, "S": 1e3, "": 1.0})
     COUNT = MappingProxyType({"": 1.0})
 

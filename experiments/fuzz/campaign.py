@@ -21,17 +21,17 @@ class Tally:
     """What a kind's cases came to."""
 
     cases: int = 0
-    accepted: int = 0  # exit 0 or 1
-    refused: int = 0  # exit 4
+    accepted: int = 0  # as their kind sees it
+    refused: int = 0  # exit 4, for the input
     findings: dict[str, int] = field(default_factory=dict)  # cases by signature
     slowest_s: float = 0.0
     largest_bytes: int = 0
 
-    def add(self, ran: Ran, finding: Finding | None) -> bool:
+    def add(self, ran: Ran, finding: Finding | None, accepted: bool) -> bool:
         """Count a case; whether it is the first of its finding."""
         self.cases += 1
-        self.accepted += ran.status in (0, 1)
-        self.refused += ran.status == 4
+        self.accepted += accepted
+        self.refused += ran.status == 4 and not accepted
         self.slowest_s = max(self.slowest_s, ran.cpu_s)
         self.largest_bytes = max(self.largest_bytes, ran.peak_bytes)
         if finding is None:
@@ -78,7 +78,8 @@ def run_campaign(
                 case = make(kind, recipe)
                 ran = run_case(case, scratch)
                 finding = judge(kind, case, ran)
-                if tallies[kind.name].add(ran, finding) and finding is not None:
+                accepted = kind.took(ran.status, ran.stderr)
+                if tallies[kind.name].add(ran, finding, accepted) and finding is not None:
                     path = _store(kind, recipe, finding, scratch, findings, extent.attempts)
                     tell(kind, finding, path)
                 on_case(tallies)

@@ -25,7 +25,8 @@ class Kind:
 
     `writes`: patterns of files that belong to the command, so that it may change them; all others are the user's. `contents`
     says what of such a file must still be there after an input was refused (all of a database's rows, say).
-    `named`: texts besides the names of the files that a message may name as the place.
+    `named`: texts besides the names of the files that a message may name as the place. `read_first`: what a refusal says of
+    something else, which comes only after the input was read and found good; such a case counts as accepted.
     """
 
     name: str
@@ -34,6 +35,11 @@ class Kind:
     writes: tuple[str, ...] = ()
     contents: Callable[[bytes], Any] = field(default=bytes)
     named: tuple[str, ...] = ()
+    read_first: str = ""
+
+    def took(self, status: int, stderr: str) -> bool:
+        """Whether a command that ended so has accepted the input."""
+        return status in (0, 1) or bool(self.read_first and self.read_first in stderr)
 
     def may_write(self, path: str) -> bool:
         """Whether the command may change a file of the case."""

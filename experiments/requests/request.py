@@ -87,12 +87,19 @@ def _words(wanted: Any) -> str:
     return str(getattr(wanted, "__name__", wanted)).replace("collections.abc.", "").replace("typing.", "")
 
 
+MOST_BYTES = 1 << 53
+"""Sizes are measured as floating-point numbers, which hold every integer up to there."""
+
+
 def parse_size(text: str) -> int:
     """Read `64KiB` as 65536. ValueError, a sentence, when it is not of that form."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is None or match[2].upper() not in Unit.BYTES.factors or math.isinf(float(match[1])):
         raise ValueError(f"{text!r} is no size: expected bytes, such as 2048 or 64KiB.")
-    return int(Unit.BYTES.amount(float(match[1]), match[2].upper()))
+    size = int(Unit.BYTES.amount(float(match[1]), match[2].upper()))
+    if size > MOST_BYTES:
+        raise ValueError(f"{text!r} is too large: expected at most {MOST_BYTES} bytes, which are 8192TiB.")
+    return size
 
 
 def parse_limit(text: str) -> tuple[str, float]:

@@ -16,6 +16,7 @@ from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.budget_usage import usage_sentence
 from kilotune.search.candidates import count_candidates
+from kilotune.search.result import Status
 from kilotune.search.strategy import Outcome
 
 
@@ -57,7 +58,8 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
     """Whether the procedure came to its end, and what the budget was used for."""
-    if not outcome.procedure_ended and outcome.result.best is not None:
+    was_cut = outcome.result.status in (Status.BUDGET_SPENT, Status.INTERRUPTED)  # else the search was proved before it
+    if not outcome.procedure_ended and was_cut and outcome.result.best is not None:
         yield "The paper's procedure did not end within the budget: the best is the best of what it and the search measured."
     if outcome.asked is not None:
         yield usage_sentence(outcome.result, outcome.problem.space.objectives, outcome.asked, outcome.used_s)

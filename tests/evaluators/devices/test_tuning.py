@@ -151,6 +151,11 @@ def test_a_limit_is_finite(text: str) -> None:
 def test_a_size_is_finite() -> None:
     with pytest.raises(ValueError, match="is no size"):
         parse_size("9" * 400)
+    assert parse_size("100000GiB") == 100_000 << 30
+    assert parse_size("2 TB") == 2_000_000_000_000
+    assert parse_size("8192TiB") == 1 << 53
+    with pytest.raises(ValueError, match="at most 9007199254740992 bytes"):
+        parse_size("8193TiB")
 
 
 def test_a_board_of_ones_own_and_its_study_resumes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from kilotune.experiments.comparison.suite import load_suite
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.finding_files import load_case, save_finding
 from kilotune.experiments.fuzz.kind import Kind, MutationRecipe, made_corpus, make, recipe_of
 from kilotune.experiments.fuzz.kinds.registry import KINDS, find_kind
 from kilotune.experiments.fuzz.kinds.storage_urls import STORAGE_URLS
+from kilotune.experiments.fuzz.kinds.suites import SUITES
 from kilotune.experiments.fuzz.sandbox import Ran
 from kilotune.experiments.fuzz.shrinking import shrink_case
 from kilotune.experiments.fuzz.verdict import Finding, judge
@@ -75,6 +78,24 @@ def test_a_seed_makes_the_same_cases_and_mutations_change_them(kind: Kind) -> No
     assert cases == [make(kind, recipe) for recipe in recipes]
     assert sum(case != made_corpus(kind)[recipe.origin] for case, recipe in zip(cases, recipes, strict=True)) > 40
     assert cases != [make(kind, recipe_of(kind, 6, number)) for number in range(60)]
+
+
+def test_half_of_the_mutated_suites_are_suites_still(tmp_path: Path) -> None:
+    """None of them was, so that what comes after a suite has been read was never tried."""
+    read = 0
+    for number in range(60):
+        case = make(SUITES, recipe_of(SUITES, 5, number))
+        (suite,) = [path for path in case.files if path.endswith(".toml")]
+        for path, content in case.files.items():
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            (tmp_path / path).write_bytes(content)
+        with contextlib.suppress(ValueError), contextlib.chdir(tmp_path):
+            load_suite(suite)
+            read += 1
+    assert 25 <= read <= 50
+    refusal = "tune: The comparison 'compared' was of other cases, from another seed, ..."
+    assert SUITES.took(4, refusal)
+    assert not SUITES.took(4, "tune: two.toml: expected a TOML file, found Invalid value")
 
 
 def test_no_storage_url_leads_out_of_the_folder() -> None:

@@ -64,6 +64,13 @@ def test_a_capacity_below_the_bound_names_the_point_and_the_buffers(tune) -> Non
     assert "at program point 3 the 2 buffers b (6), a (4) are live together and take 10 bytes" in message
 
 
+def test_a_capacity_that_is_proved_to_do_at_once_blames_no_budget(tune) -> None:  # type: ignore[no-untyped-def]
+    """The proof comes before the procedure's turn."""
+    status, said, _ = tune("id,lower,upper,size\na,0,5,4\n", "--capacity", "100000GiB", "--budget", "30s")
+    assert status == ExitStatus.FEASIBLE
+    assert "did not end within the budget" not in said
+
+
 def test_other_bad_usage(tune) -> None:  # type: ignore[no-untyped-def]
     assert "is no size" in tune("id,lower,upper,size\n", "--capacity", "much")[2]
     assert "There is no strategy" in tune("id,lower,upper,size\n", "--strategy", "magic")[2]
