@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class Store:
             with _url_errors(url):
                 if parsed.drivername.startswith("sqlite") and _is_path(parsed.database):
                     Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
-                self._engine = sa.create_engine(parsed, json_serializer=None)
+                self._engine = _engine(url, parsed)
         except OSError as error:
             raise StoreError(f"The folder for the studies of {self.place} cannot be made: {error.strerror}.") from None
         except sa.exc.NoSuchModuleError:
@@ -275,6 +276,20 @@ def _url_errors(url: str) -> Iterator[None]:
         if isinstance(error, sa.exc.NoSuchModuleError):
             raise
         raise StoreError(f"The storage {url!r} is not a database URL; sqlite:///studies.db would be one.") from None
+
+
+def _engine(url: str, parsed: sa.URL) -> sa.Engine:
+    """StoreError for parameters of a URL that its driver does not know, of which SQLAlchemy only warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", sa.exc.SAWarning)
+        try:
+            return sa.create_engine(parsed, json_serializer=None)
+        except sa.exc.SAWarning:
+            found = ", ".join(map(repr, parsed.query))
+            raise StoreError(
+                f"The storage {url!r} is not a database URL that {parsed.drivername} reads: expected parameters that it "
+                f"knows, found {found}."
+            ) from None
 
 
 def find_study(connection: sa.Connection, name: str) -> int:

@@ -141,11 +141,15 @@ def convert(imported: Imported, call: OnnxNode, domain: str = "") -> None:
 
 
 def _applied(call: OnnxNode, convert: Callable[[], Result]) -> Result:
-    """ValueError where an input or an attribute is missing, or is of another type."""
+    """ValueError where an input or an attribute is missing, of another type, or out of range."""
     try:
         return convert()
-    except (IndexError, KeyError, TypeError, AttributeError) as error:
-        kinds: dict[type[Exception], str] = {IndexError: "too few", KeyError: f"none called {error}"}
+    except (IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        kinds: dict[type[Exception], str] = {
+            IndexError: "too few",
+            KeyError: f"none called {error}",
+            OverflowError: "a number out of range",
+        }
         what = kinds.get(type(error), "one of another type")
         raise ValueError(f"expected the inputs and attributes of {call.operator}, found others ({what})") from None
 

@@ -109,10 +109,11 @@ def parse_limit(text: str) -> tuple[str, float]:
     ValueError, a sentence, when it is not of that form.
     """
     match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is not None and math.isfinite(float(match[2])):
-        name, suffix = match[1], match[3].upper()
-        if name in LIMITED and suffix in LIMITED[name].unit.factors:
-            return name, LIMITED[name].unit.amount(float(match[2]), suffix)
+    if match is not None:
+        name, number, suffix = match[1], float(match[2]), match[3].upper()
+        factors = LIMITED[name].unit.factors if name in LIMITED else {}
+        if suffix in factors and math.isfinite(number * factors[suffix]):
+            return name, LIMITED[name].unit.amount(number, suffix)
     forms = [f"{quantity.name}={quantity.unit.word}" for quantity in LIMITED.values()]
     examples = [f"{quantity.name}={quantity.example}" for quantity in LIMITED.values()]
     raise ValueError(f"--limit {text!r}: expected {_alternatives(forms)}, such as {_alternatives(examples)}.")
