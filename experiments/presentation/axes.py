@@ -20,7 +20,24 @@ def near(level: float, values: Sequence[float], spans: float = FAR) -> bool:
     return low == high or low - spans * (high - low) <= level <= high + spans * (high - low)
 
 
-def focused_range(curve: Sequence[float], dots: Sequence[float], levels: Sequence[float]) -> tuple[float, float]:
+ROOM_FOR_DOTS = 0.02
+"""The share of an axis that stays beyond its end, so that a dot there is drawn whole."""
+
+
+def possible_range(low: float, high: float, values: Sequence[float], percent: bool = False) -> tuple[float, float]:
+    """A range without what is impossible: below 0 where no value is, above 100 for a percentage that never is. Room for dots stays,
+    in which there is no tick."""
+    room = ROOM_FOR_DOTS * (high - low)
+    if values and min(values) >= 0.0:
+        low = max(low, -room)
+    if percent and values and max(values) <= 100.0:
+        high = min(high, 100.0 + room)
+    return low, high
+
+
+def focused_range(
+    curve: Sequence[float], dots: Sequence[float], levels: Sequence[float], percent: bool = False
+) -> tuple[float, float]:
     """What an axis of a best-so-far curve spans: the curve and the levels near it; of dots those that are about as near, since
     single candidates may be far worse than the best ever was. With a level curve most of the dots."""
     shown = [*curve, *(level for level in levels if near(level, curve))]
@@ -33,7 +50,7 @@ def focused_range(curve: Sequence[float], dots: Sequence[float], levels: Sequenc
         shown += [min(max(dot, low - reach), high + reach) for dot in (ordered[0], ordered[-1])]
     low, high = min(shown), max(shown)
     margin = 0.06 * (high - low) or abs(high) * 0.05 or 1.0
-    return low - margin, high + margin
+    return possible_range(low - margin, high + margin, shown, percent)
 
 
 def axis_of(values: Sequence[float]) -> dict[str, Any]:
@@ -45,7 +62,8 @@ def axis_of(values: Sequence[float]) -> dict[str, Any]:
     if low < high:
         return ticks_of(values, low, high)
     margin = max(1.0 if _whole(values) else 0.0, 0.05 * abs(low)) or 1.0
-    return {"range": [low - margin, high + margin], **ticks_of(values, low - margin, high + margin)}
+    low, high = possible_range(low - margin, high + margin, values)
+    return {"range": [low, high], **ticks_of(values, low, high)}
 
 
 def ticks_of(values: Sequence[float], low: float, high: float) -> dict[str, Any]:

@@ -137,7 +137,8 @@ def _best_so_far(reported: ReportData, improved: _ImprovedObjective, by_time: bo
     ]
     for level in levels:
         _add_level(figure, (start or xs[0] * 0.9, end), level, label, near(level[0], reached))
-    low, high = focused_range(reached, [y for _, y, _ in dots], [value for value, *_ in levels])
+    percent = objective.metric.endswith("_percent")
+    low, high = focused_range(reached, [y for _, y, _ in dots], [value for value, *_ in levels], percent)
     figure.update_layout(
         xaxis={"title": {"text": "seconds" if by_time else "evaluations"}},
         yaxis={"title": {"text": label}, "range": [low, high], **ticks_of(reached, low, high)},

@@ -1,4 +1,4 @@
-"""A comparison's page in a real browser."""
+"""A comparison's page in a real browser, on a desk and on a phone, for everybody."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import pytest
 
 from kilotune.search.comparison_store import comparisons
 from kilotune.search.store import Store
-from tests.browser import OpenPage
+from tests.browser import PHONE, OpenPage
 from tests.experiments.dashboard.serving import TUNE, serving
+from tests.experiments.report.accessibility import Check, axe
+from tests.experiments.report.test_in_chromium import draw_all
+
+__all__ = ["axe"]  # a fixture
 
 pytestmark = pytest.mark.slow
 
 SHOTS = os.environ.get("KILOTUNE_SCREENSHOTS")
 
 
-def test_sections_and_runs_are_shown(tmp_path: Path, open_page: OpenPage) -> None:
+def test_sections_and_runs_are_shown(tmp_path: Path, open_page: OpenPage, axe: Check) -> None:
     place = tmp_path / "studies.db"
     what = ("--space", "reverse-split", "--strategies", "random,local", "--repeats", "2", "--budget", "20trials")
     subprocess.run([*TUNE, "compare", *what, "--storage", str(place)], check=True, capture_output=True, cwd=tmp_path)
@@ -37,4 +41,12 @@ def test_sections_and_runs_are_shown(tmp_path: Path, open_page: OpenPage) -> Non
         assert page.locator("#studies tbody tr").count() == 4
         if SHOTS:
             page.screenshot(path=f"{SHOTS}/comparison.png", full_page=True)
+        draw_all(watched)
+        axe(page)
         assert watched.complaints == []
+        phone = open_page(page.url, size=PHONE, dark=True)
+        phone.page.wait_for_selector("#studies tbody tr")
+        phone.page.locator("#sections[aria-busy=false]").wait_for(timeout=30_000)
+        draw_all(phone)
+        axe(phone.page)
+        assert phone.page.evaluate("document.documentElement.scrollWidth") == PHONE[0]

@@ -34,12 +34,24 @@ def test_a_curve_that_never_moves_is_seen_among_its_dots() -> None:
     assert high > 550
 
 
+def test_an_axis_ends_at_what_is_possible() -> None:
+    """Accuracies went to 100.1 %, and a single 0 stood between -1 and 1."""
+    low, high = focused_range([98.5, 100.0], [], [], percent=True)
+    assert low < 98.5
+    assert 100 < high < 100.05
+    assert focused_range([98.5, 100.0], [], [])[1] > 100.05
+    assert focused_range([50.0, 130.0], [], [], percent=True)[1] > 130  # of another kind: a gap
+    assert -0.05 < focused_range([0.0, 0.0], [], [])[0] < 0
+    assert focused_range([-3.0, 5.0], [], [])[0] < -3
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
         ([], {}),
         ([5, 5.0], {"range": [4, 6], "dtick": 1}),
-        ([0.0], {"range": [-1, 1], "dtick": 1}),
+        ([0.0], {"range": [-0.04, 1], "dtick": 1}),
+        ([-3.0], {"range": [-4, -2], "dtick": 1}),
         ([0.5], {"range": [0.475, 0.525]}),
         ([762.0], {"range": [762 * 0.95, 762 * 1.05]}),
         ([5, 9], {"dtick": 1}),

@@ -3,6 +3,7 @@ be read as tables, and a keyboard reaches everything."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 from playwright.sync_api import expect
+from skimage.io import imread
 
 from kilotune.experiments.presentation.section import Figure, Listing, Row, Section, Table
 from kilotune.experiments.report.comparison_sections import comparison_sections
@@ -189,6 +191,27 @@ def test_figures_of_a_row_stand_side_by_side_and_stack_on_a_phone(one_page: Watc
     one_page.page.set_viewport_size({"width": 390, "height": 844})
     one, two = tops()
     assert two > one + 300
+
+
+def test_a_phone_sees_that_a_table_goes_on(open_page: OpenPage, tmp_path: Path) -> None:
+    wide = Table(tuple(f"column {n}" for n in range(12)), [tuple(range(12))] * 4, "Wide.")
+    path = tmp_path / "wide.html"
+    path.write_text(render_page("Wide", [Section("Table", (wide,))]))
+    page = open_page(path, size=PHONE).page
+    box = page.locator(".table").bounding_box()
+    assert box is not None
+
+    def shade(left: float) -> float:
+        """Mean of a strip of the last row, from 0 to 255; without the words."""
+        strip = page.screenshot(clip={"x": left, "y": box["y"] + box["height"] - 9, "width": 6, "height": 4})
+        return float(imread(io.BytesIO(strip))[..., :3].mean())
+
+    left, right = box["x"], box["x"] + box["width"] - 6
+    assert shade(left) > 250
+    assert shade(right) < 220
+    page.evaluate("document.querySelector('.table').scrollLeft = 1e6")
+    assert shade(left) < 220
+    assert shade(right) > 250
 
 
 def test_a_keyboard_reaches_everything_and_sees_where_it_is(one_page: WatchedPage) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from kilotune.experiments.presentation.axes import axis_of, near
+from kilotune.experiments.presentation.axes import axis_of, near, possible_range
 from kilotune.experiments.presentation.canvas import (
     MOST_POINTS,
     Marked,
@@ -64,7 +64,7 @@ def view_of(
     limits = [c.limit for c in space.constraints if c.metric == quality.metric]
     values += [limit for limit in limits if near(limit, [min(values), min(values) + room])]
     room = max(max(values) - min(values), 1.0)
-    return min(values) - ROOM_BELOW * room, max(values) + ROOM_ABOVE * room
+    return possible_range(min(values) - ROOM_BELOW * room, max(values) + ROOM_ABOVE * room, values, percent=True)
 
 
 def accuracy_scatter(
