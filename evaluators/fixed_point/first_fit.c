@@ -6,7 +6,6 @@
 #include <string.h>
 
 /* Bytes an element are 1, 2 or 4; as an index 0, 1, 2. */
-#define WIDTHS 3
 
 typedef struct {
     int32_t free;      /* the pair may share anything */
@@ -15,8 +14,8 @@ typedef struct {
 
 typedef struct {
     int32_t result, operand;
-    int32_t apart;                   /* another reason keeps the two apart: this one bounds shared bytes only */
-    Between between[WIDTHS][WIDTHS]; /* by the widths of result and operand */
+    int32_t apart;      /* another reason keeps the two apart: this one bounds shared bytes only */
+    Between between[9]; /* by the widths of result and operand: 3 * the one + the other */
 } Meeting;
 
 typedef struct {
@@ -54,7 +53,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static const Between *between(const Work *w, const Meeting *m)
 {
-    return &m->between[w->widths[m->result]][w->widths[m->operand]];
+    return &m->between[3 * w->widths[m->result] + w->widths[m->operand]];
 }
 
 /* The most that an operation may overwrite is not counted as held. */

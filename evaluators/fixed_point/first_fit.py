@@ -21,18 +21,8 @@ from kilotune.evaluators.compiled_library import load_library
 NUMBERS = 8192
 """Random numbers at hand for the repairs of one placement, of which each takes four, or a few more."""
 
-_MEETING = np.dtype(
-    [
-        ("result", np.int32),
-        ("operand", np.int32),
-        ("apart", np.int32),
-        ("between", [("free", np.int32), ("low", np.int64), ("high", np.int64)], (3, 3)),
-    ],
-    align=True,
-)
-
-
-(_Temporaries,) = structures(Path(__file__).with_name("first_fit.c"), "Temporaries")
+_SOURCE = Path(__file__).with_name("first_fit.c")
+_Temporaries, _Meeting = structures(_SOURCE, "Temporaries", "Meeting")
 
 
 def compiled_first_fit(placer: Placer) -> PlaceMany:
@@ -43,7 +33,7 @@ def compiled_first_fit(placer: Placer) -> PlaceMany:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    loaded = load_library(Path(__file__).parent / "first_fit.c")
+    loaded = load_library(_SOURCE)
     return None if loaded is None else loaded.library
 
 
@@ -65,13 +55,13 @@ class _CompiledFirstFit:
         apart = set(placer.apart)
         meetings = list(dict.fromkeys(m for instant in placer.instants for m, _, _ in instant[1]))
         meetings += [m for m, _, _ in placer.meetings if m not in set(meetings)]
-        rows = np.zeros(len(meetings), dtype=_MEETING)
+        rows = np.zeros(len(meetings), dtype=_Meeting)
         for row, meeting in zip(rows, meetings, strict=True):
             a, b = number[meeting.result], number[meeting.operand]
             row["result"], row["operand"], row["apart"] = a, b, (min(a, b), max(a, b)) in apart
             for (i, result), (j, operand) in itertools.product(enumerate(ELEMENT_BYTES), repeat=2):
                 between = meeting.order.forbidden(result, operand)
-                row["between"][i, j] = (1, 0, 0) if between is None else (0, *between)
+                row["between"][len(ELEMENT_BYTES) * i + j] = (1, 0, 0) if between is None else (0, *between)
         place = {meeting: i for i, meeting in enumerate(meetings)}
         held = [instant[0] for instant in placer.instants]
         met = [[place[m] for m, _, _ in instant[1]] for instant in placer.instants]
@@ -87,7 +77,7 @@ class _CompiledFirstFit:
             life=self._keep(placer.life, np.int64),
             start=self._keep(placer.start, np.int64),
             apart=self._keep(placer.apart, np.int32),
-            meetings=self._keep(rows, _MEETING),
+            meetings=self._keep(rows, _Meeting),
             held=self._keep(list(itertools.chain(*held)), np.int32),
             held_ends=self._keep(np.cumsum([len(h) for h in held]), np.int32),
             met=self._keep(list(itertools.chain(*met)), np.int32),

@@ -15,7 +15,7 @@ from kilotune.evaluators.c_structures import structures
 ROOT = Path(__file__).parents[2]
 SHARED = {
     "evaluators/cm/timing.c": ("Problem", "Outcome"),
-    "evaluators/fixed_point/first_fit.c": ("Temporaries",),
+    "evaluators/fixed_point/first_fit.c": ("Temporaries", "Meeting"),
     "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Program"),
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/reverse_split/programs.c": ("Problem",),
