@@ -21,8 +21,7 @@ from kilotune.evaluators.compiled_library import load_library
 NUMBERS = 8192
 """Random numbers at hand for the repairs of one placement, of which each takes four, or a few more."""
 
-_SOURCE = Path(__file__).with_name("first_fit.c")
-_Temporaries, _Meeting = structures(_SOURCE, "Temporaries", "Meeting")
+_Temporaries, _Meeting = structures(Path(__file__).with_name("first_fit.c"), "Temporaries", "Meeting")
 
 
 def compiled_first_fit(placer: Placer) -> PlaceMany:
@@ -33,7 +32,7 @@ def compiled_first_fit(placer: Placer) -> PlaceMany:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    loaded = load_library(_SOURCE)
+    loaded = load_library(Path(__file__).with_name("first_fit.c"))
     return None if loaded is None else loaded.library
 
 
