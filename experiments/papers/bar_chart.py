@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from kilotune.experiments.presentation.svg import svg_document
+
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 960.0, 420.0, 70.0, 60.0, 60.0
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 
@@ -15,10 +17,6 @@ def bar_chart_svg(title: str, unit: str, groups: Sequence[str], series: Mapping[
     across, up = (WIDTH - LEFT - 20.0) / max(len(groups), 1), (HEIGHT - BOTTOM - TOP) / most
     bar = 0.8 * across / max(len(series), 1)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
-        f'font-size="12">',
-        f"<title>{escape(title)}</title>",
-        '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="{LEFT:g}" y="20" font-size="15">{escape(title)}</text>',
     ]
     for tick in range(5):
@@ -42,4 +40,4 @@ def bar_chart_svg(title: str, unit: str, groups: Sequence[str], series: Mapping[
     for place, group in enumerate(groups):
         x = LEFT + (place + 0.5) * across
         lines.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18:g}" text-anchor="middle">{escape(group)}</text>')
-    return "\n".join([*lines, "</svg>\n"])
+    return svg_document(WIDTH, HEIGHT, 12, title, lines)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from kilotune.experiments.presentation.svg import svg_document
+
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 960.0, 460.0, 60.0, 60.0, 90.0, 20.0
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 
@@ -37,10 +39,6 @@ def line_chart_svg(title: str, across: str, up: str, lines: Sequence[ChartLine],
         return f"{right:.1f},{HEIGHT - BOTTOM - max(y, 0.0) / most * (HEIGHT - BOTTOM - TOP):.1f}"
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" font-family="sans-serif" '
-        f'font-size="12">',
-        f"<title>{escape(title)}</title>",
-        '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="{LEFT:g}" y="20" font-size="15">{escape(title)}</text>',
         f'<text x="{WIDTH - RIGHT:g}" y="{HEIGHT - 12:g}" text-anchor="end">{escape(across)}</text>',
         f'<text x="{LEFT - 40:g}" y="{TOP - 12:g}">{escape(up)}</text>',
@@ -65,7 +63,7 @@ def line_chart_svg(title: str, across: str, up: str, lines: Sequence[ChartLine],
         x, y = LEFT + 10.0 + number % 3 * 300.0, 42.0 + number // 3 * 18.0
         parts.append(f'<path d="M{x:g} {y:g}h22" stroke="{colour}" stroke-width="3"{dash}/>')
         parts.append(f'<text x="{x + 28:g}" y="{y + 4:g}">{escape(line.name)}</text>')
-    return "\n".join([*parts, "</svg>\n"])
+    return svg_document(WIDTH, HEIGHT, 12, title, parts)
 
 
 def _stepped(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -12,10 +12,12 @@ from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
-from kilotune.experiments.problems.cm.picture import gantt_svg, mapping_svg
+from kilotune.experiments.problems.cm.mesh import mesh_of
+from kilotune.experiments.problems.cm.mesh_svg import mapping_svg
+from kilotune.experiments.problems.cm.pipeline_bars import DRAWN_IMAGES, pipeline_chart
+from kilotune.experiments.problems.cm.pipeline_svg import gantt_svg
+from kilotune.experiments.problems.cm.utilisation import usage_of
 from kilotune.search.space import Trial
-
-DRAWN_IMAGES = 3
 
 NAMES = MappingProxyType({"mapping": "mapping.json", "picture": "mapping.svg", "gantt": "gantt.svg", "lcu": "lcu.py"})
 """The names of the files, by what they are."""
@@ -38,12 +40,13 @@ def _pictures(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
     space = problem.space
     lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
     ticks = trial.measurement.metrics["ticks_per_image"]
-    drawn = {"picture": mapping_svg(lowered, space.hardware, mapping, ticks)}
+    usage = usage_of(lowered, space.hardware, mapping, ticks)
+    name = f"{space.network.name} on {space.hardware.name}"
+    title = f"{name}: {len(mapping.cores)} of {space.hardware.cores} cores, {ticks:g} ticks per image"
+    drawn = {"picture": mapping_svg(mesh_of(lowered, space.hardware, usage), title)}
     starts = space.simulate(lowered, mapping, DRAWN_IMAGES + 1, record_starts=True).starts
     if starts is not None:  # one more image than is drawn: all iterations of those drawn have taken place
-        shown = [s[: DRAWN_IMAGES * stage.iterations] for s, stage in zip(starts, lowered.pipeline.stages, strict=True)]
-        title = f"{space.network.name} on {space.hardware.name}: the first {DRAWN_IMAGES} images"
-        drawn["gantt"] = gantt_svg(lowered, shown, DRAWN_IMAGES, title)
+        drawn["gantt"] = gantt_svg(pipeline_chart(lowered, starts), f"{name}: the first {DRAWN_IMAGES} images")
     return drawn
 
 

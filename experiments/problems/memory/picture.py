@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from types import MappingProxyType
 
+from kilotune.experiments.presentation.svg import svg_document
 from kilotune.experiments.problems.memory.panels import (
     NamedLayout,
     Panel,
@@ -30,15 +31,11 @@ def placement_svg(instance: Instance, banks: Sequence[Bank], layout: MemoryLayou
     panels = panels_of(instance, banks, [NamedLayout("placement", layout, best=True)])
     height = 2 * MARGIN + max(1, len(panels)) * (PANEL_HEIGHT + MARGIN)
     peak = ", ".join(f"{panel.bank.name} {panel.peak_bytes} bytes".strip() for panel in panels) or "0 bytes"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH:g} {height:g}" font-family="sans-serif" '
-        f'font-size="{FONT:g}">',
-        f"<title>{escape(instance.name)}: {len(instance.buffers)} buffers, peak {escape(peak)}</title>",
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for number, panel in enumerate(panels):
-        lines += _panel(panel, instance, MARGIN + number * (PANEL_HEIGHT + MARGIN))
-    return "\n".join([*lines, "</svg>\n"])
+    title = f"{instance.name}: {len(instance.buffers)} buffers, peak {peak}"
+    lines = (
+        line for n, panel in enumerate(panels) for line in _panel(panel, instance, MARGIN + n * (PANEL_HEIGHT + MARGIN))
+    )
+    return svg_document(WIDTH, height, FONT, title, lines)
 
 
 def _panel(panel: Panel, instance: Instance, y: float) -> Iterator[str]:

@@ -11,8 +11,10 @@ from typing import cast
 
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.experiments.presentation.section import Block, Cell, Figure, Paragraph, Row, Section, Table
-from kilotune.experiments.problems.cm.figures.busy_figures import MOST_ROWS, busiest_figure, pipeline_figure
-from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure, node_name
+from kilotune.experiments.problems.cm.figures.busy_figures import busiest_figure, pipeline_figure
+from kilotune.experiments.problems.cm.figures.mesh_figure import mesh_figure
+from kilotune.experiments.problems.cm.mesh import mesh_of, node_name
+from kilotune.experiments.problems.cm.pipeline_bars import DRAWN_IMAGES, pipeline_chart
 from kilotune.experiments.problems.cm.utilisation import Usage, usage_of
 from kilotune.experiments.problems.paper_trials import ProcedureKey
 from kilotune.experiments.problems.problem import Problem
@@ -23,7 +25,6 @@ from kilotune.spaces.cm.lowered import LoweredPipeline
 from kilotune.spaces.cm.procedure import MOST_LINKS, embedded_cores, embedding_of, snake_candidate
 from kilotune.spaces.cm.space import CmSpace
 
-DRAWN_IMAGES = 3
 EMBEDDING_SECONDS = 2.0
 EMBEDDING_LITERALS = 100_000
 """A report does not wait for a solver longer than that, nor does it write down larger formulas."""
@@ -159,22 +160,22 @@ def _pipeline(mapped: _Mapped) -> Block:
             "Without a C compiler the simulator records no starts, so there is no picture of the pipeline."
         )
     stages = lowered.pipeline.stages
-    starts = [s[: DRAWN_IMAGES * stage.iterations] for s, stage in zip(timing.starts, stages, strict=True)]
     finished = [int(tick) for tick in timing.finish_ticks[:DRAWN_IMAGES]]
     later = [str(after - before) for before, after in pairwise(finished)]
-    rows = min(len(stages), MOST_ROWS)
+    chart = pipeline_chart(lowered, timing.starts)
+    rows = len(chart.rows)
     shown = f"{len(stages)} stages" if rows == len(stages) else f"The {rows} busiest of {len(stages)} stages"
     words = (
         f"{shown}, a row each, over the first {DRAWN_IMAGES} images, which leave at ticks {', '.join(map(str, finished))}: the first "
         f"takes {finished[0]}, the others follow {' and '.join(later)} ticks later. "
         "A colour and a pattern are an image; where a bar is pale, the stage waits between its iterations."
     )
-    return Figure(pipeline_figure(lowered, starts, DRAWN_IMAGES), words)
+    return Figure(pipeline_figure(chart), words)
 
 
 def _mesh(mapped: _Mapped, what: str, title: str, more: str = "") -> Figure:
     """A mapping on its accelerator; on a phone no higher than its width needs."""
-    figure = mesh_figure(mapped.lowered, mapped.space.hardware, mapped.mapping, mapped.usage)
+    figure = mesh_figure(mesh_of(mapped.lowered, mapped.space.hardware, mapped.usage))
     return Figure(figure, _mesh_words(mapped, what) + more, title, min(figure.layout.height, NARROW_PX))
 
 

@@ -17,9 +17,10 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.presentation.section import Paragraph, Table
 from kilotune.experiments.problems.cm.figures import busy_figures
 from kilotune.experiments.problems.cm.figures import sections as cm
-from kilotune.experiments.problems.cm.figures.mesh_figure import load_of
 from kilotune.experiments.problems.cm.figures.sections import draw
+from kilotune.experiments.problems.cm.mesh import load_of
 from kilotune.experiments.problems.cm.networks import chain
+from kilotune.experiments.problems.cm.pipeline_bars import DRAWN_IMAGES, MOST_BARS
 from kilotune.experiments.problems.cm.problem import MappingProblem
 from kilotune.experiments.problems.cm.utilisation import bars_of, usage_of
 from kilotune.experiments.requests.request import TuneRequest
@@ -206,10 +207,10 @@ def test_the_busiest_stand_beside_the_ticks_and_the_bound(drawn: Drawn) -> None:
 
 def test_bars_hold_every_iteration_of_their_image(drawn: Drawn) -> None:
     figure, lowered = of_best(drawn.sections)[2].figure, drawn.lowered
-    timing = drawn.space.simulate(lowered, drawn.mapping, cm.DRAWN_IMAGES + 1, record_starts=True)
+    timing = drawn.space.simulate(lowered, drawn.mapping, DRAWN_IMAGES + 1, record_starts=True)
     assert timing.starts is not None
     for image, trace in enumerate(figure.data):
-        assert len(trace.x) <= busy_figures.MOST_BARS
+        assert len(trace.x) <= MOST_BARS
         bars: dict[int, list[tuple[int, int]]] = {}
         for (stage, first, end), base, length in zip(trace.customdata, trace.base, trace.x, strict=True):
             assert (base, base + length) == (first, end)
