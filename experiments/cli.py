@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -184,6 +185,8 @@ cli.add_command(dashboard_command)
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every expected mistake becomes one sentence on stderr and its exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    # Read when NumPy is imported. Matrices here are small: other threads of its BLAS only spin, on cores that --jobs needs.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         status = cli.main(given, prog_name="tune", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else ExitStatus.FEASIBLE)
