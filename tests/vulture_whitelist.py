@@ -12,16 +12,7 @@ _.interval
 revision
 down_revision
 
-# Strategies are found by their modules' names, and pointwise operators by being in their folder.
-AnnealSearch
-CountSearch
-ModelSearch
-ExhaustiveSearch
-GreedySearch
-RandomSearch
-RefineSearch
-HardSwish
-LeakyRelu
+# Python calls it for every class that is derived.
 __init_subclass__
 
 # CP-SAT reads the parameters of its solver, and onnxruntime those of a session.

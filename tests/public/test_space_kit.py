@@ -87,7 +87,8 @@ class NumpyLike(ToyTable):
 @dataclass(frozen=True)
 class Lenient(FlatState):
     def take(self, option: Option) -> Lenient:
-        return Lenient(self.decisions, self.least_loss, (*self.chosen, option))
+        assert self.decision is not None
+        return Lenient(self.decisions, self.least_loss, {**self.assignment, self.decision.name: option})
 
 
 @dataclass(frozen=True)
@@ -120,20 +121,28 @@ class Changing:
 
 
 @dataclass(frozen=True)
-class Backwards(FlatState):
+class Backwards:
+    inner: FlatState
+
+    @property
+    def decision(self) -> Decision | None:
+        return self.inner.decision
+
     @property
     def assignment(self) -> Assignment:
-        return dict(reversed(super().assignment.items()))
+        return dict(reversed(self.inner.assignment.items()))
 
     def take(self, option: Option) -> Backwards:
-        taken = super().take(option)
-        return Backwards(taken.decisions, taken.least_loss, taken.chosen)
+        return Backwards(self.inner.take(option))
+
+    def bound(self) -> float:
+        return self.inner.bound()
 
 
 @dataclass(frozen=True)
 class AnswersBackwards(ToyTable):
-    def start(self) -> FlatState:
-        return Backwards(self.decisions, -math.inf)
+    def start(self) -> Backwards:
+        return Backwards(FlatState(self.decisions, -math.inf))
 
 
 @dataclass(frozen=True)

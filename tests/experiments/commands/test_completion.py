@@ -46,7 +46,7 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("--space", ""), ["seedot", "shiftry", "memory", "reverse-split", "cm"]),
         (("compare", "--space", "s"), ["seedot", "shiftry"]),
         (("--space=memory", "--strategy", ""), list(strategy_names())),
-        (("compare", "--strategies", "tpe,cp,c"), ["tpe,cp,count_tpe"]),
+        (("compare", "--strategies", "tpe,cp,count"), ["tpe,cp,count_tpe"]),
         (("--input", ""), list(model_names())),
         (("--space", "shiftry", "--input", "bon"), ["bonsai-digits"]),
         (("--space", "cm", "--input", "resnet2"), ["resnet20", "resnet20-projected"]),
