@@ -41,7 +41,7 @@ from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
-from kilotune.search.result import Progress, Result
+from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
@@ -225,7 +225,7 @@ def conclude(
 
     test = on_data(result.best)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
-    procedure = _procedure_in_time(problem, study, is_over)
+    procedure = _procedure_in_time(problem, study, result, is_over)
     procedure_test = on_data(procedure)
     device_check = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
     return TuneOutcome(
@@ -243,12 +243,16 @@ def conclude(
     )
 
 
-def _procedure_in_time(problem: Problem, study: Study, is_over: Callable[[], bool]) -> Trial | None:
-    """The procedure's answer. A study that begins with it, and whose run did not see its end, has had no time for it: to go on
-    beyond the budget would show an answer that the search was not allowed to use."""
+ENDED_EARLY = (Status.FINISHED, Status.SETTLED)
+
+
+def _procedure_in_time(problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]) -> Trial | None:
+    """The procedure's answer. A study that begins with it, and whose budget ended before it did, has had no time for it: to go on
+    would show an answer that the search was not allowed to use. One that ended early, since all was measured or proved before
+    the procedure's last step, has the rest of its time."""
     if study.procedure is not None:
         return study.procedure
-    if is_over is not never and study.procedure_first:
+    if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
         return None
     return made_in_time(is_over, lambda: procedure_of(problem, study))
 
