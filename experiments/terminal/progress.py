@@ -6,7 +6,7 @@ import math
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from kilotune.experiments.presentation.wording import rate_text
+from kilotune.experiments.presentation.wording import counted, rate_text
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.terminal.budget_usage import going_on_for
 from kilotune.experiments.terminal.live_display import LiveDisplay
@@ -43,7 +43,7 @@ class ProgressDisplay(AbstractContextManager["ProgressDisplay"]):
 
 def describe(progress: Progress, objectives: tuple[Objective, ...]) -> str:
     """`1234 trials, 567/s | best memory_bytes 794, disagreements 1 | bound 794, gap 0.0 % | 12 s left`."""
-    parts = [f"{progress.trials} trials, {rate_text(progress.trials_per_s)}"]
+    parts = [f"{counted(progress.trials, 'trial')}, {rate_text(progress.trials_per_s)}"]
     if progress.incumbent is not None:
         metrics = progress.incumbent.measurement.metrics
         values = ", ".join(f"{o.metric} {metrics.get(o.metric, math.nan):.6g}" for o in objectives)

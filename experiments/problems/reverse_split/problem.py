@@ -144,8 +144,8 @@ class KernelProblem(ExportsTexts):
         )
         return (
             f"The weights are approximated to multiples of 1/{1 << self.wanted.depth}: the largest error is "
-            f"{float(error):.4g} ({float(weight):.4g} at cell {cell} of kernel {number} becomes "
-            f"{float(weight + self._error(number, cell)):.4g}); a greater --depth makes it smaller."
+            f"{float(error):.4g} ({float(weight):.10g} at cell {cell} of kernel {number} becomes "
+            f"{float(weight + self._error(number, cell)):.10g}); a greater --depth makes it smaller."
         )
 
     def _error(self, number: int, cell: Cell) -> Fraction:

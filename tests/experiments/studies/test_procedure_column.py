@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.fixed_point.problem import resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.procedure import run_procedure
 from tests.commands import tune
@@ -23,7 +24,7 @@ def test_a_space_that_is_exhausted_before_the_procedures_last_step(strategy: str
     done = tune(tmp_path, dict(os.environ), *asked, "--no-output", "--storage", "s.db", "--json", "-")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    space = build_problem(TuneRequest("seedot", "mlp-diabetes", strategy)).space
+    space = build_problem(TuneRequest("seedot", str(resolve_input("mlp-diabetes")), strategy)).space
     expected = run_procedure(space, space.evaluate)
     assert expected is not None
     assert result["procedure"]["metrics"] == pytest.approx(dict(expected.measurement.metrics))
