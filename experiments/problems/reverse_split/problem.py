@@ -31,6 +31,7 @@ from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
+from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 DEFAULT_TARGET = "scamp5"
@@ -40,6 +41,9 @@ DEFAULT_DEPTH = 4
 PHOTOGRAPHS = 8
 
 ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp"})
+
+
+WITHOUT_COMPILER = "Without a C compiler splits are tried, but no program is improved or proved shortest; `tune doctor` says how to get one."
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,8 @@ class KernelProblem(ExportsTexts):
             f"{counted(program.instructions, 'instruction')}, {counted(program.bus_transfers, 'bus transfer')}: "
             f"{1e6 * program.seconds:.1f} us and {1e6 * program.energy_joules:.2f} uJ a frame"
         )
-        return [text.rstrip("\n"), cost, self.approximation_sentence()]
+        missing = [] if load_kernel() else [WITHOUT_COMPILER]
+        return [text.rstrip("\n"), cost, self.approximation_sentence(), *missing]
 
     def approximation_sentence(self) -> str:
         """What the kernels' weights became."""
