@@ -43,7 +43,7 @@ PHOTOGRAPHS = 8
 ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp"})
 
 
-WITHOUT_COMPILER = "Without a C compiler splits are tried, but no program is improved or proved shortest; `tune doctor` says how to get one."
+WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
 
 
 @dataclass(frozen=True)
