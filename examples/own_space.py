@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kilotune import Constraint, Decision, FlatState, Measurement, Objective, tune
+from kilotune import Constraint, Decision, FlatState, Measurement, Objective, fingerprint, tune
 from kilotune.testing import check_space
 
 KIB, CALLS = (6, 3, 5, 2, 4, 7, 1, 3), (90, 10, 70, 40, 25, 95, 5, 60)
@@ -16,7 +16,7 @@ class FastMemory:
     room_kib: int = 16
     name = "fast-memory"
     objectives = (Objective("cycles"),)
-    fingerprint = property(repr)
+    fingerprint = property(lambda self: fingerprint("fast-memory", 1, self, KIB, CALLS, SLOW, FAST))
 
     @property
     def constraints(self):

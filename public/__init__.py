@@ -2,8 +2,9 @@
 
 `tune` searches a space, by its name or as an object, and returns a `TunedStudy`; `load_study` gives one that was stored.
 The other names are what somebody needs who writes a `Space` or a `Strategy`; `kilotune.testing` checks them and
-`kilotune.drawing` draws their figures. These names keep working as the deprecation rule says (docs/stability.md). Modules below
-`kilotune.search`, `codegen`, `evaluators`, `spaces` and `experiments` are the project's own and may change with any version.
+`kilotune.drawing` draws their figures. These names keep working as the deprecation rule says (docs/stability.md, which names two
+deeper modules besides). Other modules below `kilotune.search`, `codegen`, `evaluators`, `spaces` and `experiments` are the project's
+own and may change with any version.
 
 Nothing is imported before it is used.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kilotune.experiments.notebook.stored_study import load_study
     from kilotune.experiments.notebook.tuned_study import TunedStudy
     from kilotune.experiments.notebook.tuning import tune
+    from kilotune.search.fingerprint import fingerprint
     from kilotune.search.flat_state import FlatState
     from kilotune.search.front import Ranking
     from kilotune.search.result import Progress, Result, Status
@@ -64,6 +66,7 @@ __all__ = (
     "Trial",
     "TunedStudy",
     "__version__",
+    "fingerprint",
     "load_study",
     "tune",
 )
@@ -74,6 +77,7 @@ HOMES = MappingProxyType(
         "load_study": "experiments.notebook.stored_study",
         "TunedStudy": "experiments.notebook.tuned_study",
         "tune": "experiments.notebook.tuning",
+        "fingerprint": "search.fingerprint",
         "FlatState": "search.flat_state",
         "Ranking": "search.front",
         **dict.fromkeys(("Progress", "Result", "Status"), "search.result"),

@@ -45,7 +45,9 @@ def check_flat_view(probe: Probe) -> None:
             raise probe.error("flat view", expected=f"the {member} of the space", found=repr(getattr(view, member)))
     draw, rng = random_draw(view), np.random.default_rng(probe.seed)
     candidates = [draw(rng) for _ in range(min(probe.samples, 8))]
-    for candidate, seen, whole in zip(candidates, view.evaluate(candidates), space.evaluate(candidates), strict=True):
+    for candidate, seen, whole in zip(
+        candidates, probe.evaluate(candidates, view), probe.evaluate(candidates), strict=True
+    ):
         if seen != whole:
             raise probe.error(
                 "flat view", expected=f"{whole}, as the space measures it", found=str(seen), candidate=candidate
@@ -87,7 +89,7 @@ def check_exact_search(probe: Probe) -> None:
     for step in steps:
         if step.candidate is not None:
             _require_candidate(probe, "exact search", step.candidate)
-            violation, loss, *_ = Ranking.of(probe.space).rank(probe.space.evaluate([step.candidate])[0])
+            violation, loss, *_ = Ranking.of(probe.space).rank(probe.evaluate([step.candidate])[0])
             least = min(least, loss) if violation == 0.0 else least
         bound = max(bound, step.bound)
         if math.isnan(step.bound) or bound > least:
@@ -116,7 +118,7 @@ def _procedure_of(probe: Probe, space: HasProcedure) -> list[Assignment]:
         for _ in range(MOST_BATCHES):
             for candidate in batch:
                 _require_candidate(probe, "procedure", candidate)
-            measured = zip(batch, probe.space.evaluate(batch) if batch else [], strict=True)
+            measured = zip(batch, probe.evaluate(batch) if batch else [], strict=True)
             trials = [Trial(len(found) + i, c, m) for i, (c, m) in enumerate(measured)]
             found += batch
             batch = procedure.send(trials)

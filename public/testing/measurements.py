@@ -10,7 +10,7 @@ from kilotune.testing.probe import Probe
 
 def check_measurement(probe: Probe) -> None:
     """Every candidate has a Measurement: numbers by name, those of all objectives and constraints among them, or a failure."""
-    if probe.space.evaluate([]) != []:
+    if probe.evaluate([]) != []:
         raise probe.error("measurement", expected="[] for no candidates", found="something else")
     needed = [*(o.metric for o in probe.space.objectives), *(c.metric for c in probe.space.constraints)]
     for candidate, measurement in zip(probe.candidates, probe.measured, strict=True):
@@ -30,14 +30,14 @@ def check_measurement(probe: Probe) -> None:
 
 def check_batch(probe: Probe) -> None:
     """A candidate measures the same to the last bit: again, alone, and in a batch of another order."""
-    backwards = list(reversed(probe.space.evaluate(list(reversed(probe.candidates)))))
+    backwards = list(reversed(probe.evaluate(list(reversed(probe.candidates)))))
     for candidate, first, second in zip(probe.candidates, probe.measured, backwards, strict=True):
         if first != second:
             raise probe.error(
                 "batch", expected=f"{first} in a batch of another order too", found=str(second), candidate=candidate
             )
     for candidate, first in list(zip(probe.candidates, probe.measured, strict=True))[: probe.samples]:
-        (alone,) = probe.space.evaluate([candidate])
+        (alone,) = probe.evaluate([candidate])
         if first != alone:
             raise probe.error("batch", expected=f"{first} when alone too", found=str(alone), candidate=candidate)
 

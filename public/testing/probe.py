@@ -61,13 +61,27 @@ class Probe:
     @cached_property
     def measured(self) -> tuple[Measurement, ...]:
         """What the candidates measure, in one batch."""
-        found = self.space.evaluate(list(self.candidates))
+        found = self.evaluate(list(self.candidates))
         if not isinstance(found, Sequence) or len(found) != len(self.candidates):
             length = len(found) if isinstance(found, Sequence) else type(found).__name__
             raise self.error(
                 "measurement", expected=f"{len(self.candidates)} measurements of as many", found=str(length)
             )
         return tuple(found)
+
+    def evaluate(self, batch: Sequence[Assignment], space: Space | None = None) -> list[Measurement]:
+        """What the candidates measure in the space, or in another `space` that is a view of it. ConformanceError where `evaluate`
+        raises, at the first candidate that it raises for alone."""
+        measured = self.space if space is None else space
+        try:
+            return measured.evaluate(batch)
+        except Exception as error:
+            raise self.error(
+                "measurement",
+                expected="evaluate() to give what cannot be measured as Measurement(failure=...)",
+                found=f"that evaluate() raised {_in_a_line(error)}",
+                candidate=_first_that_raises(measured, batch),
+            ) from error
 
     @cached_property
     def feasible_losses(self) -> dict[tuple[tuple[str, Option], ...], float]:
@@ -117,3 +131,18 @@ class Probe:
             if len(walk) > LONGEST_WALK:
                 raise self.error("walk", expected=f"an end within {LONGEST_WALK} decisions", found="none")
             stack.extend((*walk, walk[-1].take(option)) for option in reversed(decision.options))
+
+
+def _first_that_raises(space: Space, batch: Sequence[Assignment]) -> Assignment | None:
+    """The first candidate for which `evaluate` raises when it is alone in the batch; None when there is none."""
+    for candidate in batch:
+        try:
+            space.evaluate([candidate])
+        except Exception:
+            return candidate
+    return None
+
+
+def _in_a_line(error: Exception) -> str:
+    """The class of an error and what it says."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": .")

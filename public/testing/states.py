@@ -17,6 +17,11 @@ MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "evaluat
 
 PRINT_FINGERPRINT = "import pickle, sys; print(pickle.load(sys.stdin.buffer).fingerprint, end='')"
 
+HASH_OF_CONTENT = "a hash of all that a measurement depends on, such as kilotune.fingerprint gives"
+
+ADDRESS = " object at 0x"
+"""What Python writes of an object whose class has no repr of its own."""
+
 NO_OPTION: Option = "an option that no decision has"
 
 
@@ -52,8 +57,19 @@ def check_picklable(probe: Probe) -> None:
 
 
 def check_fingerprint(probe: Probe) -> None:
-    """A fingerprint is the same for a copy, and in another process with another hash seed, or no study would go on."""
+    """A fingerprint says what is measured, not what the class is called; it is the same for a copy, and in another process with
+    another hash seed, or no study would go on."""
     fingerprint = probe.space.fingerprint
+    if not fingerprint.strip():
+        raise probe.error(
+            "fingerprint", expected=HASH_OF_CONTENT, found=f"{fingerprint!r}, which every space could have"
+        )
+    if repr(probe.space) in fingerprint or ADDRESS in fingerprint:
+        raise probe.error(
+            "fingerprint",
+            expected=HASH_OF_CONTENT,
+            found=f"{fingerprint!r}, the repr of an object, which changes with the name of its class or its address",
+        )
     sent = pickle.dumps(probe.space)
     copies = {"a copy": pickle.loads(sent).fingerprint}
     if type(probe.space).__module__ != "__main__":

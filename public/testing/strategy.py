@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,8 @@ from kilotune.search.budget import Budget
 from kilotune.search.encoding import encoding_of
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.result import Status
-from kilotune.search.space import Assignment, Space, Trial
+from kilotune.search.run import DUPLICATES_UNTIL_STALLED
+from kilotune.search.space import Assignment, HasFlatView, Space, Trial
 from kilotune.search.strategy import Strategy, TimeAware, make_strategy, plugged_strategy
 from kilotune.search.strategy_plugins import StrategyPlugIn
 from kilotune.search.study import Study
@@ -27,7 +29,7 @@ Factory = str | Callable[[Space, int], Any]
 
 BITES = (1, 7, 1000)
 MOST_IDLE = 10_000
-"""Proposals of nothing in a row after which a strategy is taken for one that never goes on."""
+"""Rounds without a proposal, in a row, after which a strategy is taken for one that never goes on."""
 
 MOST_CANDIDATES = 2000
 """The most candidates of spaces whose optimum is found by enumeration."""
@@ -61,12 +63,25 @@ class Match:
         return plugged_strategy(StrategyPlugIn(self.subject, self.factory), searched, from_seed)
 
     @cached_property
+    def probe(self) -> Probe:
+        """The space, and all of its candidates where they are few."""
+        return Probe(self.space, 0, MOST_CANDIDATES, self.seed)
+
+    @cached_property
     def optimum(self) -> Rank | None:
         """The best rank of all candidates; None where there are too many."""
-        probe = Probe(self.space, 0, MOST_CANDIDATES, self.seed)
-        if probe.enumerated is None:
+        if self.probe.enumerated is None:
             return None
-        return min(Ranking.of(self.space).rank(measured) for measured in probe.measured)
+        return min(Ranking.of(self.space).rank(measured) for measured in self.probe.measured)
+
+    @cached_property
+    def reachable(self) -> int:
+        """Of a space of few candidates: after how many of them there may be no other, those of its flat view where it has one."""
+        everything = len(self.probe.candidates)
+        if not isinstance(self.space, HasFlatView):
+            return everything
+        view = Probe(self.space.flat_view(), 0, MOST_CANDIDATES, self.seed)
+        return everything if view.enumerated is None else min(everything, len(view.candidates))
 
     def proposals(self, bite: int, look: Callable[[Strategy], None] = lambda strategy: None) -> list[Assignment]:
         """The first proposals, when at most `bite` are asked for at once. `look` sees the strategy after each step."""
@@ -79,18 +94,28 @@ class Match:
                 strategy.allow(self.seconds)
             batch = strategy.propose(bite)
             look(strategy)
-            idle = 0 if batch else idle + 1
-            if not batch and (strategy.outcome is not None or idle > MOST_IDLE):
+            if not batch and strategy.outcome is not None:
                 break
+            idle = 0 if batch else idle + 1
+            self.require_progress(idle)
             if len(batch) > bite:
                 raise self.error("count", expected=f"at most {bite} candidates", found=f"{len(batch)}")
             for candidate in batch:
                 self.require_candidate(candidate)
                 numbers.setdefault(encoding.key(candidate), len(numbers))
-            measured = zip(batch, self.space.evaluate(batch) if batch else [], strict=True)
+            measured = zip(batch, self.probe.evaluate(batch) if batch else [], strict=True)
             strategy.learn([Trial(numbers[encoding.key(c)], c, m) for c, m in measured])
             found += batch
         return found[: self.trials]
+
+    def require_progress(self, idle: int) -> None:
+        """Raise after too many empty rounds in a row."""
+        if idle >= MOST_IDLE:
+            raise self.error(
+                "progress",
+                expected="a candidate or an outcome",
+                found=f"that it proposes nothing, {idle} empty rounds in a row",
+            )
 
     def require_candidate(self, candidate: Assignment) -> None:
         """Raise for something that is no candidate of the space."""
@@ -137,6 +162,36 @@ def _check_inside(match: Match) -> None:
 def _check_count(match: Match) -> None:
     """No more candidates are proposed at once than are asked for."""
     match.proposals(BITES[0])
+
+
+def _check_progress(match: Match) -> None:
+    """A strategy goes on to new candidates until it has an outcome, or there are no others: it is not idle for ever, and does not
+    repeat itself for ever. The time that the check may take ends it too."""
+    strategy, encoding = match.make(), encoding_of(match.space)
+    known: dict[Any, Trial] = {}
+    idle, repeated, begun_s = 0, 0, time.monotonic()
+    while len(known) < match.reachable and time.monotonic() - begun_s < match.seconds:
+        if isinstance(strategy, TimeAware):
+            strategy.allow(match.seconds)
+        batch = strategy.propose(BITES[-1])
+        if not batch and strategy.outcome is not None:
+            return
+        idle = 0 if batch else idle + 1
+        match.require_progress(idle)
+        keys = [encoding.key(candidate) for candidate in batch]
+        fresh = {key: candidate for key, candidate in zip(keys, batch, strict=True) if key not in known}
+        measured = match.probe.evaluate(list(fresh.values())) if fresh else []
+        for (key, candidate), measurement in zip(fresh.items(), measured, strict=True):
+            known[key] = Trial(len(known), candidate, measurement)
+        repeated = 0 if fresh else repeated + len(batch)
+        if repeated >= DUPLICATES_UNTIL_STALLED:
+            raise match.error(
+                "progress",
+                expected=f"a new candidate or an outcome, for it has seen {len(known)} of {len(match.probe.candidates)}",
+                found=f"only candidates that were there, {repeated} times in a row",
+                candidate=batch[-1],
+            )
+        strategy.learn([known[key] for key in keys])
 
 
 def _check_seed(match: Match) -> None:
@@ -211,6 +266,7 @@ _CHECKS: tuple[tuple[str, Callable[[Match], None], bool], ...] = (
     ("members", _check_members, False),
     ("inside", _check_inside, False),
     ("count", _check_count, False),
+    ("progress", _check_progress, True),
     ("seed", _check_seed, False),
     ("batch size", _check_batch_size, False),
     ("resume", _check_resume, False),

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import Assignment, Constraint, Decision, Direction, Measurement, Objective, Option, Space
 
@@ -27,7 +28,7 @@ class ToyTable:
     @property
     def fingerprint(self) -> str:
         """All fields."""
-        return repr(self)
+        return fingerprint(self.name, 1, self)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -94,7 +95,7 @@ class ToyTree:
     @property
     def fingerprint(self) -> str:
         """All fields."""
-        return repr(self)
+        return fingerprint(self.name, 1, self)
 
     def start(self) -> ToyPath:
         """Nothing answered."""

@@ -51,6 +51,33 @@ class Hashed(ToyTable):
 
 
 @dataclass(frozen=True)
+class Nameless(ToyTable):
+    @property
+    def fingerprint(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class ByClassName(ToyTable):
+    """Studies of it do not go on when the class is renamed."""
+
+    @property
+    def fingerprint(self) -> str:
+        return f"version 1 of {self!r}"
+
+
+class Table:
+    """Without a repr of its own."""
+
+
+@dataclass(frozen=True)
+class ByAddress(ToyTable):
+    @property
+    def fingerprint(self) -> str:
+        return f"{self.name} {Table()!r}"
+
+
+@dataclass(frozen=True)
 class Endless(ToyPath):
     @property
     def decision(self) -> Decision:
@@ -178,6 +205,23 @@ class Missing(ToyTable):
 
 
 @dataclass(frozen=True)
+class Raising(ToyTable):
+    """Raises where it should say that it has failed."""
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        for candidate in batch:
+            if candidate["d1"] == 2:
+                raise RuntimeError("The compiler crashed:\nout of registers.")
+        return super().evaluate(batch)
+
+
+@dataclass(frozen=True)
+class RaisesForNone(ToyTable):
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        return [super().evaluate([batch[0]])[0], *super().evaluate(batch[1:])]
+
+
+@dataclass(frozen=True)
 class ByPlace(ToyTable):
     """What is measured depends on the place in the batch."""
 
@@ -281,6 +325,9 @@ BROKEN = [
     (Locked("broken", OPTIONS), "picklable"),
     (OfThisProcess("broken", OPTIONS), "fingerprint"),
     (Hashed("broken", OPTIONS), "fingerprint"),
+    (Nameless("broken", OPTIONS), "fingerprint"),
+    (ByClassName("broken", OPTIONS), "fingerprint"),
+    (ByAddress("broken", OPTIONS), "fingerprint"),
     (EndlessTree(), "walk"),
     (Twins("broken", OPTIONS), "walk"),
     (NumpyLike("broken", OPTIONS), "walk"),
@@ -292,6 +339,8 @@ BROKEN = [
     (Reordered(), "storage"),
     (Unmeasured("broken", OPTIONS), "measurement"),
     (Missing("broken", OPTIONS), "measurement"),
+    (Raising("broken", OPTIONS), "measurement"),
+    (RaisesForNone("broken", OPTIONS), "measurement"),
     (ByPlace("broken", OPTIONS), "batch"),
     (ByLength("broken", OPTIONS), "batch"),
     (TooSure("broken", OPTIONS), "bound"),
@@ -336,6 +385,28 @@ def test_the_candidate_is_named() -> None:
     assert candidate is not None
     assert str(dict(candidate)) in str(failure.value)
     assert "expected a bound of at most" in str(failure.value)
+
+
+def test_an_evaluation_that_raises_is_named_with_its_cause_and_its_candidate() -> None:
+    with pytest.raises(ConformanceError) as failure:
+        check_space(Raising("broken", OPTIONS))
+    assert "evaluate() raised RuntimeError: The compiler crashed: out of registers." in str(failure.value)
+    assert isinstance(failure.value.__cause__, RuntimeError)
+    assert failure.value.candidate == {"d0": 0, "d1": 2, "d2": 0}, "the first one that can't be measured"
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (Nameless, "found '', which every space could have"),
+        (ByClassName, "changes with the name of its class"),
+        (ByAddress, "object at 0x"),
+    ],
+)
+def test_a_fingerprint_that_is_no_hash_of_content_is_told_what_would_be(kind: type[ToyTable], found: str) -> None:
+    with pytest.raises(ConformanceError, match=r"kilotune\.fingerprint") as failure:
+        check_space(kind("broken", OPTIONS))
+    assert found in str(failure.value)
 
 
 def test_a_check_can_be_left_out_and_must_exist() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -123,6 +124,23 @@ class Unsure(Enumeration):
     bound = math.nan
 
 
+class Slow(Enumeration):
+    """Thinks for long, where there are many, once most are known."""
+
+    def steps(self) -> Steps:
+        yield self.candidates[:20]
+        while len(self.candidates) > 20:
+            time.sleep(0.05)
+            yield []
+        return Outcome.FINISHED
+
+
+class Silent(Enumeration):
+    def steps(self) -> Steps:
+        while True:
+            yield []
+
+
 class Idle(Enumeration):
     """Thinks for ever after its first candidates."""
 
@@ -130,6 +148,34 @@ class Idle(Enumeration):
         yield self.candidates[:4]
         while True:
             yield []
+
+
+class LateIdle(Enumeration):
+    """Is idle after more candidates than are compared."""
+
+    def steps(self) -> Steps:
+        yield self.candidates[:22]
+        while len(self.candidates) > 22:
+            yield []
+        return Outcome.FINISHED
+
+
+class Single(Enumeration):
+    """The same candidate for ever."""
+
+    def steps(self) -> Steps:
+        while True:
+            yield self.candidates[:1]
+
+
+class Patient(Enumeration):
+    """Repeats itself for a while, as a local search does, and goes on: right as it is."""
+
+    def steps(self) -> Steps:
+        for candidate in self.candidates:
+            for _ in range(3):
+                yield [candidate] * 1000
+        return Outcome.EXHAUSTED
 
 
 class Boastful(Enumeration):
@@ -149,7 +195,11 @@ BROKEN: list[tuple[Factory, str]] = [
     (Timed, "resume"),
     (TooSure, "bound"),
     (Unsure, "bound"),
-    (Idle, "end"),
+    (Silent, "progress"),
+    (Idle, "progress"),
+    (LateIdle, "progress"),
+    (Single, "progress"),
+    (Slow, "end"),
     (Boastful, "claim"),
 ]
 
@@ -175,6 +225,24 @@ def test_the_candidate_is_named() -> None:
     with pytest.raises(ConformanceError, match=r"at the candidate .*77") as failure:
         check_strategy(Outside, spaces=SMALL)
     assert failure.value.candidate is not None
+
+
+def test_one_that_repeats_itself_for_a_while_passes() -> None:
+    check_strategy(Patient, spaces=SMALL)
+
+
+@pytest.mark.parametrize(
+    ("factory", "found"),
+    [
+        (Silent, "found that it proposes nothing, 10000 empty rounds in a row."),
+        (Single, "it has seen 1 of 27, found only candidates that were there, 20000 times in a row."),
+    ],
+)
+def test_one_that_does_not_go_on_is_told_so(factory: Factory, found: str) -> None:
+    """With the check's own time, in which it would not end if a study had to."""
+    with pytest.raises(ConformanceError) as failure:
+        check_strategy(factory, seconds=math.inf)
+    assert str(failure.value).endswith(found)
 
 
 def test_what_fits_no_space_is_no_strategy_that_passes() -> None:
