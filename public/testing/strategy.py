@@ -76,7 +76,7 @@ class Match:
 
     @cached_property
     def reachable(self) -> int:
-        """Of a space of few candidates: after how many of them there may be no other, those of its flat view where it has one."""
+        """How many candidates of a small space a strategy is sure to reach: those of the flat view, where the space has one."""
         everything = len(self.probe.candidates)
         if not isinstance(self.space, HasFlatView):
             return everything

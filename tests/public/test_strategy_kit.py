@@ -16,6 +16,7 @@ from kilotune.search.strategy import Outcome, Steps, own_strategy_names
 from kilotune.testing import STRATEGY_CHECKS, ConformanceError, check_strategy, toy_spaces
 from kilotune.testing.strategy import Factory
 from kilotune.testing.toy_spaces import ToyTable, ToyTree
+from tests.public.test_space_kit import GoodView
 
 SMALL = (ToyTable("small", (3, 3, 3)), ToyTree(3))
 SLOW_IN_TREES = {"tpe": toy_spaces()[:-1]}
@@ -229,6 +230,15 @@ def test_the_candidate_is_named() -> None:
 
 def test_one_that_repeats_itself_for_a_while_passes() -> None:
     check_strategy(Patient, spaces=SMALL)
+
+
+class SingleOfAView(Single):
+    needs_flat = True
+
+
+def test_one_that_has_seen_all_of_its_flat_view_has_seen_what_it_can() -> None:
+    """The view has one candidate, the tree behind it more."""
+    check_strategy(SingleOfAView, spaces=[GoodView()])
 
 
 @pytest.mark.parametrize(
