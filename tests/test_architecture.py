@@ -89,6 +89,7 @@ def is_within(module: str, folder: Path) -> bool:
     return module == package or module.startswith(package + ".")
 
 
+@pytest.mark.slow
 def test_nobody_but_the_folders_themselves_imports_a_concrete_problem() -> None:
     """The registry finds them. They may use one another: a placement can come from a model."""
     found = {
@@ -102,6 +103,7 @@ def test_nobody_but_the_folders_themselves_imports_a_concrete_problem() -> None:
     assert found == set()
 
 
+@pytest.mark.slow
 def test_what_is_installed_imports_nothing_that_is_not() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {module}"
@@ -135,6 +137,7 @@ def test_names_say_something() -> None:
         )
 
 
+@pytest.mark.slow
 def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
     for path in SOURCES:
         calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
@@ -144,6 +147,7 @@ def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
             assert not [c for c in calls if isinstance(c, ast.Name) and c.id == "print"], path
 
 
+@pytest.mark.slow
 def test_no_mutable_state_in_modules() -> None:
     for path in SOURCES:
         for node in ast.parse(path.read_text()).body:
@@ -161,6 +165,7 @@ LOADED_ONCE = {  # libraries, tables and parsed text that few arguments have
 }
 
 
+@pytest.mark.slow
 def test_what_is_computed_for_a_candidate_belongs_to_an_object_that_is_dropped() -> None:
     """A cache of a module outlives its search: the next run of a comparison would find what an earlier one has paid for."""
     found = set()
@@ -206,6 +211,7 @@ def writes(call: ast.Call) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_files_are_written_in_one_place() -> None:
     """Everything else says what is in them: that is how nothing of the user's is lost."""
     found = {}
@@ -220,6 +226,7 @@ def test_files_are_written_in_one_place() -> None:
 MOST_LINES, MOST_C_LINES = 50, 80
 
 
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     """Besides what they say of themselves."""
     long = {}
@@ -268,6 +275,7 @@ TUNE_LIST = (*TUNE, "kilotune.experiments.commands.listing")
 there are."""
 
 
+@pytest.mark.slow
 def test_imports_in_functions_keep_something_slow_out() -> None:
     """Not a circle: an import in a function brings in a library that its module does without until then, or, in what every
     command of `tune` imports, a module that only some commands need."""
@@ -280,6 +288,7 @@ SHARED_NAMES: dict[str, str] = {}
 """Class names that may be defined more than once, and why. None is at present."""
 
 
+@pytest.mark.slow
 def test_each_class_has_a_name_of_its_own() -> None:
     """Private ones too: a reader who searches for a name finds one thing."""
     places: dict[str, list[str]] = {}
@@ -297,12 +306,14 @@ def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
     return [(t.lineno, t.value) for t in texts if isinstance(t, ast.Constant) and isinstance(t.value, str)]
 
 
+@pytest.mark.slow
 def test_a_docstring_stands_alone() -> None:
     found = [(str(path.relative_to(ROOT)), *doc) for path in SOURCES for doc in docstrings(ast.parse(path.read_text()))]
     assert len(found) > 1000
     assert [place for place in found if place[2].startswith(("Of ", "The same"))] == []
 
 
+@pytest.mark.slow
 def test_what_the_glossary_names_exists() -> None:
     rows = re.findall(r"^\| \*\*(.+?)\*\* \|.*\| `(.+?)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.M)
     trees = [ast.parse(path.read_text()) for path in SOURCES]

@@ -37,6 +37,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_api_is_on_it(site: Path) -> None:
     page = (site / "api.html").read_text()
     for name in ("kilotune.tune", "kilotune.load_study", "kilotune.Space", "kilotune.testing.check_space"):

@@ -71,6 +71,7 @@ def test_a_compiler_on_the_path_that_fails_is_no_compiler(tmp_path: Path) -> Non
     assert probe(tmp_path / "cache", PATH=str(tmp_path), CC="").startswith("NumPy ")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_kernel_is_built_once_and_kept(tmp_path: Path) -> None:
     first = probe(tmp_path)

@@ -16,6 +16,7 @@ from kilotune.testing import SPACE_CHECKS, ConformanceError, check_space, toy_sp
 from kilotune.testing.toy_spaces import ToyPath, ToyTable, ToyTree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", toy_spaces(), ids=lambda space: space.name)
 def test_the_toys_pass(space: ToyTable | ToyTree) -> None:
     check_space(space)
@@ -354,6 +355,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("space", "check"), BROKEN, ids=[type(space).__name__ for space, _ in BROKEN])
 def test_a_broken_space_fails_the_check_that_it_breaks(
     space: ToyTable, check: str, monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ NEED_MORE = {"anneal", "cp"}
 """Ours that need an ability which no toy has; the tests of the spaces run them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in own_strategy_names() if name not in NEED_MORE])
 def test_ours_pass(name: str) -> None:
     check_strategy(name, spaces=SLOW_IN_TREES.get(name), trials=24)
@@ -205,6 +206,7 @@ BROKEN: list[tuple[Factory, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factory", "check"), BROKEN, ids=[getattr(factory, "__name__", "") for factory, _ in BROKEN])
 def test_a_broken_strategy_fails_the_check_that_it_breaks(factory: Factory, check: str) -> None:
     with pytest.raises(ConformanceError) as failure:

@@ -86,6 +86,7 @@ class Stuck:
         self._random.learn(trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["making", "propose", "learn"])
 def test_a_step_of_a_strategy_that_does_not_end_is_abandoned(where: str) -> None:
     space = FlatProblem(20, 4, 1)

@@ -207,6 +207,7 @@ def test_a_url_that_is_none_is_refused(url: str, message: str) -> None:
         Store(url)
 
 
+@pytest.mark.slow
 def test_many_processes_may_make_the_same_store(tmp_path: Path) -> None:
     """SQLite creates tables one by one: whoever comes meanwhile waits for the version, or finds the tables made."""
     probe = f"from kilotune.search.store import Store; Store({str(tmp_path / 'new.db')!r}).close()"

@@ -37,7 +37,7 @@ SAMPLING = ("random", "local", "count_tpe", "tpe", "optuna:NSGAIISampler")
 
 def search(space: Space, strategy: str, trials: float = math.inf, seed: int = 0) -> tuple[Study, Result]:
     study = Study(space, strategy, seed)
-    return study, study.run(InProcessExecutor(space), Budget(seconds=30, trials=trials))
+    return study, study.run(InProcessExecutor(space), Budget(seconds=60, trials=trials))
 
 
 def best_rank(space: Space) -> tuple[float, ...]:
@@ -151,6 +151,7 @@ def test_when_nothing_is_feasible_exhaustive_proves_it_and_still_names_a_nearest
     assert result.front == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", SAMPLING)
 @pytest.mark.parametrize(
     "space",
@@ -169,6 +170,7 @@ def test_the_same_seed_makes_the_same_trials_and_another_seed_makes_others(strat
     assert len({tuple(t.assignment.items()) for t in runs[0]}) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [*SAMPLING, "exhaustive"])
 def test_what_is_proposed_depends_on_the_seed_and_the_measurements_alone(strategy: str) -> None:
     """Not on how many are asked for at once, nor on whether the study was stopped between."""
@@ -177,6 +179,7 @@ def test_what_is_proposed_depends_on_the_seed_and_the_measurements_alone(strateg
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "local", "count_tpe", "exhaustive"])
 @pytest.mark.parametrize("space", [FlatProblem(3, 3, 1), TreeProblem(3, 3, 5)], ids=["flat", "tree"])
 def test_a_small_space_is_searched_to_its_end_without_repeats(strategy: str, space: Space) -> None:
@@ -199,12 +202,14 @@ def test_on_flat_spaces_local_beats_count_tpe_which_beats_random() -> None:
     assert local < count_tpe - 5 < random - 15
 
 
+@pytest.mark.slow
 def test_on_flat_spaces_count_tpe_beats_optunas_tpe() -> None:
     space = FlatProblem(40, 4, 1, pairs=40)
     count_tpe, tpe = (search(space, name, 200)[0].front.best_rank[1] for name in ("count_tpe", "tpe"))
     assert count_tpe < tpe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["local", "count_tpe", "tpe"])
 def test_strategies_walk_from_infeasible_to_feasible(strategy: str) -> None:
     space = FlatProblem(20, 4, 4, constraints=(Constraint("weight", 74),))  # the first options weigh more

@@ -142,7 +142,7 @@ def test_a_run_ends_when_the_best_trial_meets_the_bound() -> None:
     exact = FlatProblem(6, 3, 1, bounded=False)
     object.__setattr__(exact, "bound_of", lambda answers: optimum + 2e-8)
     study = Study(exact, "local")
-    result = study.run(InProcessExecutor(exact), Budget(seconds=10))
+    result = study.run(InProcessExecutor(exact), Budget(seconds=60))
     assert (result.outcome, result.proved) == (Outcome.PROVED, True)
     assert result.evaluations < 3**6
 
@@ -155,6 +155,7 @@ def test_a_bound_is_reported_in_the_unit_of_the_metric() -> None:
     assert result.bound == result.best.measurement.metrics["gain"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "local", "count_tpe", "tpe", "exhaustive"])
 @pytest.mark.parametrize(
     "space",
@@ -192,6 +193,7 @@ def test_resuming_finds_trials_that_are_missing_in_between(tmp_path: Path) -> No
     assert cut.trials() == whole.trials()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["local", "count_tpe"])
 def test_kill_minus_nine_loses_no_reported_trial_and_the_study_goes_on_identically(
     tmp_path: Path, strategy: str

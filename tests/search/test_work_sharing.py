@@ -52,6 +52,7 @@ def alone(trials: int) -> list[Trial]:
     return study.trials()
 
 
+@pytest.mark.slow
 def test_two_tuners_find_the_trials_of_one_and_measure_none_twice(database: Path, tmp_path: Path) -> None:
     logs = [tmp_path / "a.log", tmp_path / "b.log"]
     tuners = [tuner(database, 150, log) for log in logs]
@@ -64,6 +65,7 @@ def test_two_tuners_find_the_trials_of_one_and_measure_none_twice(database: Path
     assert min(len(measured(log)) for log in logs) == 150
 
 
+@pytest.mark.slow
 def test_a_tuner_that_is_killed_leaves_its_claims_to_the_other(database: Path, tmp_path: Path) -> None:
     logs = [tmp_path / "victim.log", tmp_path / "heir.log"]
     victim = tuner(database, 250, logs[0], pause_s=60.0)
@@ -101,6 +103,7 @@ def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -
     one.leave()
 
 
+@pytest.mark.slow
 def test_the_claims_of_a_process_that_no_longer_beats_are_void(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_sharing, "BEAT_S", 0.1)
     monkeypatch.setattr(work_sharing, "DEAD_AFTER_S", 0.8)
@@ -179,6 +182,7 @@ def test_a_trial_that_two_processes_finish_counts_once(tmp_path: Path) -> None:
     assert list(store.trials("s")) == [first]
 
 
+@pytest.mark.slow
 def test_only_processes_that_live_count_as_working(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of another machine is known by its beat, one of this machine also by its end; nobody's clock matters."""
     monkeypatch.setattr(work_sharing, "BEAT_S", 0.1)

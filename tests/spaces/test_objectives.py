@@ -52,6 +52,7 @@ def losses(space: Space) -> np.ndarray:
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_an_objective_is_measured_bounded_and_part_of_the_fingerprint(objective: str) -> None:
     for space, plain in zip(spaces(objective), spaces(DEFAULT), strict=True):
@@ -67,6 +68,7 @@ def test_another_objective_leads_in_shiftry_and_the_permitted_loss_stays(objecti
     assert [c.metric for c in space.constraints] == ["precision_loss"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [name for name in OBJECTIVES if minimized_metric(name).endswith("_bytes")])
 def test_the_least_bytes_are_proved(objective: str) -> None:
     """Their bounds are those of the memory that undecided variables have at least."""

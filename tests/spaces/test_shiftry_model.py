@@ -36,6 +36,7 @@ def test_the_hidden_state_and_every_temporary_can_be_demoted() -> None:
     assert measured.metrics["demoted"] == len(names)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(0, 12), st.booleans())
 def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool) -> None:

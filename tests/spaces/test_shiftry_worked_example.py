@@ -60,6 +60,7 @@ def test_the_procedure_chooses_what_the_paper_chooses() -> None:
         assert answer.measurement.metrics["precision_loss"] == pytest.approx(0.0960, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flash_limit_bytes", [14, 12])
 def test_exhaustive_proves_the_optimum_that_brute_force_finds(flash_limit_bytes: int) -> None:
     space = make_space(flash_limit_bytes=flash_limit_bytes)
@@ -74,6 +75,7 @@ def test_exhaustive_proves_the_optimum_that_brute_force_finds(flash_limit_bytes:
     assert result.evaluations < losses.size  # the bounds cut something off
 
 
+@pytest.mark.slow
 def test_the_papers_order_is_not_optimal() -> None:
     """At 14 bytes of flash the optimum loses half as much as the paper's choice."""
     losses, flashes = all_losses(make_space())
@@ -88,6 +90,7 @@ def test_no_program_of_four_bytes() -> None:
     assert result.proved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["local", "cp", "tpe", "count_tpe", "random"])
 def test_every_strategy_runs_on_it(strategy: str) -> None:
     result = solve(make_space(flash_limit_bytes=14), strategy, trials=150)

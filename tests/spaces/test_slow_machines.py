@@ -40,6 +40,7 @@ def test_cp_finds_the_same_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch, na
     assert searched(name) == here
 
 
+@pytest.mark.slow
 def test_the_paper_s_mapping_is_the_same_on_a_slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its solver had 15 s, and where these were over the procedure fell back to snake order."""
     space, looks = build_problem(request_from("cm", input="resnet20")).space, itertools.count()

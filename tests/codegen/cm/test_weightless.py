@@ -66,6 +66,7 @@ def quantised(graph: Graph) -> QuantisedGraph:
     return quantise(graph, random_images(graph.shapes[graph.input], 1, 0))
 
 
+@pytest.mark.slow
 def test_random_networks_give_the_same_pipeline_with_and_without_weights() -> None:
     replicated = aligned = affine = 0
     for seed in range(60):
@@ -125,6 +126,7 @@ def _bordered(net: Topology, source: str) -> str:
     return net.node("Pad", [source], "bordered", constants=constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 2)])
 @pytest.mark.parametrize("stride", [(2, 2), (3, 1)])
 @pytest.mark.parametrize("order", ["sp", "ps"])

@@ -20,6 +20,7 @@ from tests.codegen.ir.pointwise import candidates, hard_features, one_operation
 from tests.evaluators.devices.toolchains import needs_avr, needs_cortex
 
 
+@pytest.mark.slow
 @needs_avr
 @pytest.mark.parametrize("kind", ir.POINTWISE, ids=lambda kind: kind.__name__)
 def test_avr(kind: type[ir.Pointwise]) -> None:
@@ -31,6 +32,7 @@ def test_avr(kind: type[ir.Pointwise]) -> None:
             run_checked(emit_c(batch, {}), batch, {}, features, expected, AvrTarget("atmega2560"))
 
 
+@pytest.mark.slow
 @needs_cortex
 @pytest.mark.parametrize("kind", ir.POINTWISE, ids=lambda kind: kind.__name__)
 def test_cortex(kind: type[ir.Pointwise]) -> None:

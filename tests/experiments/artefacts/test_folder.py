@@ -301,6 +301,7 @@ def can_link(path: Path) -> bool:
     return path.parent.is_dir() and not path.exists() and not path.is_symlink()
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=150)
 def test_nothing_of_the_users_is_lost_whatever_happens(steps: list[tuple[str, object, object]]) -> None:

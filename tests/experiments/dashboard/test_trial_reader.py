@@ -143,6 +143,7 @@ def test_a_watched_study_is_what_resuming_it_would_be(store: Store, tmp_path: Pa
     assert [t.number for t in late.trials()] == [r.number for r in store.trials("real")]
 
 
+@pytest.mark.slow
 def test_drawing_rests(store: Store, tmp_path: Path) -> None:
     make_study(tmp_path / "studies.db", "real", trials=10)
     now = [0.0]

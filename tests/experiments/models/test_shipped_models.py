@@ -202,6 +202,7 @@ def test_no_sample_is_in_both_train_and_test(name: str) -> None:
     assert len(train) == len(rows(name, "train"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIGITS)
 def test_digits_are_scikit_learns(name: str) -> None:
     datasets = pytest.importorskip("sklearn.datasets")

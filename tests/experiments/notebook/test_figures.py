@@ -25,6 +25,7 @@ class Drawn(Mixed):
     """A space with a figure of its own."""
 
 
+@pytest.mark.slow
 def test_the_figures_are_the_reports() -> None:
     study = tune("memory", input="fastgrnn-digits", strategy="random", budget="40trials")
     figures = study.figures

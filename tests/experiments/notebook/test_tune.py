@@ -38,6 +38,7 @@ def by_command(folder: Path, *arguments: str) -> list[Trial]:
     return study.trials()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "keywords"),
     [
@@ -189,6 +190,7 @@ def test_an_object_is_stored_too(tmp_path: Path) -> None:
     assert unnamed.name.startswith("branch-")
 
 
+@pytest.mark.slow
 def test_nothing_is_left_on_disk(tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
@@ -310,6 +312,7 @@ def test_what_cannot_be_used_is_a_sentence(
         tune(**keywords)
 
 
+@pytest.mark.slow
 def test_a_function_sees_the_search_and_may_end_it() -> None:
     seen: list[Progress] = []
 
@@ -357,6 +360,7 @@ def test_the_program_is_exported(tmp_path: Path) -> None:
         tune("memory", strategy="random", budget="2trials").export(tmp_path / "placement", target="arduino")
 
 
+@pytest.mark.slow
 def test_trials_do_not_depend_on_the_order_of_sets() -> None:
     code = (
         "from kilotune.experiments.notebook.tuning import tune\n"

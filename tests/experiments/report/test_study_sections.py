@@ -220,6 +220,7 @@ def test_one_objective_has_no_front_and_a_drawing_that_fails_costs_itself_only(
     assert list(by_title(study_sections(problem, study, row)))[2] == "Address map"
 
 
+@pytest.mark.slow
 def test_a_study_without_trials_and_one_that_runs_say_so(store: Store) -> None:
     problem, study = make_study(store, "empty", asked("memory", strategy="random"), 0)
     sections = by_title(study_sections(problem, study, store.study("empty")))

@@ -147,6 +147,7 @@ def test_the_bound_of_all_replications_is_the_best_of_them() -> None:
     assert space.least_ticks == 12
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_joint_annealing_ends_at_the_optimum_and_the_simulation_confirms_it() -> None:
     space = mapped("resnet20", "mesh-8x8-64")
@@ -158,6 +159,7 @@ def test_joint_annealing_ends_at_the_optimum_and_the_simulation_confirms_it() ->
         space.check(candidate)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_joint_annealing_is_repeatable() -> None:
     space = CmSpace.of(residual_block(8), small_hardware(2, (2, 3)))
@@ -179,6 +181,7 @@ def test_a_promise_is_kept_with_roomy_buffers_and_not_without_room() -> None:
     assert measured[0]["sram_bytes"] < measured[256]["sram_bytes"]
 
 
+@pytest.mark.slow
 def test_the_papers_procedure_keeps_connected_partitions_near_and_a_chain_strictly_adjacent() -> None:
     trial = run_procedure(mapped("resnet20", "mesh-8x8"))
     assert trial is not None
@@ -230,10 +233,11 @@ def test_the_fingerprint_tells_networks_hardware_and_questions_apart_and_spaces_
     assert copied.evaluate([candidate]) == spaces[0].evaluate([copy.copy(candidate)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "count_tpe", "refine", "cp", "anneal"])
 def test_every_strategy_runs_on_it(strategy: str) -> None:
     space = CmSpace.of(residual_block(), small_hardware(2, (2, 3)))
-    result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=2, trials=8))
+    result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=2, trials=8), first_answer_s=60.0)
     assert result.best is not None
     assert result.feasible
     assert result.bound is not None

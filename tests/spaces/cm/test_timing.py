@@ -25,6 +25,7 @@ ONE_CORE_A_LAYER = Crossbar(1 << 20, 1 << 20)
 SETTINGS = range(500)
 
 
+@pytest.mark.slow
 def test_the_compiled_simulator_equals_the_plain_one_tick_for_tick_deadlocks_included() -> None:
     kinds = {"deadlock": 0, "mapped": 0, "late": 0}
     for seed in SETTINGS:

@@ -126,6 +126,7 @@ def test_no_csv_at_all(tmp_path: Path) -> None:
         read_instance(file)
 
 
+@pytest.mark.slow
 def test_many_rows(tmp_path: Path) -> None:
     """What compares every row with every other one does not end."""
     file = tmp_path / "x.csv"

@@ -43,6 +43,7 @@ def lowered(instance: Instance, seed: int, steps: int) -> IntArray:
     return offsets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_every_answer_is_a_lower_placement(seed: int) -> None:
     instance = random_instance(seed, 150, aligned=seed % 2 == 1)

@@ -44,7 +44,7 @@ def moving(capacity: int | None, price: Fraction | int = 1, most: int | None = N
 
 
 def run(space: PricedSpace, strategy: str, trials: int = 200) -> Result:
-    return Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=20, trials=trials))
+    return Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=60, trials=trials))
 
 
 TWO = make((0, 9, 4), (0, 9, 4), (5, 9, 4))
@@ -153,6 +153,7 @@ def test_without_moves_the_price_changes_nothing(seed: int) -> None:
         assert (result.bound, result.proved) == (peak, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["local", "random", "refine"])
 def test_other_strategies_find_moves(strategy: str) -> None:
     rows, capacity, least, paper = FRAGMENTED[2]

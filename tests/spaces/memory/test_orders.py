@@ -32,6 +32,7 @@ def checked_peak(instance: Instance, offsets: np.ndarray) -> int:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(instances(most=8))
 def test_what_the_arrays_say(instance: Instance) -> None:
@@ -112,6 +113,7 @@ def test_a_broken_candidate_is_a_failure_and_no_measurement() -> None:
         assert not measurement.metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "compiled"), [(MANY_BUFFERS, False), (VERY_MANY_BUFFERS, True)])
 def test_the_fallback_of_very_many_buffers_is_placed_once_when_it_is_measured(
     monkeypatch: pytest.MonkeyPatch, count: int, compiled: bool

@@ -42,6 +42,7 @@ SPARE = 4
 LARGE = approximated([[Fraction(7 * y * y + 3 * x * y + 11 * x - 64, 128) for x in range(7)] for y in range(7)], 7)
 
 
+@pytest.mark.slow
 def test_descents_are_no_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of kernels with more digits are deeper than Python's recursion may be."""
     frames = []
@@ -85,6 +86,7 @@ def test_a_search_ends_with_its_time() -> None:
     assert report.nodes < search_splits(LARGE.sums, LARGE.depth, limits, OrderWeights()).nodes  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 @compiled
 def test_the_procedure_answers_for_a_large_kernel() -> None:
     """It took more than a minute, outside any budget, and its answer fits no chip."""

@@ -49,6 +49,7 @@ def brute_force(state: Sums, depth: int, registers: int) -> float:
     return visit(state)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(sums, st.integers(2, 4))
 def test_paper_search_run_to_its_end_finds_the_least_cost(total: Sum, registers: int) -> None:
@@ -100,6 +101,7 @@ def test_least_cost_of_the_paper_before_relaxation(rows: list[list[int]], cost: 
     assert found.cost == cost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sobel", "box5", "box6", "gauss3", "gauss5-binomial", "sobel-pair", "analognet2"])
 def test_without_a_compiler_the_paper_s_search_visits_the_same_states(name: str) -> None:
     """Of equal splits it took others, and had a plan of 20 instructions for the 5 x 5 box where the compiled search had 15."""

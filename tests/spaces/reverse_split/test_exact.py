@@ -166,6 +166,7 @@ def test_several_sums_at_once_never_cost_more_than_the_program_of_them_all() -> 
         assert any(searcher.ask(budget, 1 << 30).status is ProgramStatus.FOUND for budget in range(1, 6))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("total", "target", "optimum"),
     [
@@ -187,6 +188,7 @@ def test_known_optima_are_found_and_proved(total: Sum, target: str, optimum: int
     assert found.cost == optimum == len(found.plan.steps if found.plan else ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("total", "depth", "target", "length"),
     [
@@ -211,6 +213,7 @@ def test_the_number_of_registers_does_not_matter(registers: int) -> None:
     assert needed_registers(last.plan) <= registers or len(allocate(last.plan, registers).operations) == 8
 
 
+@pytest.mark.slow
 def test_a_question_goes_on_where_it_stopped() -> None:
     searcher = Searcher(ProgramQuery("auke", 0, (LAPLACIAN,)))
     whole = searcher.ask(8, 1 << 40)
@@ -238,6 +241,7 @@ def test_trivial_and_repeated_kernels() -> None:
     assert computed(found.plan) == (shifted, image, zero, shifted)
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     runs = [list(itertools.islice(shortest_program((LAPLACIAN8,), "auke", 0, seed=5), 6)) for _ in range(2)]
     assert runs[0] == runs[1]

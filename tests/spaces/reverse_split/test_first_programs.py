@@ -27,6 +27,7 @@ cells = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
 sums = st.dictionaries(cells, st.integers(-(1 << 12), 1 << 12).filter(bool), min_size=1, max_size=8).map(Sum.of)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(sums, min_size=1, max_size=3, unique=True), st.integers(0, 6), st.sampled_from(TARGETS))
 def test_there_is_a_program_for_any_kernels_in_four_registers_and_one_for_each_that_waits(
@@ -46,6 +47,7 @@ def random_rows(size: int) -> Rows:
     return tuple(tuple(generator.randint(-16, 16) for _ in range(size)) for _ in range(size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [random_rows(7), random_rows(9), ((1 << 20, 3, -777_777), (0, 1_000_001, 5)), box(20)])
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_first_step_of_the_search_has_a_program(rows: Rows, target: str) -> None:
@@ -65,6 +67,7 @@ def test_a_kernel_that_needs_more_registers_says_how_many_would_do() -> None:
     assert failure == "The program needs more than the 2 registers given; 3 would do."
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize(
     ("goal", "rows", "instructions", "transfers"),
@@ -88,6 +91,7 @@ def test_of_equally_cheap_programs_the_one_that_is_cheaper_in_the_other_cost(
     assert sorted(best[:2]) == sorted((instructions, transfers))
 
 
+@pytest.mark.slow
 @compiled
 @pytest.mark.parametrize(("rows", "divisor", "points"), [(SOBEL, 1, 2), (GAUSS3, 16, 1)])
 def test_the_front_does_not_end_with_the_fewest_transfers(rows: Rows, divisor: int, points: int) -> None:

@@ -132,6 +132,7 @@ def test_the_procedure_reaches_what_the_paper_s_tool_does(
     assert answer.measurement.metrics["instructions"] == instructions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "target", "instructions"),
     [(SOBEL, "auke", 7), (box(3), "auke", 8), (LAPLACIAN, "auke", 9), (SOBEL, "scamp5", 5), (box(3), "scamp5", 6)],

@@ -73,6 +73,7 @@ def test_division_finds_factors_that_cancel() -> None:
     assert divided(row(1, 0, -4), Transformation(1, 0, 1, negated=True)) == row(1, 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.lists(sums, min_size=1, max_size=3, unique=True))
 def test_every_split_puts_its_sums_together_again(state: list[Sum]) -> None:

@@ -198,6 +198,7 @@ def test_names_part_at_signs(name: str, lines: tuple[str, ...]) -> None:
     assert name_lines(name) == lines
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=30))
 def test_names_fit_and_lose_only_their_beginning(name: str) -> None:
     lines = name_lines(name)
@@ -207,6 +208,7 @@ def test_names_fit_and_lose_only_their_beginning(name: str) -> None:
     assert shown == name or (len(name) > 2 * LINE_LENGTH and name.endswith(shown[1:]))
 
 
+@pytest.mark.slow
 @given(st.floats(0, 1.5))
 def test_colours_are_those_of_the_scale(share: float) -> None:
     scale = [list(stop) for stop in mesh_figure(GRID).layout.coloraxis.colorscale]

@@ -116,6 +116,7 @@ def traced(figure: go.Figure, what: str) -> list[list[Any]]:
     return [list(entry) for row in trace.customdata for entry in row if entry is not None]
 
 
+@pytest.mark.slow
 def test_link_loads_are_what_the_streams_bring(drawn: Drawn) -> None:
     pipeline, hardware, mapping = drawn.lowered.pipeline, drawn.space.hardware, drawn.mapping
     elements = []  # of every stream, from the pipeline's edges alone
@@ -169,6 +170,7 @@ def test_iterations_of_several_ticks_count_so_often() -> None:
     test_bars_hold_every_iteration_of_their_image(shown)
 
 
+@pytest.mark.slow
 def test_a_core_lies_where_its_number_says(drawn: Drawn) -> None:
     figure, columns = of_best(drawn.sections)[0].figure, drawn.space.hardware.grid_columns
     (heat,) = (trace for trace in figure.data if trace.meta == "cores")

@@ -80,6 +80,7 @@ def node_data(figure: go.Figure) -> dict[int, tuple[float, float]]:
     }
 
 
+@pytest.mark.slow
 def test_the_edges_are_the_programs(drawn: tuple[KernelProblem, Study, Any]) -> None:
     problem, study, sections = drawn
     text, figure = best_text(problem, study), of_best(sections)[0].figure
@@ -116,6 +117,7 @@ def test_executing_what_is_drawn_gives_the_kernels(drawn: tuple[KernelProblem, S
     assert [node.value for node in value_graph(program).nodes] == [values[n] for n in range(len(values))]
 
 
+@pytest.mark.slow
 def test_hover_says_instruction_register_and_stencil(drawn: tuple[KernelProblem, Study, Any]) -> None:
     problem, study, sections = drawn
     text = best_text(problem, study)
