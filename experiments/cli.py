@@ -26,6 +26,7 @@ from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.commands.export_targets import ExportCommand, TargetName
 from kilotune.experiments.commands.listing_options import given_to_listing, listed_names, with_listing_options
+from kilotune.experiments.commands.near_choice import NearChoice
 from kilotune.experiments.commands.report import report_command
 from kilotune.experiments.problems.registry import example_space, space_names
 
@@ -96,7 +97,7 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 @cli.command("export", cls=ExportCommand)
 @click.argument("study", shell_complete=completion.studies)
 @click.option("--target", type=TargetName(), help="What the program is for  [default: c].")
-@click.option("--level", type=click.Choice(LEVELS), help="-O level on the device [default: the study's].")
+@click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
 @click.option("--to", type=click.Choice(["optuna"]), help="All trials instead, as an Optuna journal file.")
 @click.option(
     "--output",
@@ -133,7 +134,7 @@ def export_command(
 
 
 @cli.command("list")
-@click.argument("what", type=click.Choice(listed_names()))
+@click.argument("what", type=NearChoice(listed_names()))
 @with_listing_options
 @storage_option
 @click.option("--json", "as_json", is_flag=True, help="As JSON on stdout.")

@@ -7,6 +7,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from kilotune.search.suggestion import did_you_mean
+
 
 class TargetName(click.ParamType[str]):
     """The name of a target. They are looked up when one is given, for the architectures behind them take a while to import."""
@@ -17,7 +19,8 @@ class TargetName(click.ParamType[str]):
         """The name itself; a usage error that lists the names for another one."""
         names = _targets()
         if value not in names:
-            self.fail(f"{value!r} is not one of {', '.join(map(repr, names))}.", parameter, context)
+            hint = did_you_mean(str(value), names)
+            self.fail(f"{value!r} is not one of {', '.join(map(repr, names))}{hint}.", parameter, context)
         return str(value)
 
     def shell_complete(

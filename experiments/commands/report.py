@@ -14,6 +14,7 @@ from kilotune.experiments.artefacts.output_file import check_output_file, write_
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import storage_option
 from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.commands.near_choice import NearChoice
 from kilotune.experiments.report.figure_formats import FORMATS
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ MOST_BYTES = 240
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice(FORMATS),
+    type=NearChoice(FORMATS),
     help="Of --figures; several are possible  [default: pdf and svg]",
 )
 @click.option(
