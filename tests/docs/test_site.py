@@ -12,6 +12,8 @@ import pytest
 
 from tests.browser import OpenPage
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//|@import[^;]*//|url\([\"']?(?:https?:)?//"

@@ -27,6 +27,8 @@ from kilotune.search.strategy import Outcome, SteppedStrategy, Strategy, make_st
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
+pytestmark = pytest.mark.slow
+
 HARD_END_S = 20.0
 """Of CPU: endless work gives up by itself, so that a broken mechanism fails a test instead of stopping the suite."""
 

@@ -34,6 +34,8 @@ from kilotune.spaces.cm.procedure import embedding_of
 from kilotune.spaces.cm.space import CmSpace
 from tests.experiments.report.spaces.studies import NASTY, of_best, strings, study_of
 
+pytestmark = pytest.mark.slow
+
 STUDIES = {
     "resnet20 on a mesh": ("resnet20", "anneal", 3, {"hardware": "mesh-8x8"}),
     "resnet20 at random": ("resnet20", "random", 2, {"hardware": "mesh-8x8"}),

@@ -26,6 +26,8 @@ from kilotune.search.result import Status
 from kilotune.search.study import Study
 from tests.experiments.report.spaces.studies import NASTY, of_best, strings, study_of
 
+pytestmark = pytest.mark.slow
+
 STUDIES = {
     "sobel": ("sobel", "exhaustive", 8, {}),
     "box5": ("box5", "random", 6, {}),
