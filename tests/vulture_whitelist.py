@@ -29,6 +29,7 @@ _.intra_op_num_threads
 _.graph_optimization_level
 
 # The standard library's servers, Ray, Rich, Plotly and Click read or call these.
+_.get_invalid_choice_message
 _.daemon_threads
 _.log_message
 _.server_name
