@@ -113,7 +113,6 @@ static inline int32_t down_nearest(int32_t v, int n) { return n ? (v >> n) + ((v
 
 #define NAME(stem) stem##_toward_zero
 #define DOWN down_toward_zero
-#define ROUNDING_BIAS(v, mask) ((v) + (((v) >> 31) & (mask)))
 #define KERNEL_ROUNDING TOWARD_ZERO
 #include "kernel_body.h"
 #undef NAME

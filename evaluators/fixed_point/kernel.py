@@ -30,9 +30,7 @@ class BatchKernel:
 def load_kernel() -> BatchKernel | None:
     """The kernel; None when there is no working C compiler (the NumPy execution is used then)."""
     folder = Path(__file__).parent
-    loaded = load_library(
-        folder / "kernel.c", [folder / name for name in ("kernel_body.h", "pointwise.h", "vectors.h")]
-    )
+    loaded = load_library(folder / "kernel.c", sorted(folder.glob("*.h")))
     if loaded is None:
         return None
     loaded.library.kilotune_vector_unit.restype = ctypes.c_char_p

@@ -1,0 +1,206 @@
+/* Operators that go element by element, over windows or over rows; kernel_body.h includes it once for each rounding. */
+
+/* Add, Subtract, Multiply, Select, whose operands fit 16 bits: in 16 bits where that changes nothing, else in 32. */
+static inline __attribute__((always_inline)) void NAME(combine)(const Machine *m, const Step *s, const int32_t *row, int opcode)
+{
+    const int shift = row[SHIFT_OUT], acc_bits = opcode == OP_Select ? 16 : row[ACC_BITS], bits = row[BITS];
+    const int is_narrow = acc_bits <= 16 || shift <= 0, acc_spare = acc_bits <= 16 ? 16 - acc_bits : 0;
+    Shorts x[VECTORS], y[VECTORS];
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load_scaled)(m, &s->a, e, row[SHIFT_A], row[CONSTANT_A], x);
+        NAME(load_scaled)(m, &s->b, e, row[SHIFT_B], row[CONSTANT_B], y);
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (opcode == OP_Select) {
+            Shorts c[VECTORS];
+            NAME(load_scaled)(m, &s->c, 0, 0, 0, c);
+            const int16_t least = s->window ? 1 : 0;
+            EACH_VECTOR(v) {
+                const Shorts chosen = (Shorts)(c[v] >= least);
+                x[v] = (chosen & x[v]) | (~chosen & y[v]);
+            }
+        }
+        if (is_narrow) {
+            if (opcode != OP_Select)
+                EACH_VECTOR(v) x[v] = opcode == OP_Add ? x[v] + y[v] : opcode == OP_Subtract ? x[v] - y[v] : x[v] * y[v];
+            NAME(store_narrow)(x, shift, acc_spare, 16 - bits, to);
+            continue;
+        }
+        Ints wide[2 * VECTORS];
+        EACH_VECTOR(v) {
+            if (opcode == OP_Multiply) {
+                multiply_shorts(x[v], y[v], &wide[2 * v], &wide[2 * v + 1]);
+                continue;
+            }
+            for (int half = 0; half < 2; half++) {
+                const Ints a = widen(x[v], half), b = widen(y[v], half);
+                wide[2 * v + half] = opcode == OP_Add ? a + b : a - b;
+            }
+        }
+        NAME(store_wide)(wide, shift, 32 - acc_bits, 32 - bits, to);
+    }
+}
+
+static int NAME(binary_fits_shorts)(const Step *s, const int32_t *row)
+{
+    return fits_shorts(&s->a, row[SHIFT_A], row[CONSTANT_A]) && fits_shorts(&s->b, row[SHIFT_B], row[CONSTANT_B]) &&
+           row[SHIFT_OUT] >= -15 && row[SHIFT_OUT] <= (row[ACC_BITS] <= 16 || s->opcode == OP_Select ? 15 : 31);
+}
+
+/* Sums, products and choices of two operands, one element after the other. */
+static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
+{
+    if (NAME(binary_fits_shorts)(s, row)) {
+        switch (s->opcode) {
+        case OP_Add: NAME(combine)(m, s, row, OP_Add); break;
+        case OP_Subtract: NAME(combine)(m, s, row, OP_Subtract); break;
+        case OP_Multiply: NAME(combine)(m, s, row, OP_Multiply); break;
+        default: NAME(combine)(m, s, row, OP_Select);
+        }
+        return;
+    }
+    int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
+    const int acc_spare = 32 - row[ACC_BITS];
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, row[SHIFT_A], row[CONSTANT_A], a);
+        NAME(load)(m, &s->b, e, row[SHIFT_B], row[CONSTANT_B], b);
+        switch (s->opcode) {
+        case OP_Add:
+            for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] + b[l]) << acc_spare) >> acc_spare;
+            break;
+        case OP_Subtract:
+            for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] - b[l]) << acc_spare) >> acc_spare;
+            break;
+        case OP_Multiply:
+            for (int l = 0; l < LANES; l++) a[l] = (int32_t)((uint32_t)(a[l] * b[l]) << acc_spare) >> acc_spare;
+            break;
+        default: { /* Select */
+            int32_t c[LANES];
+            NAME(load)(m, &s->c, 0, 0, 0, c);
+            const int32_t least = s->window ? 1 : 0;
+            for (int l = 0; l < LANES; l++) a[l] = c[l] >= least ? a[l] : b[l];
+        }
+        }
+        NAME(store)(a, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+    }
+}
+
+static void NAME(pointwise)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t a[LANES] __attribute__((aligned(64)));
+    const int32_t constant_a = row[CONSTANT_A], constant_b = row[CONSTANT_B];
+    const int shift = row[SHIFT_B], acc_bits = row[ACC_BITS];
+    (void)constant_a, (void)shift; /* not every set of operators needs both */
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, 0, 0, a);
+        switch (s->opcode) {
+#define CASE(name, value) \
+        case OP_##name: \
+            for (int l = 0; l < LANES; l++) { \
+                const int32_t v = a[l]; \
+                a[l] = value; \
+            } \
+            break;
+            POINTWISE(CASE)
+#undef CASE
+        }
+        NAME(store)(a, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+    }
+}
+
+static void NAME(sign)(const Machine *m, const Step *s)
+{
+    int32_t a[LANES] __attribute__((aligned(64)));
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, 0, 0, a);
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        for (int l = 0; l < LANES; l++) to[l] = a[l] > 0;
+    }
+}
+
+static void NAME(fill)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int16_t value = (int16_t)wrap(NAME(scale)(row[CONSTANT_A], row[SHIFT_OUT]), row[BITS]);
+    for (int32_t e = 0; e < s->n; e++) {
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        for (int l = 0; l < LANES; l++) to[l] = value;
+    }
+}
+
+/* A function of one integer of at most 16 bits: the table holds its results, scaled and wrapped. */
+static void NAME(table)(const Machine *m, const Step *s)
+{
+    const int16_t *table = m->tables[s->row];
+    for (int32_t e = 0; e < s->n; e++) {
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (s->a.place == DYNAMIC) {
+            const int16_t *from = lanes_of(m, s->a.variable, s->a.elements[e]);
+            for (int l = 0; l < LANES; l++) to[l] = table[(uint16_t)from[l]];
+        } else {
+            const int16_t value = table[(uint16_t)m->statics[s->a.variable][s->a.elements[e]]];
+            for (int l = 0; l < LANES; l++) to[l] = value;
+        }
+    }
+}
+
+static void NAME(maxpool)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int shift = row[SHIFT_OUT];
+    Shorts best[VECTORS], next[VECTORS];
+    for (int32_t e = 0; e < s->n; e++) {
+        EACH_VECTOR(v) best[v] = all_shorts(INT16_MIN);
+        for (int32_t k = 0; k < s->window; k++) {
+            if (s->a.elements[e * s->window + k] < 0) continue;
+            NAME(load_scaled)(m, &s->a, e * s->window + k, 0, 0, next);
+            EACH_VECTOR(v) {
+                const Shorts more = (Shorts)(next[v] > best[v]);
+                best[v] = (more & next[v]) | (~more & best[v]);
+            }
+        }
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (shift >= -15 && shift <= 15) {
+            NAME(store_narrow)(best, shift, 0, 16 - row[BITS], to);
+            continue;
+        }
+        Ints wide[2 * VECTORS];
+        EACH_HALF(k) wide[k] = widen(best[k / 2], k % 2);
+        NAME(store_wide)(wide, shift, 0, 32 - row[BITS], to);
+    }
+}
+
+static void NAME(normalise)(const Machine *m, const Step *s, const int32_t *row)
+{
+    int32_t value[LANES] __attribute__((aligned(64)));
+    int64_t squares[LANES];
+    int32_t norm[LANES];
+    for (int32_t first = 0; first < s->n; first += s->window) {
+        for (int l = 0; l < LANES; l++) squares[l] = 0;
+        for (int32_t k = 0; k < s->window; k++) {
+            NAME(load)(m, &s->a, first + k, row[SHIFT_A], 0, value);
+            for (int l = 0; l < LANES; l++) squares[l] += (int64_t)value[l] * value[l];
+        }
+        for (int l = 0; l < LANES; l++) norm[l] = (int32_t)sqrt((double)squares[l]);
+        for (int32_t k = 0; k < s->window; k++) {
+            NAME(load)(m, &s->a, first + k, row[SHIFT_A], 0, value);
+            for (int l = 0; l < LANES; l++) {
+                const int64_t up = (int64_t)value[l] * ((int64_t)1 << row[SHIFT_B]);
+                value[l] = norm[l] > 0 ? (int32_t)(up / norm[l]) : 0;
+            }
+            NAME(store)(value, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[first + k]));
+        }
+    }
+}
+
+static void NAME(argmax)(const Machine *m, const Step *s)
+{
+    int32_t best[LANES] __attribute__((aligned(64))), next[LANES] __attribute__((aligned(64)));
+    int16_t *to = lanes_of(m, s->out_variable, s->out[0]);
+    NAME(load)(m, &s->a, 0, 0, 0, best);
+    for (int l = 0; l < LANES; l++) to[l] = 0;
+    for (int32_t e = 1; e < s->n; e++) {
+        NAME(load)(m, &s->a, e, 0, 0, next);
+        for (int l = 0; l < LANES; l++) {
+            to[l] = next[l] > best[l] ? (int16_t)e : to[l];
+            best[l] = next[l] > best[l] ? next[l] : best[l];
+        }
+    }
+}

@@ -1,0 +1,166 @@
+/* Dot products: general, scaled, and over packed weights; kernel_body.h includes it once for each rounding. */
+
+/* SeeDot's TreeSum over `count` rows of terms, in place (Algorithm 2). */
+static void NAME(tree_sum)(int32_t *terms, int32_t count, int halvings, int acc_bits)
+{
+    for (int level = 0; count > 1; level++) {
+        const int halve = level < halvings ? 1 : 0;
+        const int32_t pairs = count / 2;
+        for (int32_t k = 0; k < pairs; k++) {
+            const int32_t *x = terms + (int64_t)2 * k * LANES, *y = x + LANES;
+            int32_t *to = terms + (int64_t)k * LANES;
+            for (int l = 0; l < LANES; l++) to[l] = wrap(DOWN(x[l], halve) + DOWN(y[l], halve), acc_bits);
+        }
+        if (count % 2) {
+            const int32_t *last = terms + (int64_t)(count - 1) * LANES;
+            int32_t *to = terms + (int64_t)pairs * LANES;
+            for (int l = 0; l < LANES; l++) to[l] = DOWN(last[l], halve);
+        }
+        count = (count + 1) / 2;
+    }
+}
+
+/* Dot products whose operands fit 16 bits when they are scaled: of two dynamic operands, with shifts or tree sums. */
+static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int tree = row[HALVINGS] >= 0, acc_spare = 32 - row[ACC_BITS];
+    Shorts x[VECTORS], y[VECTORS];
+    Ints sum[2 * VECTORS], term[2 * VECTORS];
+    for (int32_t p = 0; p < s->p; p++)
+        for (int32_t r = 0; r < s->r; r++) {
+            EACH_HALF(k) sum[k] = all_ints(0);
+            for (int32_t q = 0; q < s->q; q++) {
+                NAME(load_scaled)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, x);
+                NAME(load_scaled)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, y);
+                EACH_VECTOR(v) multiply_shorts(x[v], y[v], &term[2 * v], &term[2 * v + 1]);
+                EACH_HALF(k) term[k] = NAME(finish_ints)(term[k], row[SHIFT_TERM], acc_spare, 0);
+                if (tree)
+                    memcpy(m->terms + (int64_t)q * LANES, term, sizeof term);
+                else
+                    EACH_HALF(k) sum[k] += term[k];
+            }
+            if (tree) {
+                NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+                memcpy(sum, m->terms, sizeof sum);
+            }
+            NAME(store_wide)(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+        }
+}
+
+/* Dot products in full generality: operands shifted first, terms shifted, tree sums. */
+static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *row)
+{
+    if (fits_shorts(&s->a, row[SHIFT_A], 0) && fits_shorts(&s->b, row[SHIFT_B], 0)) {
+        NAME(dot_scaled)(m, s, row);
+        return;
+    }
+    int32_t a[LANES] __attribute__((aligned(64))), b[LANES] __attribute__((aligned(64)));
+    int32_t sum[LANES] __attribute__((aligned(64)));
+    const int tree = row[HALVINGS] >= 0, spare = 32 - row[ACC_BITS], term_shift = row[SHIFT_TERM];
+    for (int32_t p = 0; p < s->p; p++)
+        for (int32_t r = 0; r < s->r; r++) {
+            memset(sum, 0, sizeof sum);
+            for (int32_t q = 0; q < s->q; q++) {
+                int32_t *term = tree ? m->terms + (int64_t)q * LANES : a;
+                NAME(load)(m, &s->a, p * s->q + q, row[SHIFT_A], 0, term);
+                NAME(load)(m, &s->b, q * s->r + r, row[SHIFT_B], 0, b);
+                for (int l = 0; l < LANES; l++) {
+                    const int32_t product = (int32_t)((uint32_t)(term[l] * b[l]) << spare) >> spare;
+                    term[l] = DOWN(product, term_shift);
+                }
+                if (!tree)
+                    for (int l = 0; l < LANES; l++) sum[l] += term[l];
+            }
+            if (tree) NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
+            int32_t *total = tree ? m->terms : sum;
+            for (int l = 0; l < LANES; l++) total[l] = (int32_t)((uint32_t)total[l] << spare) >> spare;
+            NAME(store)(total, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+        }
+}
+
+#define TILE 4
+
+/* TILE outputs of LANES samples: rows of activations in pairs, weights as packed pairs [q / 2][TILE]. */
+static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, const int32_t *weights, int outputs,
+                                  int16_t *const *to, int shift, int acc_spare, int spare)
+{
+    for (int first = 0; first < LANES; first += VECTOR_STRIPE * VECTOR_LANES) {
+        Ints acc[TILE][2 * VECTOR_STRIPE];
+        for (int t = 0; t < TILE; t++)
+            for (int v = 0; v < 2 * VECTOR_STRIPE; v++) acc[t][v] = all_ints(0);
+        for (int32_t k = 0; k < pairs; k++) {
+            Ints z[2 * VECTOR_STRIPE];
+            for (int v = 0; v < VECTOR_STRIPE; v++) {
+                const Shorts x = load_shorts(rows[2 * k] + first + v * VECTOR_LANES);
+                const Shorts y = load_shorts(rows[2 * k + 1] + first + v * VECTOR_LANES);
+                z[2 * v] = interleave_low(x, y);
+                z[2 * v + 1] = interleave_high(x, y);
+            }
+            for (int t = 0; t < TILE; t++) {
+                const Ints w = all_ints(weights[k * TILE + t]);
+                for (int v = 0; v < 2 * VECTOR_STRIPE; v++) acc[t][v] = multiply_add(acc[t][v], z[v], w);
+            }
+        }
+        for (int t = 0; t < outputs; t++)
+            for (int v = 0; v < VECTOR_STRIPE; v++) {
+                const Ints low = NAME(finish_ints)(acc[t][2 * v], shift, acc_spare, spare);
+                const Ints high = NAME(finish_ints)(acc[t][2 * v + 1], shift, acc_spare, spare);
+                store_shorts(to[t] + first + v * VECTOR_LANES, narrow(low, high));
+            }
+    }
+}
+
+/* A dot product with one static operand: tiles of outputs over packed weights, linear sums, no shifts before the end. */
+static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row)
+{
+    const int32_t *packed = m->pairs + s->pack;
+    const int weights_right = s->b.place == STATIC;
+    const Operand *x = weights_right ? &s->a : &s->b;
+    const int32_t groups = weights_right ? s->p : s->r, outputs = weights_right ? s->r : s->p;
+    const int32_t pairs = (s->q + 1) / 2, tiles = (outputs + TILE - 1) / TILE;
+    const int16_t **rows = (const int16_t **)m->terms;
+    for (int32_t g = 0; g < groups; g++) {
+        for (int32_t q = 0; q < s->q; q++) {
+            const int32_t element = x->elements[weights_right ? g * s->q + q : q * s->r + g];
+            rows[q] = element < 0 ? m->zeros : lanes_of(m, x->variable, element);
+        }
+        rows[s->q] = m->zeros; /* the second half of the last pair when q is odd */
+        for (int32_t tile = 0; tile < tiles; tile++) {
+            const int32_t first = tile * TILE, count = outputs - first < TILE ? outputs - first : TILE;
+            int16_t *to[TILE];
+            for (int32_t t = 0; t < count; t++) {
+                const int32_t o = first + t;
+                to[t] = lanes_of(m, s->out_variable, s->out[weights_right ? g * s->r + o : o * s->r + g]);
+            }
+            NAME(dot_tile)(rows, pairs, packed + (int64_t)tile * pairs * TILE, count, to, row[SHIFT_OUT],
+                           32 - row[ACC_BITS], 32 - row[BITS]);
+        }
+    }
+}
+
+/* Weights of a dot product as pairs of int16 in an int32, [tile][pair][TILE]. */
+static void NAME(pack)(const Machine *m, const Step *s)
+{
+    int32_t *to = m->pairs + s->pack;
+    const int weights_right = s->b.place == STATIC;
+    const Operand *w = weights_right ? &s->b : &s->a;
+    const int16_t *values = m->statics[w->variable];
+    const int32_t outputs = weights_right ? s->r : s->p;
+    for (int32_t first = 0; first < outputs; first += TILE)
+        for (int32_t q = 0; q < s->q; q += 2)
+            for (int32_t t = 0; t < TILE; t++) {
+                int32_t pair[2] = {0, 0};
+                for (int32_t half = 0; half < 2 && q + half < s->q && first + t < outputs; half++) {
+                    const int32_t o = first + t, k = q + half;
+                    const int32_t element = w->elements[weights_right ? k * s->r + o : o * s->q + k];
+                    pair[half] = element < 0 ? 0 : values[element];
+                }
+                *to++ = (int32_t)(((uint32_t)pair[1] << 16) | (uint16_t)pair[0]);
+            }
+}
+
+static inline int NAME(is_packed)(const Step *s, const int32_t *row)
+{
+    return s->opcode == OP_Dot && (s->a.place == STATIC) != (s->b.place == STATIC) && row[HALVINGS] < 0 &&
+           row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
+}
