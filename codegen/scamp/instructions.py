@@ -5,7 +5,8 @@
 from a neighbour, perhaps halved. That one row is its meaning for symbolic execution, for arrays and for searches.
 
 A macro runs through the register NEWS in *bus transfers*: each is one clock cycle, one source of noise. NEWS is lost in
-every macro, so programs never keep anything there.
+every macro, so programs never keep anything there. No register stands twice in one transfer: that is what forbids operands
+(`apart`, `distinct`), and `evaluators/scamp5/macro_check.py` holds emitted C++ to the transfers themselves.
 """
 
 from __future__ import annotations
@@ -123,12 +124,14 @@ SCAMP5 = InstructionSet(
         Instruction("add", (1, 1), (False, False), distinct=True),
         Instruction("add", (1, 1, 1), (False, False, False), distinct=True),
         Instruction("addx", (1, 1), (True, True), directions=1, distinct=True),
-        Instruction("add2x", (1, 1), (True, True), directions=2, bus_transfers=3, distinct=True),
+        Instruction(
+            "add2x", (1, 1), (True, True), directions=2, bus_transfers=3, distinct=True, needs_all_flagged=True
+        ),
         Instruction("sub", (1, -1), (False, False), apart=(1,)),
         Instruction("subx", (1, -1), (True, False), directions=1, apart=(1,)),
-        Instruction("sub2x", (1, -1), (True, False), directions=2, bus_transfers=3, apart=(1,)),
+        Instruction("sub2x", (1, -1), (True, False), directions=2, bus_transfers=3, apart=(1,), needs_all_flagged=True),
         Instruction("neg", (-1,), (False,), apart=(0,)),
-        Instruction("divq", (1,), (False,), halvings=1),
+        Instruction("divq", (1,), (False,), halvings=1, apart=(0,)),
         Instruction("div", (1,), (False,), halvings=1, bus_transfers=5, left=(-1, 2)),
         Instruction("res", (), ()),
         Instruction("res", (), (), bus_transfers=3, left=(0,)),

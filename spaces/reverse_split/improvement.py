@@ -56,8 +56,10 @@ def plan_cost(plan: Plan, costs: Costs) -> int:
 
 def step_cost(step: PlanStep, costs: Costs) -> int:
     """What one instruction costs."""
-    if step.op in ("div2", "divq", "div"):
+    if step.op in ("div2", "divq"):
         return costs.halve
+    if step.op == "div":
+        return costs.plain + 3 * (costs.far - costs.plain)  # five transfers, where a plain one has two
     return costs.far if len(step.directions) == 2 else costs.plain
 
 

@@ -20,6 +20,7 @@ from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.images import photographs, photographs_are_loaded
+from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.quality import measure
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.presentation.wording import counted
@@ -99,11 +100,13 @@ class KernelProblem(ExportsTexts):
         }
 
     def texts(self, trial: Trial) -> dict[str, str]:
-        """The program, and the chip's macros where they find registers."""
+        """The program, and the chip's macros where they find registers: none that the chip forbids leaves."""
         text = self._text(trial.assignment)
         texts = {"program": text}
         with contextlib.suppress(RegisterPressureError):  # copies that only the macros need may find no register
-            texts["macros"] = format_macros(self._proved(text))
+            source = format_macros(self._proved(text))
+            check_macros(source, self.space.problem.wanted, self.space.problem.depth)
+            texts["macros"] = source
         return texts
 
     def details(self, trial: Trial) -> dict[str, Any]:
