@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from ortools.sat.python import cp_model  # imports pandas, which takes longer than many a search
 
 
+LIBRARY = "ortools.sat.python.cp_model"
+"""What a solve imports."""
+
+
 def solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> Any:
     """The status of `solver.solve(model)`. An exception of a signal handler ends it and goes on."""
     solver.parameters.catch_sigint_signal = False

@@ -25,6 +25,7 @@ from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.commands.export_targets import ExportCommand, TargetName
+from kilotune.experiments.commands.interrupts import INTERRUPTED_LINE, quits_in_imports
 from kilotune.experiments.commands.listing_options import given_to_listing, listed_names, with_listing_options
 from kilotune.experiments.commands.near_choice import NearChoice
 from kilotune.experiments.commands.report import report_command
@@ -185,22 +186,27 @@ cli.add_command(dashboard_command)
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every expected mistake becomes one sentence on stderr and its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
-    # Read when NumPy is imported. Matrices here are small: other threads of its BLAS only spin, on cores that --jobs needs.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with quits_in_imports():
+        sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(given: list[str]) -> int:
+    """The exit status."""
     try:
+        # Read when NumPy is imported. Matrices here are small: other threads of its BLAS only spin, on cores that --jobs needs.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         status = cli.main(given, prog_name="tune", standalone_mode=False)
-        sys.exit(status if isinstance(status, int) else ExitStatus.FEASIBLE)
+        return status if isinstance(status, int) else ExitStatus.FEASIBLE
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("interrupted; finished trials are kept: `tune list studies`, `tune resume STUDY`", err=True)
-        sys.exit(ExitStatus.INTERRUPTED)
+        click.echo(INTERRUPTED_LINE, err=True)
+        return ExitStatus.INTERRUPTED
     except click.ClickException as error:
         click.echo(f"tune: {sentence(error.format_message())}", err=True)
-        sys.exit(ExitStatus.BAD_INPUT)
+        return ExitStatus.BAD_INPUT
     except Exception as error:
         if "--debug" in given:
             traceback.print_exc()
-        sys.exit(_explain(error))
+        return _explain(error)
 
 
 def _explain(error: Exception) -> int:

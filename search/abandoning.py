@@ -182,11 +182,20 @@ def _watch_of(handler: Any) -> Watch | None:
     return owner if isinstance(owner, Watch) else None
 
 
-def _must_go_on(frame: FrameType | None) -> bool:
-    """Inside an import, which a module written in C survives only whole, and on the way into or out of a stretch."""
+def is_importing(frame: FrameType | None) -> bool:
+    """Whether an import goes on in a frame, or in what called it."""
     while frame is not None:
         if frame.f_code.co_filename in _IMPORTING:
             return True
+        frame = frame.f_back
+    return False
+
+
+def _must_go_on(frame: FrameType | None) -> bool:
+    """Inside an import, which a module written in C survives only whole, and on the way into or out of a stretch."""
+    if is_importing(frame):
+        return True
+    while frame is not None:
         if frame.f_code.co_filename == __file__ and frame.f_code.co_name in ("__enter__", "__exit__"):
             return True
         frame = frame.f_back

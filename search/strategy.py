@@ -159,6 +159,18 @@ def make_strategy(name: str, space: Space, seed: int) -> Strategy:
     return SteppedStrategy(getattr(module, own.class_name)(searched, seed), searched is not space)
 
 
+def libraries_of(name: str) -> tuple[str, ...]:
+    """Modules of other packages that a strategy of that name imports, as far as it says so: who has a clock to start imports
+    them before. None for a name that no strategy has."""
+    if name.startswith("optuna:"):
+        return OPTUNA
+    own = own_strategies().get(name)
+    if own is not None:
+        return own.libraries
+    plug_in = find_strategy_plug_in(name)
+    return () if plug_in is None else plug_in.libraries
+
+
 def _plugged_strategy(name: str, space: Space, seed: int) -> Strategy:
     """The strategy of a plug-in. ValueError as `make_strategy`."""
     plug_in = find_strategy_plug_in(name)
@@ -195,15 +207,19 @@ def _flat_view_of(space: Space, needs: Needs) -> Space:
     return space.flat_view() if needs is Needs.FLAT or space.prefers_flat else space
 
 
+OPTUNA = ("optuna",)
+
+
 @dataclass(frozen=True)
 class OwnStrategy:
     """A strategy of ours: a module of `search/strategies/`, which is imported when it is used, the class in it, which face of a
-    space it searches, and what it does, for people."""
+    space it searches, and what it does, for people. `libraries`: see `libraries_of`."""
 
     name: str
     class_name: str
     needs: Needs
     what: str
+    libraries: tuple[str, ...] = ()
 
 
 def own_strategies() -> Mapping[str, OwnStrategy]:
@@ -218,7 +234,7 @@ def own_strategies() -> Mapping[str, OwnStrategy]:
         OwnStrategy("greedy", "GreedySearch", Needs.WHOLE, "the paper's own procedure"),
         OwnStrategy("local", "LocalSearch", Needs.ANY, "iterated local search over single decisions"),
         OwnStrategy("refine", "RefineSearch", Needs.WHOLE, "the paper's procedure, then local search from its best"),
-        OwnStrategy("tpe", "OptunaSearch", Needs.FLAT, "Optuna's TPE; any other sampler as optuna:NAME"),
+        OwnStrategy("tpe", "OptunaSearch", Needs.FLAT, "Optuna's TPE; any other sampler as optuna:NAME", OPTUNA),
         OwnStrategy(
             "count_tpe",
             "CountSearch",
@@ -231,6 +247,7 @@ def own_strategies() -> Mapping[str, OwnStrategy]:
             "ModelSearch",
             Needs.WHOLE,
             "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
+            ("ortools.sat.python.cp_model",),
         ),
         OwnStrategy("random", "RandomSearch", Needs.ANY, "the honest baseline"),
     )

@@ -20,7 +20,8 @@ class StrategyPlugIn:
     """A class or function of somebody else that is called with a space and a seed; `who` names it in messages.
 
     It returns a strategy (`search.strategy.Strategy`), or a search with `bound` and `steps()` (`SteppedSearch`). An attribute
-    `needs_flat = True` says that it is for independent decisions; it is then given the flat view of a tree that has one.
+    `needs_flat = True` says that it is for independent decisions; it is then given the flat view of a tree that has one. An
+    attribute `libraries` names the modules that it imports while it searches, so that no budget pays for them.
     """
 
     who: str
@@ -35,6 +36,11 @@ class StrategyPlugIn:
     def needs_flat(self) -> bool:
         """Whether it is for independent decisions only."""
         return bool(getattr(self.make, "needs_flat", False))
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Modules that it says it imports."""
+        return declared_libraries(self.make)
 
     def call(self, space: Space, seed: int) -> Any:
         """A fresh strategy or search. ValueError, a sentence: it does not fit the space, fails, or makes something else."""
@@ -57,6 +63,15 @@ class StrategyPlugIn:
                     f"space, found the strategy {type(made).__name__}."
                 )
         return made
+
+
+def declared_libraries(made: Any) -> tuple[str, ...]:
+    """The attribute `libraries` of a class or function of somebody else: a sequence of names of modules. Nothing where it has
+    none; what is no name is left out, for it is only about when something is imported."""
+    declared = getattr(made, "libraries", ())
+    if not isinstance(declared, (list, tuple)):
+        return ()
+    return tuple(name for name in declared if isinstance(name, str))
 
 
 def is_search(made: Any) -> bool:

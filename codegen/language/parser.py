@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lark import Lark
     from lark.exceptions import UnexpectedToken
 
+LIBRARIES = ("lark",)
+"""What reading a program imports."""
+
 _EXPRESSION_STARTS = frozenset(
     [
         "NAME",

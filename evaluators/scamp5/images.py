@@ -29,6 +29,18 @@ PHOTOGRAPHS = (
 )
 
 
+LIBRARIES = (
+    *(
+        "skimage.data:camera",
+        "skimage.color:rgb2gray",
+        "skimage.transform:resize",
+        "skimage.metrics:structural_similarity",
+    ),
+    *("skimage.io:imread", "imageio.plugins.pillow"),
+)
+"""What photographs and the quality on them import; modules of scikit-image are empty until a function is taken from them."""
+
+
 def photographs_are_loaded() -> bool:
     """Whether `photographs` answers at once: scikit-image takes about a second to import."""
     return "skimage.transform" in sys.modules

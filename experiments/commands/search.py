@@ -21,6 +21,8 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
+from kilotune.experiments.studies.libraries import load_libraries
+from kilotune.experiments.studies.moved_input import stored_request
 from kilotune.experiments.studies.request_parsing import given_options, request_from
 from kilotune.experiments.studies.storage import open_store
 from kilotune.experiments.terminal.progress import ProgressDisplay
@@ -47,8 +49,9 @@ def search(options: dict[str, Any]) -> int:
         objective=options["objective"],
         options=given_options(options),
     )
-    time = CommandTime(budget)
     request = dataclasses.replace(request, procedure_first=True, stop=str(stop))
+    _load(request, options)
+    time = CommandTime(budget)
     problem = time.build(request)
     store = open_store(options["storage"])
     given = options["study_name"]
@@ -63,13 +66,20 @@ def resume(study: str, options: dict[str, Any]) -> int:
     _limit_s(options)
     _reach_workers(options)
     given = None if options["stop"] is None else StopRule.parse(options["stop"])
-    store, time = open_store(options["storage"]), CommandTime(Budget.parse(options["budget"]))
+    store, budget = open_store(options["storage"]), Budget.parse(options["budget"])
+    _load(stored_request(store.study(study)), options)
+    time = CommandTime(budget)
     problem, resumed, row = tuning.resume(store, study, options["input_"], time)
     if "comparison" in row.request:
         of = row.request["comparison"]
         raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
     stop = given or StopRule.parse(TuneRequest.from_json(row.request).stop or str(SETTLED))
     return _run(problem, resumed, time, stop, _checked_output(problem, study, options), options)
+
+
+def _load(request: TuneRequest, options: dict[str, Any]) -> None:
+    """Libraries, before the clock starts."""
+    load_libraries(request, lambda line: None if options["quiet"] else click.echo(line, err=True))
 
 
 def _reach_workers(options: dict[str, Any]) -> None:

@@ -19,8 +19,10 @@ from kilotune.experiments.notebook.frame import trials_frame
 from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
 from kilotune.experiments.problems.problem import Metrics, Problem, export_trial, metrics_on_test_data
+from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
+from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
@@ -141,6 +143,7 @@ class TunedStudy:
         wanted, rule = budget_of(budget), StopRule.parse(stop or self.problem.request.stop or str(SETTLED))
         workplace = self._workplace if jobs is None else self._workplace.with_jobs(jobs)
         require_workers(self.space, workplace)
+        load_libraries(self.problem.request, family=entry_of(self.problem)[0])
         executor = workplace.executor(self.space)
         try:
             with watching(progress, self.problem, self.search) as report:

@@ -13,12 +13,14 @@ from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
 from kilotune.experiments.problems.building import HANDED_OVER
+from kilotune.experiments.problems.family import SpaceFamily
 from kilotune.experiments.problems.plain_problem import PlainProblem, as_space
 from kilotune.experiments.problems.plugins import PLAIN_STRATEGY, plain_family
 from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
+from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.request_parsing import read_keywords, request_from
 from kilotune.experiments.studies.storage import open_store
 from kilotune.search.budget import Budget, parse_seconds
@@ -74,7 +76,7 @@ def tune(
     """
     refuse_in_starting_worker()
     rule = StopRule.parse(stop or str(SETTLED))
-    wanted, time = budget_of(budget), CommandTime(budget_of(budget))
+    wanted = budget_of(budget)
     stored = study is not None or storage is not None
     workplace = _workplace(jobs, time_limit, stored if cache is None else cache)
     seed = _whole("seed", seed, 0, LARGEST_SEED)
@@ -91,6 +93,7 @@ def tune(
             options=read_keywords(space, options),
         )
         request = dataclasses.replace(request, procedure_first=True, stop=str(rule))
+        time = _begun(request, wanted)
         problem = time.build(request)
     else:
         given = {"input": input, "limits": limits, "device": device, "objective": objective, **options}
@@ -98,9 +101,16 @@ def tune(
         family = plain_family(space.name, f"The space {space.name}", type(space))
         made_of = {HANDED_OVER: type(space).__name__}
         request = TuneRequest(space.name, "", strategy or PLAIN_STRATEGY, seed, made_of, True, str(rule))
+        time = _begun(request, wanted, family)
         problem = PlainProblem(request, space, (family, family.entries[0]))
     search, row = _stored(study, storage, problem, wanted) if stored else _in_memory(problem, wanted)
     return TunedStudy(problem, search, workplace, row).resume(time.for_search(), progress=progress, stop=stop)
+
+
+def _begun(request: TuneRequest, budget: Budget, family: SpaceFamily | None = None) -> CommandTime:
+    """The clock, when it has nothing to import."""
+    load_libraries(request, family=family)
+    return CommandTime(budget)
 
 
 def _workplace(jobs: int, time_limit: str | None, cached: bool) -> tuning.Workplace:

@@ -128,6 +128,19 @@ class WritesOptions(Protocol):
         """What `read_options` has read; a value of None is an option that was not given."""
 
 
+@runtime_checkable
+class DeclaresLibraries(Protocol):
+    """Ability of a factory: what a search imports of other packages takes its time, which no budget should pay for."""
+
+    def libraries(self, request: TuneRequest) -> tuple[str, ...]:
+        """Names of modules: what reading the input, the paper's procedure and the report's measurements import."""
+
+
+def libraries_of(factory: ProblemFactory, request: TuneRequest) -> tuple[str, ...]:
+    """What a factory declares; nothing where it does not."""
+    return factory.libraries(request) if isinstance(factory, DeclaresLibraries) else ()
+
+
 def command_options(factory: ProblemFactory, options: Mapping[str, Any]) -> CommandOptions:
     """The command line behind the options of a request."""
     if isinstance(factory, WritesOptions):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.problems.family import CommandOptions, ProblemFactory, SpaceEntry, SpaceFamily
 from kilotune.search.entry_points import EntryPoint, entry_points, find_entry_point, one_line
+from kilotune.search.strategy_plugins import declared_libraries
 
 if TYPE_CHECKING:
     from kilotune.experiments.problems.plain_problem import PlainProblem
@@ -89,6 +90,10 @@ class PlainFactory:
         if asked.limits or asked.device:
             raise ValueError(f"--limit and --device do not go with the space {space}: it has its own constraints.")
         return {}
+
+    def libraries(self, request: TuneRequest) -> tuple[str, ...]:
+        """What the function, or class, names in an attribute `libraries`."""
+        return declared_libraries(self.make)
 
     def build_problem(self, request: TuneRequest) -> PlainProblem:
         """ValueError, a sentence, when the function makes no space."""

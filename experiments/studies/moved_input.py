@@ -17,10 +17,7 @@ from kilotune.search.stored_rows import StudyRow
 def stored_problem(row: StudyRow) -> Problem:
     """What a study searched, from its request. As `build_problem`; InputError, which says how to go on, when the input is
     gone; ValueError, which names the study, for a request that is damaged."""
-    try:
-        request = TuneRequest.from_json(row.request)
-    except ValueError as error:
-        raise ValueError(f"Study {row.name!r}: {error}") from None
+    request = stored_request(row)
     try:
         return build_problem(request)
     except (InputError, OSError) as error:
@@ -30,6 +27,14 @@ def stored_problem(row: StudyRow) -> Problem:
         raise InputError(request.input, subject=f"study {row.name}", expected="its input there", found=hint) from error
     except ValueError as error:
         raise ValueError(f"Study {row.name!r}: {error}") from error
+
+
+def stored_request(row: StudyRow) -> TuneRequest:
+    """What was asked of a study. ValueError, which names it, for a request that is damaged."""
+    try:
+        return TuneRequest.from_json(row.request)
+    except ValueError as error:
+        raise ValueError(f"Study {row.name!r}: {error}") from None
 
 
 def with_moved_input(store: Store, row: StudyRow, place: str) -> StudyRow:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.evaluators.constraint_solver import solved
+from kilotune.evaluators.constraint_solver import LIBRARY, solved
 from kilotune.evaluators.interruptible import interruptible
 
 PairArray = NDArray[np.bool_]
@@ -47,6 +47,10 @@ class EmbeddingResult:
     cores: tuple[int, ...] | None = None
     impossible: bool = False
     steps: int = 0
+
+
+LIBRARIES = ("z3", LIBRARY)
+"""What the questions below import."""
 
 
 def load_solvers() -> None:

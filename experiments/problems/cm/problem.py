@@ -30,6 +30,7 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Trial
 from kilotune.search.suggestion import did_you_mean
+from kilotune.spaces.cm.embedding import LIBRARIES
 from kilotune.spaces.cm.space import CmSpace
 
 DEFAULT_NETWORK = "resnet20"
@@ -118,6 +119,11 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     shape = options.get("image_shape")
     return CommandOptions({**options, "image_shape": "x".join(map(str, shape)) if shape else None})
+
+
+def libraries(request: TuneRequest) -> tuple[str, ...]:
+    """The solvers of the paper's procedure, and what reads a file."""
+    return LIBRARIES if request.input in LAYERS else ("onnx", *LIBRARIES)
 
 
 def build_problem(request: TuneRequest) -> MappingProblem:

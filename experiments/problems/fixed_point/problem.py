@@ -12,6 +12,8 @@ from typing import Any
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
+from kilotune.codegen.language.parser import LIBRARIES
+from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics
 from kilotune.evaluators.on_device import DeviceMeasurement
@@ -125,6 +127,11 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
     limits = {name: options[option] for name, option in LIMIT_OPTIONS.items() if options.get(option) is not None}
     limits |= options.get("further_limits", {})
     return CommandOptions(given, limits, options.get("objective"), options.get("device"))
+
+
+def libraries(request: TuneRequest) -> tuple[str, ...]:
+    """What reads a model, and the solver that places variables within a limit on RAM."""
+    return LIBRARIES if request.options.get("ram_limit_bytes") is None else (*LIBRARIES, LIBRARY)
 
 
 def build_problem(request: TuneRequest) -> ModelProblem:

@@ -10,6 +10,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.language.parser import LIBRARIES as PARSER_LIBRARIES
+from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.experiments.models.catalogue import PLACEMENTS, model_names, model_path
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
@@ -129,6 +131,12 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     return CommandOptions({**options, "capacity": options.get("capacity_bytes")})
+
+
+def libraries(request: TuneRequest) -> tuple[str, ...]:
+    """The solver that bounds a placement in several banks, and what reads a model."""
+    banks = request.options.get("banks") or request.options.get("migration_price") is not None
+    return (*((LIBRARY,) if banks else ()), *(PARSER_LIBRARIES if Path(request.input).is_dir() else ()))
 
 
 def build_problem(request: TuneRequest) -> PlacementProblem:

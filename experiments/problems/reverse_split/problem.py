@@ -19,7 +19,7 @@ from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
-from kilotune.evaluators.scamp5.images import photographs, photographs_are_loaded
+from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
 from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.quality import measure
 from kilotune.evaluators.scamp5.symbolic import prove
@@ -195,6 +195,11 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     if asked.limits:
         raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
     return {**asked.given, "objective": asked.objective}
+
+
+def libraries(request: TuneRequest) -> tuple[str, ...]:
+    """Those of the photographs that the best program is tried on."""
+    return LIBRARIES
 
 
 def build_problem(request: TuneRequest) -> KernelProblem:

@@ -1,0 +1,55 @@
+"""Ctrl-C outside a search: a command ends with one line and its exit status, from its first import on.
+
+A search has a handler of its own (`search.interrupts`). Everywhere else an exception is raised, which commands clean up after;
+not inside an import, where a library may turn it into anything: there the process ends at once, since nothing is half done there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.search.abandoning import is_importing
+
+INTERRUPTED_LINE = "interrupted; finished trials are kept: `tune list studies`, `tune resume STUDY`"
+
+
+def quit_on_interrupt() -> None:
+    """Until a command runs, and after it. Where Ctrl-C is ignored, as in a script's background processes, it still is; a worker
+    process, which imports the command's script too, leaves it to its parent."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        processes = sys.modules.get("multiprocessing.process")
+        is_worker = processes is not None and processes.parent_process() is not None
+        signal.signal(signal.SIGINT, signal.SIG_IGN if is_worker else _quit)
+
+
+@contextlib.contextmanager
+def quits_in_imports() -> Iterator[None]:
+    """For a command: KeyboardInterrupt wherever that is safe."""
+    before = signal.getsignal(signal.SIGINT)
+    ours = threading.current_thread() is threading.main_thread() and before in (signal.default_int_handler, _quit)
+    if ours:
+        signal.signal(signal.SIGINT, _quit_or_raise)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def _quit_or_raise(number: int, frame: FrameType | None) -> None:
+    if is_importing(frame):
+        _quit(number, frame)
+    raise KeyboardInterrupt
+
+
+def _quit(_number: int, _frame: FrameType | None) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"{INTERRUPTED_LINE}\n".encode())
+    os._exit(ExitStatus.INTERRUPTED)
