@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from kilotune.evaluators.executors.cache import CachingExecutor, EvaluationCache
+from kilotune.evaluators.executors.cache import WORTH_KEEPING_S, CachingExecutor, EvaluationCache
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.executor import Finished
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -20,20 +21,28 @@ SLOW = FlatProblem(10, 4, 1, pairs=6, sleep_s=0.002)
 
 
 class Counting(InProcessExecutor):
-    """Counts what is really measured."""
+    """Counts what is really measured. `work_s`, if given: what it says that a candidate took."""
 
-    def __init__(self, space: FlatProblem) -> None:
+    def __init__(self, space: FlatProblem, work_s: float | None) -> None:
         super().__init__(space)
-        self.measured = 0
+        self.measured, self.work_s = 0, work_s
 
     def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
         self.measured += len(chunk)
         super().submit(ticket, chunk)
 
+    def results(self, timeout_s: float) -> list[Finished]:
+        finished = super().results(timeout_s)
+        if self.work_s is None:
+            return finished
+        return [replace(one, work_s=self.work_s * len(one.measurements)) for one in finished]
 
-def search(space: FlatProblem, cache: Path, strategy: str = "local", trials: int = 150) -> tuple[Study, int]:
+
+def search(
+    space: FlatProblem, cache: Path, strategy: str = "local", trials: int = 150, work_s: float | None = None
+) -> tuple[Study, int]:
     """The study, and how many candidates were measured for it."""
-    inner = Counting(space)
+    inner = Counting(space, work_s)
     executor = CachingExecutor(inner, space, EvaluationCache(cache))
     study = Study(space, strategy, 2)
     study.run(executor, Budget(trials=trials))
@@ -67,8 +76,10 @@ def test_another_problem_shares_nothing(tmp_path: Path) -> None:
 def test_what_is_measured_at_once_is_not_kept(tmp_path: Path) -> None:
     cache = tmp_path / "evaluations.db"
     fast = FlatProblem(10, 4, 1, pairs=6)
-    search(fast, cache, "random", 2000)
-    assert len(EvaluationCache(cache)) < 20
+    search(fast, cache, "random", 200, work_s=0.9 * WORTH_KEEPING_S)
+    assert len(EvaluationCache(cache)) == 0
+    search(fast, cache, "random", 200, work_s=1.1 * WORTH_KEEPING_S)
+    assert len(EvaluationCache(cache)) == 200
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ SAMPLING = ("random", "local", "count_tpe", "tpe", "optuna:NSGAIISampler")
 
 def search(space: Space, strategy: str, trials: float = math.inf, seed: int = 0) -> tuple[Study, Result]:
     study = Study(space, strategy, seed)
-    return study, study.run(InProcessExecutor(space), Budget(seconds=60, trials=trials))
+    return study, study.run(InProcessExecutor(space), Budget(trials=trials))
 
 
 def best_rank(space: Space) -> tuple[float, ...]:

@@ -88,6 +88,12 @@ def study_with_two(tmp_path: Path) -> tuple[Store, SharedStudy, SharedStudy]:
     return store, SharedStudy(store, "s"), SharedStudy(store, "s")
 
 
+def beat_of(store: Store, study: SharedStudy) -> int:
+    with store.transaction() as connection:
+        query = sa.select(TUNERS.c.beat).where(TUNERS.c.owner == study._owner)
+        return int(connection.execute(query).scalar_one())
+
+
 def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -> None:
     store, one, two = study_with_two(tmp_path)
     store.append("s", [TrialRow(3, "[3]", {}, None, 0.0)])
@@ -105,19 +111,24 @@ def test_claims_do_not_overlap_and_finished_trials_are_nobodys(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_the_claims_of_a_process_that_no_longer_beats_are_void(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_sharing, "BEAT_S", 0.1)
-    monkeypatch.setattr(work_sharing, "DEAD_AFTER_S", 0.8)
-    _, one, two = study_with_two(tmp_path)
+    now_s, step_s = [0.0], 0.7 * work_sharing.DEAD_AFTER_S
+    monkeypatch.setattr(work_sharing, "BEAT_S", 0.02)
+    monkeypatch.setattr(work_sharing.time, "monotonic", lambda: now_s[0])
+    store, one, two = study_with_two(tmp_path)
     assert one.claim(range(4), 4) == [0, 1, 2, 3]
-    for _ in range(12):  # it lives, so it keeps them, however long that takes
-        time.sleep(0.1)
+    for _ in range(5):  # it lives, so it keeps them, however long that takes
+        before = beat_of(store, one)
+        while beat_of(store, one) == before:
+            one._left.wait(0.01)
+        now_s[0] += step_s
         assert two.claim(range(4), 4) == []
     one._left.set()  # its heart stops
     one._heartbeat.join()
-    end = time.monotonic() + 5
-    while not (mine := two.claim(range(4), 4)) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert mine == [0, 1, 2, 3]
+    assert two.claim(range(4), 4) == []  # sees its last beat
+    now_s[0] += step_s
+    assert two.claim(range(4), 4) == []
+    now_s[0] += step_s
+    assert two.claim(range(4), 4) == [0, 1, 2, 3]
     assert two.others == 0
     two.leave()
 

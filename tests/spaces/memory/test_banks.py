@@ -64,7 +64,7 @@ def test_symmetric_banks_and_moves_are_solved() -> None:
     banks = (Bank("ram", 8), Bank("ccm", None, Fraction(1, 2)), Bank("flash", 10, Fraction(1, 2), True))
     space = PricedSpace(instance, MemoryMap(banks, Fraction(2)))
     for strategy in ("cp", "exhaustive"):
-        result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=60, trials=50))
+        result = Study(space, strategy).run(InProcessExecutor(space), Budget(trials=50))
         assert result.proved
         assert result.best is not None
         assert result.best.measurement.metrics["cost"] == 9.0
@@ -89,7 +89,7 @@ def test_brute_force_agrees(instance: Instance, flash_bytes: int) -> None:
     assert least_cost_without_addresses(instance, memory) <= expected
     for strategy in ("exhaustive", "cp"):
         space = PricedSpace(instance, memory)
-        result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=60))
+        result = Study(space, strategy).run(InProcessExecutor(space))
         assert result.proved
         assert result.best is not None
         assert result.best.measurement.metrics["cost"] == result.bound == float(expected)
@@ -105,7 +105,7 @@ def test_constants_that_flash_keeps_against_brute_force(instance: Instance, flas
     assert least_cost_without_addresses(Instance("constants", constants), memory) <= expected
     for strategy in ("exhaustive", "cp"):
         space = PricedSpace(Instance("constants", constants), memory)
-        result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=60))
+        result = Study(space, strategy).run(InProcessExecutor(space))
         assert result.proved
         assert result.bound == float(expected)
 
@@ -169,7 +169,7 @@ def test_constants_in_flash_do_not_share_bytes_over_time() -> None:
 def test_flash_must_hold_all_that_stays_there(strategy: str, flash_bytes: int, cost: float) -> None:
     apart = Instance("apart", (Buffer("a", 0, 1, 4, constant=True), Buffer("b", 1, 2, 4, constant=True)))
     space = PricedSpace(apart, MemoryMap((Bank("ram"), Bank("flash", flash_bytes, Fraction(1, 4), True))))
-    result = Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=60))
+    result = Study(space, strategy).run(InProcessExecutor(space))
     assert (result.feasible, result.proved, result.bound) == (True, True, cost)
 
 

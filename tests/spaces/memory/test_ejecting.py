@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
-import numpy as np
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
@@ -80,10 +80,23 @@ def test_large_components_are_searched_locally_and_the_seed_counts() -> None:
 
 
 def test_the_clock_ends_a_question() -> None:
-    rng = np.random.default_rng(1)
-    tiles = random_instance(int(rng.integers(9)), 1500)
-    space = MemorySpace(tiles)
-    result = Study(space, "exhaustive", seed=3).run(InProcessExecutor(space), Budget(seconds=0.5))
+    """The same question with time and without; the search asks on without a lower answer, and claims nothing."""
+    buffers = BufferArrays.of(crowd(1500))
+    live, greedy = int(buffers.section_bytes.max()), best_greedy(buffers)[1]
+    assert Ejection(buffers, 3).improve(greedy, live, 0.0) is None
+    assert Ejection(buffers, 3).improve(greedy, live, math.inf) is not None
+    for seconds, is_lowered in ((0.0, False), (math.inf, True)):
+        search = minimise_peak(buffers, live, seed=3, seconds_left=lambda seconds=seconds: seconds)
+        steps = list(itertools.islice(search, 4))
+        assert (steps[-1].peak_bytes < steps[0].peak_bytes) is is_lowered
+        assert not steps[-1].done
+
+
+def test_a_study_of_a_large_instance_ends_by_its_clock_with_a_placement() -> None:
+    """A clock that is a second further at every look."""
+    space, looks = MemorySpace(crowd(1500)), itertools.count()
+    study = Study(space, "exhaustive", seed=3, clock=lambda: float(next(looks)))
+    result = study.run(InProcessExecutor(space), Budget(seconds=30))
     assert result.status is Status.BUDGET_SPENT
     assert result.best is not None
     assert not result.proved

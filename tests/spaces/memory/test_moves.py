@@ -44,7 +44,7 @@ def moving(capacity: int | None, price: Fraction | int = 1, most: int | None = N
 
 
 def run(space: PricedSpace, strategy: str, trials: int = 200) -> Result:
-    return Study(space, strategy).run(InProcessExecutor(space), Budget(seconds=60, trials=trials))
+    return Study(space, strategy).run(InProcessExecutor(space), Budget(trials=trials))
 
 
 TWO = make((0, 9, 4), (0, 9, 4), (5, 9, 4))
