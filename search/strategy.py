@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 import importlib
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kilotune.search.own_strategies import Needs, own_strategies, own_strategy_names
 from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
 from kilotune.search.strategy_plugins import StrategyPlugIn, find_strategy_plug_in, is_search, plugged_names
 from kilotune.search.suggestion import did_you_mean
@@ -135,11 +135,6 @@ def strategy_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own_strategy_names(), *plugged_names())))
 
 
-def own_strategy_names() -> tuple[str, ...]:
-    """The strategies that come with kilotune; no plug-in can take one of these names."""
-    return tuple(own_strategies())
-
-
 def make_strategy(name: str, space: Space, seed: int) -> Strategy:
     """A fresh strategy. ValueError, a sentence: no such strategy, or it does not fit the space.
 
@@ -163,7 +158,7 @@ def libraries_of(name: str) -> tuple[str, ...]:
     """Modules of other packages that a strategy of that name imports, as far as it says so: who has a clock to start imports
     them before. None for a name that no strategy has."""
     if name.startswith("optuna:"):
-        return OPTUNA
+        return own_strategies()["tpe"].libraries
     own = own_strategies().get(name)
     if own is not None:
         return own.libraries
@@ -193,65 +188,10 @@ def plugged_strategy(plug_in: StrategyPlugIn, space: Space, seed: int) -> Strate
     return strategy
 
 
-class Needs(enum.Enum):
-    """Which face of a space a strategy searches, where a space has two."""
-
-    WHOLE = "whole"  # its states, model or own search: what is proved there is proved
-    ANY = "any"  # walks states, and decides independent decisions as well
-    FLAT = "flat"  # independent decisions, where there are some
-
-
 def _flat_view_of(space: Space, needs: Needs) -> Space:
     if needs is Needs.WHOLE or isinstance(space, FlatSpace) or not isinstance(space, HasFlatView):
         return space
     return space.flat_view() if needs is Needs.FLAT or space.prefers_flat else space
-
-
-OPTUNA = ("optuna",)
-
-
-@dataclass(frozen=True)
-class OwnStrategy:
-    """A strategy of ours: a module of `search/strategies/`, which is imported when it is used, the class in it, which face of a
-    space it searches, and what it does, for people. `libraries`: see `libraries_of`."""
-
-    name: str
-    class_name: str
-    needs: Needs
-    what: str
-    libraries: tuple[str, ...] = ()
-
-
-def own_strategies() -> Mapping[str, OwnStrategy]:
-    """The strategies that come with kilotune, by name, in the order in which they are listed."""
-    strategies = (
-        OwnStrategy(
-            "exhaustive",
-            "ExhaustiveSearch",
-            Needs.WHOLE,
-            "depth-first branch and bound; proves the optimum when it ends",
-        ),
-        OwnStrategy("greedy", "GreedySearch", Needs.WHOLE, "the paper's own procedure"),
-        OwnStrategy("local", "LocalSearch", Needs.ANY, "iterated local search over single decisions"),
-        OwnStrategy("refine", "RefineSearch", Needs.WHOLE, "the paper's procedure, then local search from its best"),
-        OwnStrategy("tpe", "OptunaSearch", Needs.FLAT, "Optuna's TPE; any other sampler as optuna:NAME", OPTUNA),
-        OwnStrategy(
-            "count_tpe",
-            "CountSearch",
-            Needs.FLAT,
-            "TPE over count tables, for evaluations that take less time than Optuna does",
-        ),
-        OwnStrategy("anneal", "AnnealSearch", Needs.WHOLE, "the space's own compiled annealing, where it has one"),
-        OwnStrategy(
-            "cp",
-            "ModelSearch",
-            Needs.WHOLE,
-            "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
-            ("ortools.sat.python.cp_model",),
-        ),
-        OwnStrategy("random", "RandomSearch", Needs.ANY, "the honest baseline"),
-    )
-    return {strategy.name: strategy for strategy in strategies}
 
 
 UNKNOWN_BOUND = -math.inf

@@ -16,9 +16,9 @@ from kilotune.experiments.problems.plugins import load_plug_in, plug_ins
 from kilotune.experiments.problems.registry import entries, listings, plug_in_mistake
 from kilotune.experiments.studies.request_parsing import NOTHING
 from kilotune.search.entry_points import entry_points
+from kilotune.search.own_strategies import own_strategies, own_strategy_names
 from kilotune.search.result import status_words
 from kilotune.search.store import Store
-from kilotune.search.strategy import own_strategies, own_strategy_names
 from kilotune.search.strategy_plugins import GROUP, find_strategy_plug_in
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _spaces() -> ListedRows:
 
 
 def _strategies() -> ListedRows:
-    listed = [{"name": own.name, "what": own.what, "from": "kilotune"} for own in own_strategies().values()]
+    listed = [{"name": name, "what": own.what, "from": "kilotune"} for name, own in own_strategies().items()]
     return listed + [
         {"name": entry.name, "what": strategy_plug_in_words(entry), "from": entry.package}
         for entry in entry_points(GROUP)

@@ -11,9 +11,9 @@ from kilotune.experiments.problems.problem_entry import entry_of, is_listed
 from kilotune.experiments.report.command import command_line, described_device, given_options, input_name
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
+from kilotune.search.own_strategies import own_strategies
 from kilotune.search.space import Constraint, FlatSpace, Objective
 from kilotune.search.stored_rows import StudyRow
-from kilotune.search.strategy import own_strategies
 
 
 def request_section(problem: Problem, row: StudyRow) -> Section:

@@ -5,6 +5,7 @@ There is none over decisions with a measurement for every move: local search was
 
 from __future__ import annotations
 
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import HasAnnealing, Space
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
@@ -24,3 +25,6 @@ class AnnealSearch:
         for candidate in self._space.anneal(self._seed):
             yield [] if candidate is None else [candidate]
         return Outcome.FINISHED
+
+
+STRATEGY = OwnStrategy("AnnealSearch", Needs.WHOLE, "the space's own compiled annealing, where it has one", rank=60)

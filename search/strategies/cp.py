@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from kilotune.search.front import Rank, Ranking
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, HasModel, SolveLimit, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
@@ -71,3 +72,12 @@ class ModelSearch:
 
     def _best_loss(self) -> float:
         return self._best[1] if self._best[0] == 0.0 else math.inf
+
+
+STRATEGY = OwnStrategy(
+    "ModelSearch",
+    Needs.WHOLE,
+    "CP-SAT on the space's model, with a surrogate refitted to the trials where it needs one",
+    rank=70,
+    libraries=("ortools.sat.python.cp_model",),
+)

@@ -8,6 +8,7 @@ from collections.abc import Generator
 
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, HasExactSearch, Space, State, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
@@ -138,3 +139,8 @@ class ExhaustiveSearch:
         if candidates:
             yield candidates
         return None
+
+
+STRATEGY = OwnStrategy(
+    "ExhaustiveSearch", Needs.WHOLE, "depth-first branch and bound; proves the optimum when it ends", rank=0
+)

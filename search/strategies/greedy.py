@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kilotune.search.candidates import first_candidate
 from kilotune.search.front import Ranking
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import HasProcedure, Space
 from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
@@ -25,3 +26,6 @@ class GreedySearch:
             rank = Ranking.of(self._space).rank(first.measurement)
             yield from LocalSearch(self._space, self._seed).descend(MeasuredCandidate(first.assignment, rank))
         return Outcome.FINISHED
+
+
+STRATEGY = OwnStrategy("GreedySearch", Needs.WHOLE, "the paper's own procedure", rank=10)

@@ -15,6 +15,7 @@ import numpy as np
 
 from kilotune.search.candidates import first_candidate, random_candidate
 from kilotune.search.front import Rank, Ranking
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, Option, Space, Trial
 from kilotune.search.strategies.moves import Move, Moves
 from kilotune.search.strategy import UNKNOWN_BOUND, Steps
@@ -121,3 +122,6 @@ class LocalSearch:
     def _shuffled(self, moves: Iterable[Move]) -> list[Move]:
         ordered = list(moves)
         return [ordered[i] for i in self._rng.permutation(len(ordered))]
+
+
+STRATEGY = OwnStrategy("LocalSearch", Needs.ANY, "iterated local search over single decisions", rank=20)

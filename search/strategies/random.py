@@ -10,6 +10,7 @@ import numpy as np
 
 from kilotune.search.candidates import count_candidates, random_draw
 from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, FlatSpace, Option, Space, State
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps, batch_generator
 
@@ -84,3 +85,6 @@ def all_candidates(space: Space) -> Iterator[dict[str, Option]]:
             yield dict(state.assignment)
         else:
             stack.extend(state.take(option) for option in reversed(state.decision.options))
+
+
+STRATEGY = OwnStrategy("RandomSearch", Needs.ANY, "the honest baseline", rank=90)

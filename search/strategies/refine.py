@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import HasProcedure
 from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate, Walk
 
@@ -26,3 +27,6 @@ class RefineSearch(LocalSearch):
         if not met:
             return (yield from super().start())
         return min(met, key=lambda measured: measured.rank)
+
+
+STRATEGY = OwnStrategy("RefineSearch", Needs.WHOLE, "the paper's procedure, then local search from its best", rank=30)

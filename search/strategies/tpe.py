@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from kilotune.search.candidates import complete, random_candidate
 from kilotune.search.encoding import Key, encoding_of
 from kilotune.search.front import Rank, Ranking
+from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, Decision, Option, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Steps, batch_generator
 from kilotune.search.suggestion import did_you_mean
@@ -158,3 +159,8 @@ def _make_sampler(name: str, seed: int) -> optuna.samplers.BaseSampler:
 
 def _violations(trial: FrozenTrial) -> list[float]:
     return [trial.user_attrs["violation"]]
+
+
+STRATEGY = OwnStrategy(
+    "OptunaSearch", Needs.FLAT, "Optuna's TPE; any other sampler as optuna:NAME", rank=40, libraries=("optuna",)
+)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from kilotune.search.own_strategies import own_strategy_names
 from kilotune.search.space import Assignment, Space, Trial
 from kilotune.search.strategies.random import all_candidates
-from kilotune.search.strategy import Outcome, Steps, own_strategy_names
+from kilotune.search.strategy import Outcome, Steps
 from kilotune.testing import STRATEGY_CHECKS, ConformanceError, check_strategy, toy_spaces
 from kilotune.testing.strategy import Factory
 from kilotune.testing.toy_spaces import ToyTable, ToyTree

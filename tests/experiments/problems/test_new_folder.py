@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+from tests.linked_package import linked_package
 
-ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow
 
 FAMILY = """
 import click
@@ -113,22 +113,11 @@ if __name__ == "__main__":
 
 
 def scratch_package(folder: Path) -> None:
-    """The package in `folder`, by links, with one more folder of a problem that is a real one."""
-    problems = folder / "kilotune" / "experiments" / "problems"
-    problems.mkdir(parents=True)
-    for source, copy in (
-        (ROOT / "public", folder / "kilotune"),
-        (ROOT, folder / "kilotune"),
-        (ROOT / "experiments", folder / "kilotune" / "experiments"),
-        (ROOT / "experiments" / "problems", problems),
-    ):
-        floors = ("search", "codegen", "evaluators", "spaces")
-        for path in source.iterdir():
-            if not (copy / path.name).exists() and (source != ROOT or path.name in floors):
-                (copy / path.name).symlink_to(path)
-    (problems / "dice").mkdir()
+    """The package in `folder`, with one more folder of a problem."""
+    dice = linked_package(folder, "experiments/problems") / "dice"
+    dice.mkdir()
     for name, text in (("__init__", ""), ("family", FAMILY), ("problem", PROBLEM), ("figures", FIGURES)):
-        (problems / "dice" / f"{name}.py").write_text(text)
+        (dice / f"{name}.py").write_text(text)
 
 
 def test_a_folder_is_in_help_lists_studies_comparisons_reports_dashboard_and_notebook(tmp_path: Path) -> None:
