@@ -115,7 +115,7 @@ class Run:
                 return self._give_up()
             record.bound = max(record.bound, strategy.bound)
             if isinstance(strategy, WarmStartedStrategy):
-                record.procedure = strategy.procedure
+                record.procedure, record.procedure_ended = strategy.procedure, strategy.procedure_ended
             if proposals:
                 trials = self._answer(proposals)
                 if trials is not None:

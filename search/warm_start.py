@@ -52,6 +52,11 @@ class WarmStartedStrategy:
         return None if self._opens else self._strategy.outcome
 
     @property
+    def procedure_ended(self) -> bool:
+        """Whether there is a procedure, and it came to its end, with an answer or without."""
+        return self._has_procedure and not self._opens
+
+    @property
     def bound(self) -> float:
         return self._strategy.bound
 

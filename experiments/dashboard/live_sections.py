@@ -12,6 +12,7 @@ from kilotune.experiments.report.convergence import convergence_section
 from kilotune.experiments.report.pareto_front import pareto_sections
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.report.study_sections import drawn_sections
+from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.space import Constraint
 from kilotune.search.stored_rows import StudyRow
@@ -23,7 +24,7 @@ def sections_of(problem: Problem, study: Study, row: StudyRow) -> tuple[Section,
     trials = study.trials()
     if not trials:
         return (Section("Best trial", (Paragraph("No trial is finished yet."),)),)
-    outcome = TuneOutcome(problem, study.result(), None, None, {})
+    outcome = TuneOutcome(problem, study.result(), ProcedureOutcome(ProcedureState.NOT_ENDED), None, {})
     reported = ReportData(problem, study, row, trials, outcome)
     return (
         Section("Best trial", (_metrics(study),)),

@@ -9,6 +9,7 @@ from kilotune.experiments.presentation.section import Block, Listing, Paragraph,
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
 from kilotune.experiments.report.report_data import ReportData
+from kilotune.experiments.studies.procedure_outcome import ProcedureState
 from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
 from kilotune.search.space import Trial
@@ -100,8 +101,8 @@ def _against_paper(reported: ReportData) -> list[str]:
     result, paper = reported.outcome.result, reported.paper_metric
     if not result.feasible or result.best is None:
         return []
-    if reported.outcome.procedure is None:
-        return ["The space has no procedure of a paper."]
+    if reported.outcome.paper.state is not ProcedureState.ENDED:
+        return [reported.outcome.paper.sentence() or "The space has no procedure of a paper."]
     objective = reported.problem.space.objectives[0]
     label, best = metric_label(objective.metric), reported.feasible_metric(result.best)
     if paper is None:

@@ -36,13 +36,14 @@ from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
+from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
-from kilotune.search.result import Progress, Result, Status
-from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
+from kilotune.search.result import Progress, Result
+from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
@@ -59,17 +60,21 @@ class TuneOutcome:
 
     problem: Problem
     result: Result
-    procedure: Trial | None  # what the paper's own heuristic reaches on the same input
+    paper: ProcedureOutcome  # what the paper's own heuristic reaches on the same input
     test: Metrics | None  # the best candidate on data that the search did not see
     float_metrics: dict[str, Metrics]
     procedure_test: Metrics | None = None  # the procedure's
-    procedure_ended: bool = True  # no: there was no time for it
     device_check: DeviceCheck | None = None  # the best candidate on the device
     procedure_device_check: DeviceCheck | None = None
     front_device_checks: tuple[DeviceCheck | None, ...] = ()
     float_on_device: DeviceMeasurement | None = None
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
+
+    @property
+    def procedure(self) -> Trial | None:
+        """The paper's answer."""
+        return self.paper.answer
 
 
 def free_study_name(store: Store, space: str) -> str:
@@ -225,36 +230,21 @@ def conclude(
 
     test = on_data(result.best)
     float_metrics = made_in_time(is_over, lambda: float_metrics_of(problem)) or {}
-    procedure = _procedure_in_time(problem, study, result, is_over)
-    procedure_test = on_data(procedure)
+    paper = procedure_in_time(study, result, lambda: procedure_of(problem, study), is_over)
+    procedure_test = on_data(paper.answer)
     device_check = on_device(result.best, tuple(f"-{level}" for level in TRIED_LEVELS)) or on_device(result.best)
     return TuneOutcome(
         problem,
         result,
-        procedure,
+        paper,
         test,
         float_metrics,
         procedure_test,
-        procedure is not None or not isinstance(problem.space, HasProcedure),
         device_check,
-        on_device(procedure),
+        on_device(paper.answer),
         tuple(on_device(trial) for trial in result.front[:most_checked]),
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
     )
-
-
-ENDED_EARLY = (Status.FINISHED, Status.SETTLED)
-
-
-def _procedure_in_time(problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]) -> Trial | None:
-    """The procedure's answer. A study that begins with it, and whose budget ended before it did, has had no time for it: to go on
-    would show an answer that the search was not allowed to use. One that ended early, since all was measured or proved before
-    the procedure's last step, has the rest of its time."""
-    if study.procedure is not None:
-        return study.procedure
-    if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
-        return None
-    return made_in_time(is_over, lambda: procedure_of(problem, study))
 
 
 def procedure_of(problem: Problem, study: Study) -> Trial | None:
@@ -314,6 +304,7 @@ def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
             "test_metrics": _finite(outcome.procedure_test),
             **_on_device(outcome.procedure_device_check),
         },
+        "procedure_state": outcome.paper.as_json(),
         "float": {
             **outcome.float_metrics,
             **({} if outcome.float_on_device is None else {"on_device": outcome.float_on_device.metrics()}),

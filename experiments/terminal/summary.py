@@ -16,7 +16,6 @@ from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.budget_usage import usage_sentence
 from kilotune.search.candidates import count_candidates
-from kilotune.search.result import Status
 from kilotune.search.strategy import Outcome
 
 
@@ -58,9 +57,9 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
     """Whether the procedure came to its end, and what the budget was used for."""
-    was_cut = outcome.result.status in (Status.BUDGET_SPENT, Status.INTERRUPTED)  # else the search was proved before it
-    if not outcome.procedure_ended and was_cut and outcome.result.best is not None:
-        yield "The paper's procedure did not end within the budget: the best is the best of what it and the search measured."
+    unended = outcome.paper.sentence()
+    if unended is not None and outcome.result.best is not None and not outcome.result.proved:
+        yield unended
     if outcome.asked is not None:
         yield usage_sentence(outcome.result, outcome.problem.space.objectives, outcome.asked, outcome.used_s)
 

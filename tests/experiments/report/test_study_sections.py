@@ -20,6 +20,7 @@ from kilotune.experiments.report.report_data import ReportData, thinned
 from kilotune.experiments.report.study_sections import study_sections
 from kilotune.experiments.report.trials import best_trials_section, decisions_sections, failures_sections
 from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState
 from kilotune.search.flat_state import FlatState
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Decision, Direction, Measurement, Objective, Trial
@@ -147,7 +148,8 @@ def test_a_procedure_over_a_limit_is_not_drawn_as_if_it_kept_it(shiftry: tuple[P
     over = next(trial for trial in made.trials if made.feasible_metric(trial) is None)
     under = next(trial for trial in made.trials if made.feasible_metric(trial) is not None)
     for trial, name in ((over, "paper's procedure, not permitted"), (under, "paper's procedure")):
-        changed = dataclasses.replace(made, outcome=dataclasses.replace(made.outcome, procedure=trial))
+        answer = ProcedureOutcome(ProcedureState.ENDED, trial)
+        changed = dataclasses.replace(made, outcome=dataclasses.replace(made.outcome, paper=answer))
         (block,) = blocks(pareto_sections(changed)[0], Figure)
         assert name in [trace.name for trace in block.figure.data]
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import resolve_input
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState, procedure_in_time
+from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Procedure
+from kilotune.search.study import Study
 from tests.commands import tune
+from tests.search.problems import FlatProblem
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["exhaustive", "greedy"])
 def test_a_space_that_is_exhausted_before_the_procedures_last_step(strategy: str, tmp_path: Path) -> None:
     """SeeDot's procedure measures every maxscale, which is the whole space, and then names one of them."""
@@ -29,3 +36,48 @@ def test_a_space_that_is_exhausted_before_the_procedures_last_step(strategy: str
     assert expected is not None
     assert result["procedure"]["metrics"] == pytest.approx(dict(expected.measurement.metrics))
     assert "did not end" not in done.stderr
+    assert result["procedure_state"] == {"state": "ended", "seconds": None}
+
+
+def searched(folder: Path, *asked: str) -> tuple[dict[str, Any], str]:
+    """The result of a command, and what it said."""
+    done = tune(folder, dict(os.environ), *asked, "--no-output", "--storage", "s.db", "--json", "-", "--no-cache")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def test_a_missing_answer_is_no_win(tmp_path: Path) -> None:
+    """Nobody who reads `null` can take it for a procedure that found nothing."""
+    result, said = searched(tmp_path, "--space", "seedot", "--input", "mlp-diabetes", "--budget", "3trials")
+    state = result["procedure_state"]
+    assert (result["procedure"], state["state"]) == (None, "not ended")
+    assert state["seconds"] == pytest.approx(result["elapsed_s"])
+    sentence = f"The paper's procedure did not end within the budget, after {state['seconds']:.1f} s of it: "
+    assert sentence in said
+
+
+@dataclass(frozen=True)
+class WithoutAnswer(FlatProblem):
+    """Its procedure gives up."""
+
+    def procedure(self) -> Procedure:
+        yield from ()
+
+
+@pytest.mark.parametrize(
+    ("space", "state"),
+    [(FlatProblem(3, 3, 1), ProcedureState.NONE), (WithoutAnswer(3, 3, 1), ProcedureState.ENDED)],
+)
+def test_no_procedure_and_one_without_an_answer(space: FlatProblem, state: ProcedureState) -> None:
+    study = Study(space, "random", procedure_first=True)
+    result = study.run(InProcessExecutor(space), Budget(trials=5))
+    assert procedure_in_time(study, result, lambda: run_procedure(space), lambda: True) == ProcedureOutcome(state)
+
+
+def test_a_procedure_beside_the_search_without_time_has_not_ended() -> None:
+    space = WithoutAnswer(3, 3, 1)
+    study = Study(space, "random")
+    result = study.run(InProcessExecutor(space), Budget(trials=5))
+    unended = procedure_in_time(study, result, lambda: run_procedure(space), lambda: True)
+    assert unended == ProcedureOutcome(ProcedureState.NOT_ENDED)
+    assert procedure_in_time(study, result, lambda: run_procedure(space), lambda: False).state is ProcedureState.ENDED

@@ -1,0 +1,63 @@
+"""Whether the paper's procedure came to an answer, so that nobody takes a missing figure for a win."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kilotune.experiments.studies.command_time import made_in_time, never
+from kilotune.search.result import Result, Status
+from kilotune.search.space import HasProcedure, Trial
+from kilotune.search.study import Study
+
+
+class ProcedureState(enum.Enum):
+    """How the procedure ended."""
+
+    ENDED = "ended"
+    NOT_ENDED = "not ended"  # there was not enough time for it
+    NONE = "none"  # the space has none
+
+
+@dataclass(frozen=True)
+class ProcedureOutcome:
+    """`answer`: None where it has not ended, and where it ended without one. `seconds`: how long one that has not ended was at it, where
+    that is known."""
+
+    state: ProcedureState
+    answer: Trial | None = None
+    seconds: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result file, beside the answer's figures."""
+        return {"state": self.state.value, "seconds": None if self.seconds is None else round(self.seconds, 3)}
+
+    def sentence(self) -> str | None:
+        """What a reader has to know who looks for the answer; None where it is there, or there can be none."""
+        if self.state is ProcedureState.NOT_ENDED:
+            at_it = "" if self.seconds is None else f", after {self.seconds:.1f} s of it"
+            return f"The paper's procedure did not end within the budget{at_it}: how its answer compares with the best is not known."
+        return None
+
+
+ENDED_EARLY = (Status.FINISHED, Status.SETTLED)
+
+
+def procedure_in_time(
+    study: Study, result: Result, measure: Callable[[], Trial | None], is_over: Callable[[], bool]
+) -> ProcedureOutcome:
+    """The procedure's answer; `measure` runs it beside the study. A study that begins with it, and whose budget ended before it did,
+    has had no time for it: to go on would show an answer that the search was not allowed to use. One that ended early, since all was
+    measured or proved before the procedure's last step, has the rest of its time."""
+    if not isinstance(study.space, HasProcedure):
+        return ProcedureOutcome(ProcedureState.NONE)
+    if study.procedure_ended:
+        return ProcedureOutcome(ProcedureState.ENDED, study.procedure)
+    if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
+        return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s)
+    measured = made_in_time(is_over, lambda: (measure(),))
+    if measured is None:
+        return ProcedureOutcome(ProcedureState.NOT_ENDED)
+    return ProcedureOutcome(ProcedureState.ENDED, measured[0])
