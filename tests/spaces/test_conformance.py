@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.registry import entries
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.space import Space
 from kilotune.testing import check_space, check_strategy
@@ -19,6 +20,9 @@ BUNDLED = {
     "reverse-split": {"space": "reverse-split", "input": "sobel"},
     "cm": {"space": "cm", "input": "lenet5"},
 }
+BUNDLED |= {entry.space: {"space": entry.space} for entry in entries() if entry.space not in BUNDLED}
+"""A space of ours that is not here yet is checked with the input that it has without --input."""
+
 SLOW = {"cm": ["procedure", "annealing"], "reverse-split": ["procedure"]}
 """Searches that take seconds, which the tests of these spaces follow to their end."""
 

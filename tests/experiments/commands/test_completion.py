@@ -14,6 +14,7 @@ from click.shell_completion import ShellComplete
 from kilotune.codegen.cm.hardware import shipped_hardware
 from kilotune.experiments.cli import cli
 from kilotune.experiments.models.catalogue import model_names
+from kilotune.experiments.problems.registry import entries
 from kilotune.search.comparison_store import save_comparison
 from kilotune.search.store import Store
 from kilotune.search.stored_rows import StudyRow
@@ -43,7 +44,7 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "expected"),
     [
         (("re",), ["report", "resume"]),
-        (("--space", ""), ["seedot", "shiftry", "memory", "reverse-split", "cm"]),
+        (("--space", ""), [entry.space for entry in entries()]),
         (("compare", "--space", "s"), ["seedot", "shiftry"]),
         (("--space=memory", "--strategy", ""), list(strategy_names())),
         (("compare", "--strategies", "tpe,cp,count"), ["tpe,cp,count_tpe"]),

@@ -104,6 +104,11 @@ if __name__ == "__main__":
     print("== notebook")
     study = tune("dice", faces=2, strategy="exhaustive", storage="studies.db", study="python", budget="20trials")
     print(study.best.assignment, study.summary())
+    print("== conformance")
+    from kilotune.experiments.problems.building import build_problem
+    from kilotune.experiments.studies.request_parsing import request_from
+    from kilotune.testing import check_space
+    check_space(build_problem(request_from(space="dice")).space)
     print("== dashboard")
     pages = Dashboard(Store("studies.db"), local=True)
     for path, query in (("/", ""), ("/data/study", "name=command")):
@@ -132,6 +137,7 @@ def test_a_folder_is_in_help_lists_studies_comparisons_reports_dashboard_and_not
         "report command --storage studies.db --output command.html",
         "compare --space dice --strategies random,exhaustive --repeats 2 --budget 5trials --name both --storage studies.db",
         "list studies --storage studies.db",
+        "export command --output exported --storage studies.db",
     )
     done = subprocess.run(
         [sys.executable, str(script)],
@@ -157,7 +163,9 @@ def test_a_folder_is_in_help_lists_studies_comparisons_reports_dashboard_and_not
     assert "random" in said[lines[5]]
     assert "dice on 3, total" in said[lines[5]]
     assert "command" in said[lines[6]]
+    assert '"die2": 1' in (tmp_path / "exported" / "decisions.json").read_text()
     assert "{'die0': 1, 'die1': 1, 'die2': 1}" in said["notebook"]
+    assert "conformance" in said
     assert said["dashboard"].count("200 OK") == 2
     assert "dice" in said["dashboard"]
     assert "How the dice fell" in said["dashboard"]
