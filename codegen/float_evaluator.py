@@ -33,11 +33,15 @@ def run_float(
     parameters: Mapping[str, FloatArray],
     features: FloatArray,
     observe: Observer | None = None,
+    steps: Sequence[OperationInstance] | None = None,
 ) -> FloatRun:
-    """Run the program on `features` [samples, features] (one row of no features when it has no input)."""
+    """Run the program on `features` [samples, features] (one row of no features when it has no input).
+
+    `steps`: the unrolled program, where the caller has it already.
+    """
     samples = features.shape[0]
     storage = initial_storage(program, parameters, features)
-    for step in unroll(program):
+    for step in unroll(program) if steps is None else steps:
         read = [_values(source, storage) for source in step.sources]
         with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
             result = _compute(step, read)

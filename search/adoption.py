@@ -30,6 +30,7 @@ def adopt(store: Store, row: StudyRow, space: Space, encoding: Encoding) -> None
         raise _other_space(row, "it was made with other decisions than the space has now")
     trials = list(store.trials(row.name))
     texts = _texts(row, trials, encoding)
+    _check_ranked(row, trials, space)
     _check(row, _spread(trials), texts, space, encoding)
     rewritten = {trial.number: texts[trial.number] for trial in trials if texts[trial.number] != trial.candidate}
     column = None if decisions is None else json.dumps(decisions)
@@ -57,6 +58,15 @@ def _texts(row: StudyRow, trials: Sequence[TrialRow], encoding: Encoding) -> dic
     flat = FlatEncoding([Decision(str(name), tuple(options)) for name, options in row.decisions])
     candidates = {trial.number: flat.candidate(flat.key_of_text(trial.candidate)) for trial in trials}
     return {number: encoding.text(encoding.key(candidate)) for number, candidate in candidates.items()}
+
+
+def _check_ranked(row: StudyRow, trials: Sequence[TrialRow], space: Space) -> None:
+    """StoreError where trials lack a metric that candidates are ranked by now: the best of old and new ones would be of two orders."""
+    ranked_by = [*(o.metric for o in space.objectives), *(c.metric for c in space.constraints)]
+    for trial in trials:
+        lacking = next((name for name in ranked_by if trial.failure is None and name not in trial.metrics), None)
+        if lacking is not None:
+            raise _other_space(row, f"its trial {trial.number} has no {lacking}, by which candidates are ranked now")
 
 
 def _spread(trials: Sequence[TrialRow]) -> list[TrialRow]:

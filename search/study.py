@@ -104,7 +104,8 @@ class Study(StudyRecord):
         if row.space != space.name or row.fingerprint != space.fingerprint:
             raise StoreError(
                 f"Study {name!r} searched the space {row.space!r} with fingerprint {row.fingerprint:.16}, and this is "
-                f"{space.name!r} with {space.fingerprint:.16}: its input or limits have changed, so start a new study."
+                f"{space.name!r} with {space.fingerprint:.16}: its input, its limits or how this version measures have "
+                "changed, so start a new study."
             )
         if row.decisions != decisions_table(study.book.encoding):
             raise StoreError(f"Study {name!r} was made with other decisions than the space has now: start a new study.")

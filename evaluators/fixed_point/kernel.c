@@ -63,6 +63,10 @@ typedef struct {
     int64_t scratch_terms;           /* the largest q of any Dot */
     int64_t packed_pairs;            /* pairs of weights of all Dots with one static operand */
     int32_t rounding;
+    int32_t contest_step;            /* the step that decides the label; -1: no margins are summed */
+    int32_t contest_variable;        /* holds the scores */
+    const int32_t *leaders, *rivals; /* [sample_count], elements of it; -1 stands for zero */
+    const int32_t *float_margins;    /* [sample_count], in the units of margins.py */
     const Step *steps;
     const volatile int32_t *stop;    /* set by another thread: outputs are not needed any more */
 } Program;
@@ -78,7 +82,10 @@ typedef struct {
     int32_t *terms;                    /* [scratch_terms][LANES] */
     int32_t *pairs;                    /* packed weights */
     int16_t *zeros;                    /* LANES zeros */
+    int64_t *margin_sums;              /* [3], see contest.h */
 } Machine;
+
+#include "contest.h"
 
 static inline int32_t wrap(int32_t v, int bits)
 {
@@ -132,9 +139,11 @@ static inline int32_t down_nearest(int32_t v, int n) { return n ? (v >> n) + ((v
 #define KERNEL_ROUNDING NEAREST
 #include "kernel_body.h"
 
-/* Runs `count` candidates. outputs: [count][sample_count][result_size]. Returns 0, or -1 when memory runs out. */
+/* Runs `count` candidates. outputs: [count][sample_count][result_size]; margin_sums: [count][3], to which the sums of
+ * contest.h are added. Returns 0, or -1 when memory runs out. */
 int kilotune_run(const Program *program, int32_t count, const int32_t *rows, const int16_t *const *statics,
-                 const int16_t *const *tables, const int16_t *const *inputs, int64_t input_elements, int16_t *outputs)
+                 const int16_t *const *tables, const int16_t *const *inputs, int64_t input_elements, int16_t *outputs,
+                 int64_t *margin_sums)
 {
     Machine m;
     memset(&m, 0, sizeof m);
@@ -154,6 +163,7 @@ int kilotune_run(const Program *program, int32_t count, const int32_t *rows, con
             m.tables = tables + (int64_t)i * program->row_count;
             m.input = inputs[i];
             int16_t *to = outputs + (int64_t)i * program->sample_count * program->result_size;
+            m.margin_sums = margin_sums + (int64_t)i * 3;
             switch (program->rounding) {
             case TOWARD_ZERO: candidate_toward_zero(&m, to); break;
             case FLOOR: candidate_floor(&m, to); break;

@@ -28,8 +28,8 @@ static void NAME(candidate)(Machine *m, int16_t *outputs)
             case OP_MaxPool: NAME(maxpool)(m, s, row); break;
             case OP_Table: NAME(table)(m, s); break;
             case OP_NormaliseL2: NAME(normalise)(m, s, row); break;
-            case OP_ArgMax: NAME(argmax)(m, s); break;
-            case OP_Sign: NAME(sign)(m, s); break;
+            case OP_ArgMax: NAME(argmax)(m, s); sum_margins(m, s, block); break;
+            case OP_Sign: NAME(sign)(m, s); sum_margins(m, s, block); break;
             default: NAME(pointwise)(m, s, row); break;
             }
         }

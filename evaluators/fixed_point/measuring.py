@@ -14,9 +14,10 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.cost_model import CostModel, Timing
+from kilotune.evaluators.fixed_point.fidelity import MarginErrors, expected_error, expected_flips, margin_errors
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
+from kilotune.evaluators.fixed_point.margins import float_contest
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
 
@@ -26,8 +27,9 @@ DerivedMetric = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 
 NO_METRICS: Mapping[str, DerivedMetric] = MappingProxyType({})
 
-SEMANTICS = 1
-"""Version of what fixed-point programs compute and how they are measured; part of every fingerprint."""
+SEMANTICS = 2
+"""Version of what fixed-point programs compute and how they are measured; part of every fingerprint. 2: `expected_flips` and
+`expected_error` are measured, by which spaces rank."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,23 @@ class Task:
         return fingerprint("fixed-point task", SEMANTICS, self.program, used, self.features, self.targets)
 
 
+def precision_metric(program: ir.Program) -> str:
+    """The metric, a loss, that says how precise candidates of a program are, also on inputs that were not measured."""
+    return "expected_flips" if program.result_kind is ir.ResultKind.CLASS else "expected_error"
+
+
 class FixedPointEvaluator:
     """Measures candidates of one program on one data set.
 
     Metrics of a classifier: `accuracy_percent`; `disagreements` with the float program, and `disagreements_where_right`
-    counting only samples that the float program classifies correctly. Of a numerical model: `precision_loss`, the
-    largest absolute difference from the float outputs (Shiftry Section 3), and `mean_absolute_error` against the targets
-    where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables),
-    and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and `latency_ms`, as its cost table predicts
-    them, and those that `derived` computes from them. `in_place` lets results overwrite operands that die, `refine` improves
-    placements (`codegen.fixed.footprint`).
+    counting only samples that the float program classifies correctly; `expected_flips`, how many disagreements there would be on
+    other samples of the kind (`fidelity`), and `whole_flips`, the same to the nearest whole. Of a numerical model:
+    `precision_loss`, the largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root
+    mean square with its uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of
+    both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables), and executed `multiplies_W` and
+    `adds_W` by width. With `timing` also `cycles` and `latency_ms`, as its cost table predicts them, and those that `derived`
+    computes from them. `in_place` lets results overwrite operands that die, `refine` improves placements
+    (`codegen.fixed.footprint`).
     """
 
     def __init__(
@@ -71,11 +80,14 @@ class FixedPointEvaluator:
         self._backend = backend
         self.timing, self._derived = timing, dict(derived)
         self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
-        self.simulator = Simulator(task.program, task.parameters, task.features, backend)
+        simulator = Simulator(task.program, task.parameters, task.features, backend)
+        float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps)
+        self.float_outputs = float_run.outputs
+        self.simulator = simulator.of_contest(self._contest)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)
-        self.float_outputs = run_float(task.program, task.parameters, task.features).outputs
         names = [v.name for v in task.program.variables]
         self._result = names.index(task.program.result.variable)
+        self._scored = 0 if self._contest is None else names.index(self._contest.variable)
         labels = ir.label_variables(task.program)
         self._scaled = np.array([name not in labels for name in names])
 
@@ -86,7 +98,7 @@ class FixedPointEvaluator:
     @property
     def float_metrics(self) -> Metrics:
         """What the float program itself reaches on this data set."""
-        if self.task.program.result_kind is ir.ResultKind.CLASS:
+        if self._classifies:
             assert self.task.targets is not None
             return {"accuracy_percent": 100.0 * float((self.float_outputs[:, 0] == self.task.targets).mean())}
         if self.task.targets is None:
@@ -95,8 +107,7 @@ class FixedPointEvaluator:
 
     def measure(self, batch: FixedBatch) -> list[Metrics]:
         """Metrics of every candidate of the batch, in order."""
-        outputs = self.simulator.run(batch)
-        columns = self._quality(batch, outputs)
+        columns = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(bits, self.footprint.table_bytes(batch))
         ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
@@ -114,19 +125,43 @@ class FixedPointEvaluator:
         lists = {name: values.tolist() for name, values in columns.items()}
         return [{name: values[i] for name, values in lists.items()} for i in range(len(batch))]
 
-    def _quality(self, batch: FixedBatch, outputs: IntArray) -> dict[str, np.ndarray]:
-        if self.task.program.result_kind is ir.ResultKind.CLASS:
-            labels = outputs[:, :, 0]
-            wrong = labels != self.float_outputs[None, :, 0]
-            right = self.float_outputs[:, 0] == self.task.targets
-            return {
-                "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),
-                "disagreements": wrong.sum(axis=1),
-                "disagreements_where_right": (wrong & right).sum(axis=1),
-            }
-        scales = batch.scales[:, self._result].astype(np.float64)
-        values = outputs / np.exp2(scales)[:, None, None]
-        quality = {"precision_loss": np.abs(values - self.float_outputs[None]).max(axis=(1, 2))}
+    def _class_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
+        outputs, errors = self._contested(batch)
+        labels = outputs[:, :, 0]
+        wrong = labels != self.float_outputs[None, :, 0]
+        right = self.float_outputs[:, 0] == self.task.targets
+        disagreements = wrong.sum(axis=1)
+        flips = disagreements if errors is None else expected_flips(self.simulator.tail_sums(errors), disagreements)
+        return {
+            "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),
+            "disagreements": disagreements,
+            "disagreements_where_right": (wrong & right).sum(axis=1),
+            "expected_flips": flips.astype(np.float64),
+            "whole_flips": np.rint(flips),
+        }
+
+    def _contested(self, batch: FixedBatch) -> tuple[IntArray, list[MarginErrors] | None]:
+        """Outputs, and the errors of the margins; None for a program whose label nothing contests."""
+        if self._contest is None:
+            return self.simulator.run(batch), None
+        outputs, sums = self.simulator.run_contest(batch)
+        scales = batch.scales[:, self._scored].tolist()
+        return outputs, [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
+
+    def _numerical_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
+        values = _reals(self.simulator.run(batch), batch, self._result)
+        errors = values - self.float_outputs[None]
+        quality = {"precision_loss": np.abs(errors).max(axis=(1, 2)), "expected_error": expected_error(errors)}
         if self.task.targets is not None:
             quality["mean_absolute_error"] = np.abs(values[:, :, 0] - self.task.targets).mean(axis=1)
         return quality
+
+    @property
+    def _classifies(self) -> bool:
+        return self.task.program.result_kind is ir.ResultKind.CLASS
+
+
+def _reals(integers: IntArray, batch: FixedBatch, column: int) -> FloatArray:
+    """What integers [candidates, ...] stand for at each candidate's scale of the variable in that column."""
+    scales = batch.scales[:, column].astype(np.float64)
+    return np.asarray(integers / np.exp2(scales).reshape(-1, *[1] * (integers.ndim - 1)))

@@ -15,7 +15,9 @@ from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
 from kilotune.evaluators.c_structures import structures
+from kilotune.evaluators.fixed_point.fidelity import LAST, MarginErrors, inverse, normal_tails
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
+from kilotune.evaluators.fixed_point.margins import Contest, Elements, MarginSums
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
@@ -41,16 +43,19 @@ class NativeProgram:
         steps: Sequence[OperationInstance],
         parameters: Mapping[str, np.ndarray],
         features: np.ndarray,
+        contest: Contest | None = None,
     ) -> None:
         self._kernel = kernel
         self._opcodes = {kind: kernel.opcode(_case(kind)) for kind in {type(step.operation) for step in steps}}
         self._program = program
         self._parameters = parameters
         self._features = features
+        self._contest = contest
         stored = program.variable(program.result.variable).role is not ir.Role.PARAMETER
-        self._runs = stored and find_hazard(steps) is None
         self._numbers = {v.name: i for i, v in enumerate(program.variables)}
         self._dynamic = {v.name for v in program.variables if v.role is not ir.Role.PARAMETER}
+        scored = contest is None or contest.variable in self._dynamic
+        self._runs = stored and scored and find_hazard(steps) is None
         self._kept: list[np.ndarray] = []  # what the C structures point to
         self._statics: dict[tuple[int, int, int], _Addressed] = {}
         self._inputs: dict[tuple[int, int], _Addressed] = {}
@@ -69,6 +74,10 @@ class NativeProgram:
 
     def run(self, batch: FixedBatch) -> IntArray:
         """Outputs [candidates, samples, elements of the result], as `run_reference`."""
+        return self.run_contest(batch)[0]
+
+    def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
+        """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         count = len(batch)
         statics = np.zeros((count, len(self._numbers)), dtype=np.uint64)
         inputs = np.zeros(count, dtype=np.uint64)
@@ -90,6 +99,7 @@ class NativeProgram:
         c_program = self._c_program
         c_program.rounding = _ROUNDINGS[batch.rounding]
         outputs = np.empty((count, self._features.shape[0], self._program.result.size), dtype=np.int16)
+        margin_sums = np.zeros((count, len(MarginSums._fields)), dtype=np.int64)
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in (rows, statics, tables, inputs)]
         flag = StopFlag()
         c_program.stop = flag.address
@@ -102,6 +112,7 @@ class NativeProgram:
                     *pointers,
                     ctypes.c_int64(self._features.shape[1]),
                     ctypes.c_void_p(outputs.ctypes.data),
+                    ctypes.c_void_p(margin_sums.ctypes.data),
                 )
             )
 
@@ -110,7 +121,7 @@ class NativeProgram:
         status = call() if work <= QUICK_TERMS else interruptible(call, flag.set)
         if status != 0:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
-        return outputs.astype(np.int64)
+        return outputs.astype(np.int64), [MarginSums(*sums) for sums in margin_sums.tolist()]
 
     def _describe(self, steps: Sequence[OperationInstance]) -> ctypes.Structure:
         offsets = np.full(len(self._numbers), -1, dtype=np.int64)
@@ -136,8 +147,22 @@ class NativeProgram:
             storage_elements=total,
             scratch_terms=longest,
             packed_pairs=self._packed_pairs,
+            **self._contested(),
             steps=ctypes.addressof(self._c_steps),
         )
+
+    def _contested(self) -> dict[str, int | None]:
+        """The members of the C structure that say whose margins to sum."""
+        contest = self._contest
+        if contest is None:
+            return {"contest_step": -1, "contest_variable": -1, "leaders": None, "rivals": None, "float_margins": None}
+        return {
+            "contest_step": contest.step,
+            "contest_variable": self._numbers[contest.variable],
+            "leaders": self._keep(contest.leaders),
+            "rivals": self._keep(contest.rivals),
+            "float_margins": self._keep(contest.units),
+        }
 
     def _keep(self, array: np.ndarray) -> int:
         contiguous = np.ascontiguousarray(array)
@@ -223,6 +248,22 @@ class NativeProgram:
             entries = wrap(scale_down(results, shift_out, batch.rounding), bits).astype(np.int16)
             self._tables[key] = _Addressed.of(entries)
         return self._tables[key].address
+
+
+def native_tail_sums(kernel: BatchKernel, margins: Elements, errors: Sequence[MarginErrors]) -> list[int]:
+    """As `fidelity.tail_sums`."""
+    biases = np.array([error.bias for error in errors])
+    inverses = np.array([inverse(error.sigma) for error in errors])
+    sums, table = np.empty(len(errors), dtype=np.int64), normal_tails()
+    margins = np.ascontiguousarray(margins)
+    kernel.library.kilotune_tail_sums(
+        ctypes.c_int32(len(errors)),
+        ctypes.c_int64(len(margins)),
+        *(ctypes.c_void_p(array.ctypes.data) for array in (margins, biases, inverses, table)),
+        ctypes.c_int32(LAST),
+        ctypes.c_void_p(sums.ctypes.data),
+    )
+    return sums.tolist()
 
 
 class _Addressed(NamedTuple):

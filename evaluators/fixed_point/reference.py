@@ -18,6 +18,7 @@ from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
 from kilotune.codegen.ir import Constants
 from kilotune.codegen.ir.numbers import Constant
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll
+from kilotune.evaluators.fixed_point.margins import NO_SUMS, Contest, MarginSums
 
 
 def run_reference(
@@ -31,8 +32,20 @@ def run_reference(
     Parameters and features are quantised here, at each candidate's widths and scales.
     """
     steps = unroll(batch.program) if steps is None else steps
-    outputs = [_run_one(batch, index, steps, parameters, features) for index in range(len(batch))]
+    outputs = [_run_one(batch, index, steps, parameters, features, None)[0] for index in range(len(batch))]
     return np.stack(outputs)
+
+
+def run_reference_contest(
+    batch: FixedBatch,
+    parameters: Mapping[str, np.ndarray],
+    features: np.ndarray,
+    steps: Sequence[OperationInstance],
+    contest: Contest,
+) -> tuple[IntArray, list[MarginSums]]:
+    """Outputs as `run_reference`, and the contest's sums of each candidate."""
+    runs = [_run_one(batch, index, steps, parameters, features, contest) for index in range(len(batch))]
+    return np.stack([outputs for outputs, _ in runs]), [sums for _, sums in runs]
 
 
 def _run_one(
@@ -41,13 +54,18 @@ def _run_one(
     steps: Sequence[OperationInstance],
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
-) -> IntArray:
+    contest: Contest | None,
+) -> tuple[IntArray, MarginSums]:
+    """Outputs and sums of a candidate; zeros for sums where there is no contest."""
     machine = _machine(batch, index, parameters, features)
-    for step in steps:
+    sums = NO_SUMS
+    for number, step in enumerate(steps):
         machine.execute(step, batch.rows[index, step.row])
+        if contest is not None and number == contest.step:
+            sums = contest.sums(machine.storage[contest.variable])
     view = batch.program.result
     result = machine.storage[view.variable][elements_of(view, {}).reshape(-1)]
-    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], features.shape[0])).T)
+    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], features.shape[0])).T), sums
 
 
 def executions(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import OperationInstance, unroll
+from kilotune.evaluators.fixed_point.fidelity import MarginErrors, tail_sums
 from kilotune.evaluators.fixed_point.kernel import load_kernel
-from kilotune.evaluators.fixed_point.native import NativeProgram
-from kilotune.evaluators.fixed_point.reference import run_reference
+from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
+from kilotune.evaluators.fixed_point.native import NativeProgram, native_tail_sums
+from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
 
 
 class Backend(enum.Enum):
@@ -31,6 +34,7 @@ class Simulator:
     parameters: Mapping[str, FloatArray]
     features: FloatArray  # [samples, features]
     backend: Backend = Backend.AUTO
+    contest: Contest | None = None
     _steps: tuple[OperationInstance, ...] | None = field(default=None, init=False, repr=False)
     _native: NativeProgram | None = field(default=None, init=False, repr=False)
 
@@ -39,7 +43,24 @@ class Simulator:
         native = self._native_program()
         if native is not None and native.supports(batch):
             return native.run(batch)
-        return run_reference(batch, self.parameters, self.features, self._unrolled())
+        return run_reference(batch, self.parameters, self.features, self.steps)
+
+    def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
+        """Outputs as `run`, and the contest's sums of each candidate. ValueError without a contest."""
+        if self.contest is None:
+            raise ValueError("margins belong to a contest, and this simulator has none")
+        native = self._native_program()
+        if native is not None and native.supports(batch):
+            return native.run_contest(batch)
+        return run_reference_contest(batch, self.parameters, self.features, self.steps, self.contest)
+
+    def tail_sums(self, errors: Sequence[MarginErrors]) -> list[int]:
+        """As `fidelity.tail_sums` over the contest's margins. ValueError without a contest."""
+        if self.contest is None:
+            raise ValueError("margins belong to a contest, and this simulator has none")
+        kernel = None if self.backend is Backend.NUMPY else load_kernel()
+        margins = self.contest.ascending
+        return tail_sums(margins, errors) if kernel is None else native_tail_sums(kernel, margins, errors)
 
     @property
     def description(self) -> str:
@@ -48,7 +69,15 @@ class Simulator:
         # programs of other widths run in NumPy whatever there is
         return f"C kernel for 8 and 16 bits ({kernel.compiler}, {kernel.vector_unit})" if kernel else "NumPy"
 
-    def _unrolled(self) -> tuple[OperationInstance, ...]:
+    def of_contest(self, contest: Contest | None) -> Simulator:
+        """A simulator of the same program and data that also sums the margins of `contest`."""
+        made = dataclasses.replace(self, contest=contest)
+        made._steps = self._steps
+        return made
+
+    @property
+    def steps(self) -> tuple[OperationInstance, ...]:
+        """The unrolled program."""
         if self._steps is None:
             self._steps = unroll(self.program)
         return self._steps
@@ -62,7 +91,7 @@ class Simulator:
                 if self.backend is Backend.NATIVE:
                     raise RuntimeError("no working C compiler was found: install gcc or set CC")
                 return None
-            self._native = NativeProgram(kernel, self.program, self._unrolled(), self.parameters, self.features)
+            self._native = NativeProgram(kernel, self.program, self.steps, self.parameters, self.features, self.contest)
         return self._native
 
     def __getstate__(self) -> dict[str, object]:

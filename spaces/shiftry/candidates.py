@@ -22,7 +22,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
-from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
 from kilotune.spaces.limits import FixedPointOptions
@@ -101,11 +101,17 @@ class ShiftryCandidates:
 
     @property
     def precision_metric(self) -> str:
-        """What Evaluate of Algorithms 12 and 13 returns, as a loss: disagreements, or the precision loss."""
-        return "disagreements" if self._classifies else "precision_loss"
+        """What says how precise a candidate is, as a loss, also on inputs that were not measured."""
+        return precision_metric(self.task.program)
 
     @property
-    def _classifies(self) -> bool:
+    def procedure_metric(self) -> str:
+        """What Evaluate of Algorithms 12 and 13 returns, as a loss: disagreements, or the precision loss."""
+        return "disagreements" if self.classifies else "precision_loss"
+
+    @property
+    def classifies(self) -> bool:
+        """Whether programs return a class."""
         return self.task.program.result_kind is ir.ResultKind.CLASS
 
     @cached_property
@@ -113,7 +119,7 @@ class ShiftryCandidates:
         """The limits, and where these are not all that is asked, the permitted loss of accuracy."""
         result = list(self.options.constraints)
         if not self.options.precision_leads:
-            if self._classifies:
+            if self.classifies:
                 least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
                 result.append(Constraint("accuracy_percent", least, at_least=True))
             else:

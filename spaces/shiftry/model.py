@@ -30,6 +30,8 @@ from kilotune.spaces.shiftry.surrogate import Surrogate, fit_surrogate
 COST_UNITS = 1000
 """Surrogate costs are rounded to thousandths: CP-SAT wants integers."""
 
+FLIPS_UNIT = 0.1
+"""Expected flips that the surrogate's logarithm begins to tell apart."""
 
 Solve = Callable[[cp_model.CpModel], Any]
 """The status of a model."""
@@ -39,7 +41,7 @@ class ShiftryModel:
     """The model for the trials so far."""
 
     def __init__(self, space: ShiftryCandidates, trials: Sequence[Trial]) -> None:
-        unit = 1.0 if space.precision_metric == "disagreements" else max(space.options.permitted_loss / 100, 1e-9)
+        unit = FLIPS_UNIT if space.classifies else max(space.options.permitted_loss / 100, 1e-9)
         self._space = space
         self._surrogate = fit_surrogate(space.decisions, trials, space.precision_metric, unit)
         self._permitted = math.log1p(_permitted_loss(space) / unit)
@@ -118,8 +120,8 @@ class ShiftryModel:
 
 
 def _permitted_loss(space: ShiftryCandidates) -> float:
-    """The largest precision loss that surely keeps the constraint: every disagreement may cost one right answer."""
-    if space.precision_metric == "precision_loss":
+    """The largest loss that surely keeps the constraint: every flip may cost one right answer."""
+    if not space.classifies:
         return space.options.permitted_loss
     return space.options.accuracy_drop / 100.0 * float(space.task.features.shape[0])
 

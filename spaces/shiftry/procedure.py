@@ -76,7 +76,7 @@ def _bits(option: Option) -> int:
 
 
 def _loss(space: ShiftryCandidates, trial: Trial) -> float:
-    return trial.measurement.metrics.get(space.precision_metric, float("inf"))
+    return trial.measurement.metrics.get(space.procedure_metric, float("inf"))
 
 
 def _violation(space: ShiftryCandidates, trial: Trial) -> float:

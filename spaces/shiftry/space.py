@@ -28,7 +28,8 @@ class ShiftrySpace(ShiftryCandidates):
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Precision first under limits, else memory, or another objective that is asked for; of equals, the faster one.
+        """Precision first under limits, so that all that fits is used for it; else memory, or another objective that is asked for, and
+        then precision; of equals, the faster one.
 
         Without a cost table that is the one with more 8-bit variables.
         """

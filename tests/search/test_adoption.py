@@ -109,3 +109,14 @@ def test_candidates_of_a_flat_view_that_was_a_space_of_its_own_become_candidates
     whole = Study(tree, "local", 3)
     whole.run(InProcessExecutor(tree), Budget(trials=7))
     assert Study.resume(store, "old", tree).trials() == whole.trials()
+
+
+def test_trials_without_a_metric_that_ranks_them_now_are_not_mixed_with_those_that_have_it(tmp_path: Path) -> None:
+    """One such trial in the middle is enough, though it is none of those that are measured again."""
+    path = tmp_path / "studies.db"
+    store = old_study(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE trials SET metrics = ? WHERE number = 14", (json.dumps({"cost": 1.0}),))
+    with pytest.raises(StoreError, match="trial 14 has no loss, by which candidates are ranked now"):
+        Study.resume(store, "old", SPACE)
+    assert store.study("old").fingerprint == UNKNOWN_FINGERPRINT

@@ -281,8 +281,9 @@ def _statement(b: _Builder, nested: bool = True) -> list[ir.Statement]:
 
 
 @st.composite
-def random_models(draw: st.DrawFn) -> RandomModel:
-    """Programs of 2 to 7 statements (loops count as one) over one input, and 6 samples that reach far out."""
+def random_models(draw: st.DrawFn, classifies: bool | None = None) -> RandomModel:
+    """Programs of 2 to 7 statements (loops count as one) over one input, and 6 samples that reach far out. `classifies`: whether they
+    return a label, some do if it is not said."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     b = _Builder(draw, random)
     if draw(st.integers(0, 9)):
@@ -294,7 +295,7 @@ def random_models(draw: st.DrawFn) -> RandomModel:
     kind = ir.ResultKind.REAL
     temporaries = [name for name in b.readable if b.variables[name].role is ir.Role.TEMPORARY]
     result = ir.whole(b.variables[draw(st.sampled_from(temporaries[-3:]))])
-    if draw(st.integers(0, 5)) == 0:
+    if draw(st.integers(0, 5)) == 0 if classifies is None else classifies:
         kind = ir.ResultKind.CLASS
         source, result = result, b.temporary(())
         if source.size == 1:

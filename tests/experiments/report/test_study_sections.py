@@ -114,7 +114,7 @@ def test_the_best_candidate_is_found_when_it_was_measured(shiftry: tuple[Problem
     assert first < place
     sentence = text(by_title(study_sections(*shiftry))["How the search went"])
     assert f"found with evaluation {place} of {len(trials)}, after {best.elapsed_s:.3g} s" in sentence
-    assert sentence.endswith(f"Its precision loss had been reached with evaluation {first}.")
+    assert sentence.endswith(f"Its expected error had been reached with evaluation {first}.")
 
 
 class TwoGoals:

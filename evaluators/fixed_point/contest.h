@@ -1,0 +1,43 @@
+/* What decides a label, and by how much: sums over the margins of a candidate, and the normal tails of its errors.
+ * evaluators/fixed_point/margins.py and fidelity.py are the definition; all sums are of integers, so they are equal to the last bit. */
+
+/* After the step that decides the labels of a block: sums of the margins, of their squares, and of their products with the float
+ * program's, [3]. */
+static void sum_margins(const Machine *m, const Step *s, int32_t block)
+{
+    const Program *program = m->program;
+    if (s - program->steps != program->contest_step) return;
+    const int16_t *scores = m->storage + program->variable_offsets[program->contest_variable] * LANES;
+    const int32_t first = block * LANES;
+    const int32_t count = program->sample_count - first < LANES ? program->sample_count - first : LANES;
+    int64_t sum = 0, squares = 0, products = 0;
+    for (int32_t l = 0; l < count; l++) {
+        const int32_t leader = program->leaders[first + l], rival = program->rivals[first + l];
+        const int64_t margin = (leader < 0 ? 0 : scores[leader * LANES + l]) - (rival < 0 ? 0 : scores[rival * LANES + l]);
+        sum += margin;
+        squares += margin * margin;
+        products += margin * program->float_margins[first + l];
+    }
+    m->margin_sums[0] += sum;
+    m->margin_sums[1] += squares;
+    m->margin_sums[2] += products;
+}
+
+/* For each of `count` candidates, the sum over samples of table[|d|] where d = (margin + bias) * inverse, and of 2 * table[0] less
+ * that where d is negative. margins: [samples], ascending; table: [last + 1], of which the last one is 0. */
+void kilotune_tail_sums(int32_t count, int64_t samples, const int32_t *margins, const double *biases, const double *inverses,
+                        const int32_t *table, int32_t last, int64_t *sums)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t whole = 2 * (int64_t)table[0];
+        int64_t sum = 0;
+        for (int64_t s = 0; s < samples; s++) {
+            const double deviations = (margins[s] + biases[i]) * inverses[i];
+            if (deviations >= last) break;
+            const double size = fabs(deviations);
+            const int64_t tail = table[size < last ? (int32_t)size : last];
+            sum += deviations < 0 ? whole - tail : tail;
+        }
+        sums[i] = sum;
+    }
+}

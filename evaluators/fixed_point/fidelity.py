@@ -1,0 +1,104 @@
+"""How true a fixed-point program stays to the float one on inputs that nobody has measured, estimated from those that were.
+
+Counts of disagreements tie among good candidates, and the best of many such counts is luck. The errors behind them do neither: every
+sample says how far a candidate's margins (`margins`) are off, and how thin the float program's are. A class flips where
+the error exceeds the float margin. With errors taken as normal, whose mean and deviation are those of all samples:
+
+    sum over samples of P(Z > (margin + bias) / sigma)
+
+An error that wraps around is one of the errors. Its size is the range of the score, so it widens sigma for all samples, as it should
+where one input in a thousand may bring another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.evaluators.fixed_point.margins import Contest, Elements, MarginSums
+
+STEPS = 2048
+"""Entries of the table of the normal distribution for each deviation: no sample's share is off by more than 1e-4."""
+
+LAST = 8 * STEPS
+"""The entry from which on nothing is left: 6e-16 of a sample."""
+
+WHOLE = 1 << 31
+"""What a probability of 1 is in the table. Its sums are of integers: the same in any order, on any machine."""
+
+TINY = 1e-9
+"""Units that no deviation other than zero is as small as."""
+
+DECIMALS = 6
+"""Of expected flips: what is less than a millionth of a sample is nothing, so of two such candidates the smaller one is better."""
+
+ONE_SIDED_95 = 1.6449
+"""Deviations that a normal variable exceeds once in twenty times."""
+
+
+class MarginErrors(NamedTuple):
+    """Mean and standard deviation of a candidate's errors of its margins, in units of the contest."""
+
+    bias: float
+    sigma: float
+
+
+def margin_errors(contest: Contest, sums: MarginSums, scale: int) -> MarginErrors:
+    """Of a candidate whose scores are integers at `scale`. Exact but for the last division and root."""
+    samples = len(contest.units)
+    up = max(contest.scale - scale, 0)  # shifts that bring both to the finer of the two units
+    down = max(scale - contest.scale, 0)
+    total, squares = contest.unit_sums
+    error = (sums.margins << up) - (total << down)
+    square = (sums.squares << 2 * up) - (sums.products << up + down + 1) + (squares << 2 * down)
+    unit = 1 << down
+    return MarginErrors(error / (samples * unit), math.sqrt((samples * square - error * error) / (samples * unit) ** 2))
+
+
+@cache
+def normal_tails() -> IntArray:
+    """P(Z > z) of a standard normal Z for z = 0, and at the middle of every further step; [LAST + 1], in units of WHOLE."""
+    middles = [0.0, *((k + 0.5) / STEPS for k in range(1, LAST))]
+    return np.array([*(round(WHOLE * 0.5 * math.erfc(z / math.sqrt(2))) for z in middles), 0], dtype=np.int32)
+
+
+def tail_sums(margins: Elements, errors: Sequence[MarginErrors]) -> list[int]:
+    """For each candidate the sum of P(Z > (margin + bias) / sigma) over `margins` [samples], ascending, in units of WHOLE."""
+    table, sums = normal_tails().astype(np.int64), []
+    for bias, sigma in errors:
+        deviations = (margins + bias) * inverse(sigma)
+        tails = table[np.minimum(np.abs(deviations), LAST).astype(np.intp)]
+        sums.append(int(np.where(deviations < 0, WHOLE - tails, tails).sum()))
+    return sums
+
+
+def inverse(sigma: float) -> float:
+    """Steps of the table a unit. Without any deviation it is so many that a margin counts 0, 1, or 1/2 where nothing is left."""
+    return STEPS / sigma if sigma > TINY else STEPS / TINY
+
+
+def expected_flips(tails: Sequence[int], disagreements: IntArray) -> FloatArray:
+    """Flips [candidates] to be expected on as many other samples of the same kind: the mean of two estimates.
+
+    `tails`: of `tail_sums`, what normal errors would flip. It tells candidates apart that flip next to nothing, and is wrong where
+    errors are not normal: where one input in a hundred wraps around, or the large errors are those of large margins.
+    `disagreements`: what did flip. It is right on average whatever the errors are, and mostly luck where it is small.
+    """
+    return np.round((np.array(tails, dtype=np.float64) / WHOLE + disagreements) / 2.0, DECIMALS)
+
+
+def expected_error(errors: FloatArray) -> FloatArray:
+    """How large the error [candidates] of a numerical program is to be expected: the upper end of the 95 % confidence interval of
+    the root mean square of `errors` [candidates, samples, elements].
+
+    The mean of the squares over n samples is taken as normal, with the squares' own deviation. A few samples far off raise it
+    twice, in the mean and in the interval, and yet no single one decides.
+    """
+    squares = np.square(errors).mean(axis=2)
+    interval = ONE_SIDED_95 * squares.std(axis=1) / math.sqrt(squares.shape[1])
+    return np.asarray(np.sqrt(squares.mean(axis=1) + interval))

@@ -1,0 +1,151 @@
+"""By how much the class that the float program predicts beats its rival: what of a classifier's outputs says how sure it is.
+
+The last ArgMax (or Sign) of a program reads scores. Of every sample the float program's best score is the leader, its second best
+one the rival; of a sign, the score and zero. A fixed-point program predicts the same class, but for others than these two,
+while its own margin, leader less rival, stays positive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.float_evaluator import FloatRun, run_float
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of
+
+Elements = npt.NDArray[np.int32]
+
+
+UNIT_BITS = 24
+"""Binary digits of the largest float margin as an integer."""
+
+
+class MarginSums(NamedTuple):
+    """Sums over the samples of a candidate's margins, integers at the scale of its scores: of the margins, of their squares, and of
+    their products with the float program's margins in units of the contest. Exact, so in any order the same."""
+
+    margins: int
+    squares: int
+    products: int
+
+
+NO_SUMS = MarginSums(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Who is ahead of whom, by the float program.
+
+    `step`: number of the deciding step among the unrolled ones, after which scores are read. `variable` holds the scores; `leaders` and
+    `rivals` [samples] are elements of it, NOWHERE standing for zero. `margins` [samples]: the float ones, never negative; what
+    is not finite is taken as the largest finite one.
+    """
+
+    step: int
+    variable: str
+    leaders: Elements
+    rivals: Elements
+    margins: FloatArray
+
+    @cached_property
+    def scale(self) -> int:
+        """The float margins times 2**scale, as integers, have UNIT_BITS bits at most."""
+        finite = self.margins[np.isfinite(self.margins)]
+        largest = float(finite.max(initial=0.0))
+        return UNIT_BITS - math.frexp(largest)[1] if largest else 0
+
+    @cached_property
+    def units(self) -> Elements:
+        """The float margins [samples] in units of 2**-scale, rounded."""
+        most = (1 << UNIT_BITS) - 1
+        known = np.where(np.isfinite(self.margins), self.margins, np.inf)
+        return np.minimum(np.rint(np.ldexp(known, self.scale)), most).astype(np.int32)
+
+    @cached_property
+    def unit_sums(self) -> tuple[int, int]:
+        """The sum of `units`, and of their squares."""
+        units = self.units.tolist()
+        return sum(units), sum(unit * unit for unit in units)
+
+    @cached_property
+    def ascending(self) -> Elements:
+        """`units`, sorted."""
+        return np.sort(self.units)
+
+    def sums(self, scores: IntArray) -> MarginSums:
+        """Of a candidate's scores [elements of the variable, samples] (or [.., 1], the same for all)."""
+        scores = np.broadcast_to(scores, (scores.shape[0], self.leaders.size))
+        margins = self._taken(scores, self.leaders) - self._taken(scores, self.rivals)
+        exact = margins.astype(object)  # a square of 32-bit scores is beyond 64 bits
+        return MarginSums(int(exact.sum()), int((exact * exact).sum()), int((exact * self.units.astype(object)).sum()))
+
+    @staticmethod
+    def _taken(scores: IntArray, elements: Elements) -> IntArray:
+        return np.where(elements == NOWHERE, 0, scores[elements, np.arange(elements.size)])
+
+
+def float_contest(
+    program: ir.Program,
+    parameters: Mapping[str, FloatArray],
+    features: FloatArray,
+    steps: Sequence[OperationInstance],
+) -> tuple[FloatRun, Contest | None]:
+    """The float program's run on `features` [samples, features], and the contest that ends it; None where nothing is contested."""
+    number, executed = deciding_step(program, steps), 0
+    scores = np.zeros((0, 1))
+
+    def observe(step: OperationInstance, result: FloatArray, read: Sequence[FloatArray]) -> None:
+        nonlocal executed, scores
+        if executed == number:
+            scores = read[0].copy()
+        executed += 1
+
+    run = run_float(program, parameters, features, observe, steps)
+    return run, None if number is None else contest_of(steps[number], number, scores, features.shape[0])
+
+
+def deciding_step(program: ir.Program, steps: Sequence[OperationInstance]) -> int | None:
+    """The number of the last step that writes the label; None for a program that returns no class, or always the same one."""
+    if program.result_kind is not ir.ResultKind.CLASS:
+        return None
+    label = int(elements_of(program.result, {}).reshape(-1)[0])
+    for number in range(len(steps) - 1, -1, -1):
+        step = steps[number]
+        if step.operation.out.variable == program.result.variable and label in step.out:
+            decides = isinstance(step.operation, ir.INTEGER_RESULTS) and step.sources[0].variable is not None
+            return number if decides else None
+    return None
+
+
+def contest_of(step: OperationInstance, number: int, scores: FloatArray, samples: int) -> Contest | None:
+    """The contest that a deciding step ends. `scores` [elements read, samples or 1]: what it read in the float program.
+
+    Of equal scores the first one leads, as ArgMax has it. None for an ArgMax of one score, which nothing can beat.
+    """
+    source = step.sources[0]
+    values = np.broadcast_to(scores, (scores.shape[0], samples))
+    elements = source.elements.reshape(-1)
+    if isinstance(step.operation, ir.Sign):
+        ahead, nowhere = values[0] > 0, np.full(samples, NOWHERE, dtype=np.int32)
+        scored = np.full(samples, elements[0], dtype=np.int32)
+        leaders, rivals = np.where(ahead, scored, nowhere), np.where(ahead, nowhere, scored)
+        margins = np.abs(values[0])
+    elif elements.size < 2:
+        return None
+    else:
+        every = np.arange(samples)
+        first = values.argmax(axis=0)
+        others = values.copy()
+        others[first, every] = -np.inf
+        second = others.argmax(axis=0)
+        leaders, rivals = elements[first], elements[second]
+        margins = values[first, every] - values[second, every]
+    return Contest(number, source.variable or "", leaders.astype(np.int32), rivals.astype(np.int32), margins)
