@@ -9,7 +9,7 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll
 
 Observer = Callable[[OperationInstance, FloatArray, Sequence[FloatArray]], None]

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
-import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.straight_line import Elements, OperationInstance, unroll
 
-Point = tuple[int, int]
-Numbers = npt.NDArray[np.int64]
+AccessPoint = tuple[int, int]
 
 ELEMENT_BYTES = (1, 2, 4)
 
@@ -38,8 +37,8 @@ class WriteOrder:
     No pairs at all: everything is read before anything is written.
     """
 
-    below: tuple[Point, ...]
-    above: tuple[Point, ...]
+    below: tuple[AccessPoint, ...]
+    above: tuple[AccessPoint, ...]
 
     def forbidden(self, result_bytes: int, operand_bytes: int) -> tuple[int, int] | None:
         """The open interval of forbidden distances in bytes, for these bytes an element; None when there is none."""
@@ -86,10 +85,10 @@ def _keeps_apart(program: ir.Program, operation: ir.Operation) -> bool:
     return sparse or operation.steps > 1
 
 
-def _visits(step: OperationInstance) -> Iterator[tuple[str, Numbers, Numbers, Numbers]]:
+def _visits(step: OperationInstance) -> Iterator[tuple[str, IntArray, IntArray, IntArray]]:
     """By operand variable: places written, and the first and the last place read for each of them, in order of execution."""
     written = step.out.reshape(-1).astype(np.int64)
-    by_name: dict[str, list[tuple[Numbers, Numbers]]] = {}
+    by_name: dict[str, list[tuple[IntArray, IntArray]]] = {}
     for number, source in enumerate(step.sources):
         if source.variable is not None:
             spans = _spans_read(step, number, source.elements)
@@ -100,7 +99,7 @@ def _visits(step: OperationInstance) -> Iterator[tuple[str, Numbers, Numbers, Nu
         yield name, written, first, last
 
 
-def _spans_read(step: OperationInstance, number: int, elements: Elements) -> tuple[Numbers, Numbers]:
+def _spans_read(step: OperationInstance, number: int, elements: Elements) -> tuple[IntArray, IntArray]:
     """First and last place of one operand that is read for each element of the result."""
     match step.operation.order:
         case ir.Order.PRODUCTS:
@@ -120,13 +119,13 @@ def _spans_read(step: OperationInstance, number: int, elements: Elements) -> tup
             assert_never(unknown)
 
 
-def _span(windows: Elements) -> tuple[Numbers, Numbers]:
+def _span(windows: Elements) -> tuple[IntArray, IntArray]:
     """First and last place of each row. Padding reads nothing: where there is nothing else, the last place is -1."""
     wide = windows.astype(np.int64)
     return np.where(wide < 0, np.iinfo(np.int32).max, wide).min(axis=1), wide.max(axis=1)
 
 
-def _write_order(written: Numbers, first: Numbers, last: Numbers) -> WriteOrder:
+def _write_order(written: IntArray, first: IntArray, last: IntArray) -> WriteOrder:
     """Over all elements of the result: what is read for each of them, against all places written before it."""
     reads = last[1:] >= 0
     if not reads.any():
@@ -136,7 +135,7 @@ def _write_order(written: Numbers, first: Numbers, last: Numbers) -> WriteOrder:
     return WriteOrder(_binding(first[1:][reads], done, 1), _binding(last[1:][reads] + 1, least, -1))
 
 
-def _binding(read: Numbers, written: Numbers, sign: int) -> tuple[Point, ...]:
+def _binding(read: IntArray, written: IntArray, sign: int) -> tuple[AccessPoint, ...]:
     """The pairs at which `read * operand_bytes - written * result_bytes` is least (sign 1) or greatest for some widths."""
     kept = set()
     for operand_bytes in ELEMENT_BYTES:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.float_evaluator import FloatRun, run_float
 from kilotune.codegen.straight_line import OperationInstance
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.emit.storage import LABEL_BITS
-from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_features import (
     FREE,
     FUNCTIONS,
     ROUNDINGS,
-    Ints,
     Terms,
     kind_position,
     length_position,
@@ -61,7 +61,7 @@ class Collector:
         self._function_bits = np.array([f.bits for f in functions] or [16], dtype=np.int64)
         self._function_scales = np.array([f.scale for f in functions] or [14], dtype=np.int64)
         self._function_tables = np.array([1 if f.fine else 0 for f in functions] or [0], dtype=np.int64)
-        self._numbers: list[Ints] = []
+        self._numbers: list[IntArray] = []
         self._counts: list[float] = []
         self._mask: Mask | None = None
         self._some = True
@@ -74,7 +74,7 @@ class Collector:
         columns = [np.broadcast_to(numbers, (self._count,)) for numbers in self._numbers]
         return Terms(np.stack(columns, axis=1), np.array(self._counts))
 
-    def add(self, count: float, numbers: Ints) -> None:
+    def add(self, count: float, numbers: IntArray) -> None:
         if not count or not self._some:
             return
         self._numbers.append(numbers if self._mask is None else np.where(self._mask, numbers, FREE))
@@ -89,10 +89,10 @@ class Collector:
         yield
         self._mask, self._some = before, some
 
-    def column(self, row: int, column: Column) -> Ints:
+    def column(self, row: int, column: Column) -> IntArray:
         return np.asarray(self._rows[:, row, column], dtype=np.int64)
 
-    def bits(self, operand: CountedOperand, row: int, place: int) -> Ints:
+    def bits(self, operand: CountedOperand, row: int, place: int) -> IntArray:
         """Width of an operand; a literal has the least that holds it."""
         if operand.column >= 0:
             return self._bits[:, operand.column]
@@ -100,7 +100,7 @@ class Collector:
         magnitude = np.where(value < 0, -value - 1, value)
         return np.where(magnitude < 1 << 7, 8, np.where(magnitude < 1 << 15, 16, 32))
 
-    def factors(self, row: int, a: CountedOperand, b: CountedOperand) -> tuple[Ints, Ints]:
+    def factors(self, row: int, a: CountedOperand, b: CountedOperand) -> tuple[IntArray, IntArray]:
         """Positions of both factors' widths, the wider first; what is multiplied up has the accumulator's."""
         accumulator = self.column(row, Column.ACC_BITS)
         widths = []
@@ -110,7 +110,7 @@ class Collector:
             widths.append(width_position(np.where(up, accumulator, np.minimum(own, accumulator))))
         return np.maximum(*widths), np.minimum(*widths)
 
-    def function_bits(self, row: int) -> Ints:
+    def function_bits(self, row: int) -> IntArray:
         return np.maximum(self._function_bits[self.column(row, Column.FUNCTION)], 16)
 
     def load(self, operand: CountedOperand, access: Access) -> None:
@@ -123,7 +123,7 @@ class Collector:
         self.add(access.pointers, number("pointer", 1))
         self.add(access.times, number("store", width_position(self._bits[:, variable]), access.reached))
 
-    def down(self, count: float, width: Ints, shift: Ints, result: Ints) -> None:
+    def down(self, count: float, width: IntArray, shift: IntArray, result: IntArray) -> None:
         """A division by 2**shift of numbers of that width; shifts below 0 multiply at the width of the result."""
         if not shift.any():
             return
@@ -133,7 +133,7 @@ class Collector:
         multiplies = number("up", width_position(result), amount)
         self.add(count, np.where(shift > 0, divides, np.where(shift < 0, multiplies, FREE)))
 
-    def shifted(self, count: float, operand: CountedOperand, shift: Ints, wide: Ints) -> None:
+    def shifted(self, count: float, operand: CountedOperand, shift: IntArray, wide: IntArray) -> None:
         """An operand scaled down at its own width, or up at the width `wide`."""
         width = self._bits[:, operand.column]
         self.down(count, width, shift, np.where(shift < 0, wide, width))

@@ -8,6 +8,7 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.schedule import (
     Convolution,
@@ -23,18 +24,9 @@ from kilotune.codegen.emit.schedule import (
     window_axes,
 )
 from kilotune.codegen.emit.storage import make_storage
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
-from kilotune.evaluators.cost_features import (
-    Ints,
-    Terms,
-    kind_position,
-    length_position,
-    loop_kind,
-    number,
-    width_position,
-)
+from kilotune.evaluators.cost_features import Terms, kind_position, length_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
 from kilotune.evaluators.pointwise_costs import CountedNumbers
 
@@ -100,7 +92,7 @@ class CostFeatures:
             case _:
                 assert_never(operation)
 
-    def _finish(self, c: Collector, row: int, operation: ir.Operation, width: Ints, access: Access) -> None:
+    def _finish(self, c: Collector, row: int, operation: ir.Operation, width: IntArray, access: Access) -> None:
         """The last division of an element, to the width of the result, and its storing."""
         c.down(access.times, width, c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
         c.store(self._columns[operation.out.variable], access)

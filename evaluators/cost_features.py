@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding
-
-Ints = npt.NDArray[np.int64]
 
 WIDTHS = (8, 16, 32)
 _BITS = tuple(str(w) for w in WIDTHS)
@@ -88,15 +87,15 @@ def _start(family: str) -> int:
     return NUMBERS[".".join((family, *(axis[0] for axis in AXES[family])))]
 
 
-def number(family: str, *labels: int | Ints) -> Ints:
+def number(family: str, *labels: int | IntArray) -> IntArray:
     """Feature numbers from positions on the family's axes."""
-    place: int | Ints = 0
+    place: int | IntArray = 0
     for axis, label in zip(AXES[family], labels, strict=True):
         place = place * len(axis) + label
     return np.asarray(_start(family) + place, dtype=np.int64)
 
 
-def width_position(bits: Ints | int) -> Ints:
+def width_position(bits: IntArray | int) -> IntArray:
     """Position of a width: 8, 16, 32 become 0, 1, 2."""
     return np.asarray(np.asarray(bits) // 16, dtype=np.int64)
 
@@ -105,7 +104,7 @@ def width_position(bits: Ints | int) -> Ints:
 class Terms:
     """Feature `numbers` [candidates, terms], each executed `counts` [terms] times."""
 
-    numbers: Ints
+    numbers: IntArray
     counts: npt.NDArray[np.float64]
 
     def times(self, cycles: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

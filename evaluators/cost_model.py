@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, NUMBERS

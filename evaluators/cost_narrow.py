@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, Int32Array
 from kilotune.codegen.emit.ranges import NARROW_BITS, known_weights
 from kilotune.codegen.emit.schedule import in_order, scales_terms
-from kilotune.codegen.fixed.arithmetic import FloatArray
-from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.straight_line import elements_of
 
 _WIDE_BITS = 32

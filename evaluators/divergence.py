@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.storage import stored_bits
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import OperationInstance
 from kilotune.evaluators.architectures.architecture import Target

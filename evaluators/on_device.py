@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.architectures.registry import architecture_of

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise
+from kilotune.codegen.fixed.arithmetic import quantise
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from kilotune.search.space import Assignment, Decision, FlatSpace, HasSize, Option, Space, State
 
-Choice = Callable[[Decision], Option]
+Chooser = Callable[[Decision], Option]
 """Answers one decision."""
 
 
-def complete(state: State, choose: Choice) -> dict[str, Option]:
+def complete(state: State, choose: Chooser) -> dict[str, Option]:
     """Walk from `state` to a candidate. ValueError when a decision offers no option."""
     while (decision := state.decision) is not None:
         if not decision.options:

@@ -7,11 +7,13 @@ import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-P = ParamSpec("P")
-R = TypeVar("R")
+ArgumentsT = ParamSpec("ArgumentsT")
+ReturnedT = TypeVar("ReturnedT")
 
 
-def deprecated(instead: str, *, since: str, removed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def deprecated(
+    instead: str, *, since: str, removed: str
+) -> Callable[[Callable[ArgumentsT, ReturnedT]], Callable[ArgumentsT, ReturnedT]]:
     """Make a function warn (DeprecationWarning, at the caller's line) when it is called, and work as before.
 
     instead: what to use, as somebody writes it ("kilotune.tune"). since, removed: versions, "MAJOR.MINOR"; the second is at least
@@ -20,14 +22,14 @@ def deprecated(instead: str, *, since: str, removed: str) -> Callable[[Callable[
     if _numbers(removed) <= _numbers(since):
         raise ValueError(f"removed={removed!r}: expected a version after {since}, so that there is one that warns.")
 
-    def mark(function: Callable[P, R]) -> Callable[P, R]:
+    def mark(function: Callable[ArgumentsT, ReturnedT]) -> Callable[ArgumentsT, ReturnedT]:
         message = (
             f"{function.__module__}.{function.__qualname__} is deprecated since kilotune {since} and will be removed in "
             f"{removed}: use {instead}."
         )
 
         @functools.wraps(function)
-        def warning(*arguments: P.args, **keywords: P.kwargs) -> R:
+        def warning(*arguments: ArgumentsT.args, **keywords: ArgumentsT.kwargs) -> ReturnedT:
             warnings.warn(message, DeprecationWarning, stacklevel=2)
             return function(*arguments, **keywords)
 

@@ -13,23 +13,23 @@ from typing import Any, Protocol
 from kilotune.search.candidates import follow
 from kilotune.search.space import Assignment, Decision, FlatSpace, Option, OrdersAnswers, Space
 
-Key = bytes | str
+CandidateKey = bytes | str
 """Canonical and hashable: equal keys, equal candidates."""
 
 
 class Encoding(Protocol):
     """Between candidates, their keys, and the text that a study stores."""
 
-    def key(self, candidate: Assignment) -> Key:
+    def key(self, candidate: Assignment) -> CandidateKey:
         """ValueError when it is not a candidate of the space."""
 
-    def candidate(self, key: Key) -> dict[str, Option]:
+    def candidate(self, key: CandidateKey) -> dict[str, Option]:
         """The inverse of `key`."""
 
-    def text(self, key: Key) -> str:
+    def text(self, key: CandidateKey) -> str:
         """JSON, for the store."""
 
-    def key_of_text(self, text: str) -> Key:
+    def key_of_text(self, text: str) -> CandidateKey:
         """The inverse of `text`. ValueError for a text that encodes no candidate of the space."""
 
 
@@ -42,7 +42,7 @@ class FlatEncoding:
         longest = max((len(d.options) for d in self.decisions), default=1)
         self._typecode = "B" if longest <= 1 << 8 else "H" if longest <= 1 << 16 else "I"
 
-    def key(self, candidate: Assignment) -> Key:
+    def key(self, candidate: Assignment) -> CandidateKey:
         try:
             indices = [table[candidate[name]] for name, table in self._tables]
         except KeyError:
@@ -51,13 +51,13 @@ class FlatEncoding:
             raise ValueError(self._complaint(candidate))
         return array(self._typecode, indices).tobytes()
 
-    def candidate(self, key: Key) -> dict[str, Option]:
+    def candidate(self, key: CandidateKey) -> dict[str, Option]:
         return {d.name: d.options[i] for d, i in zip(self.decisions, self._indices(key), strict=True)}
 
-    def text(self, key: Key) -> str:
+    def text(self, key: CandidateKey) -> str:
         return str(self._indices(key))
 
-    def key_of_text(self, text: str) -> Key:
+    def key_of_text(self, text: str) -> CandidateKey:
         indices = _loaded(text)
         valid = (
             isinstance(indices, list)
@@ -68,7 +68,7 @@ class FlatEncoding:
             raise ValueError(f"A stored candidate {_shown(text)} does not fit the decisions of the space.")
         return array(self._typecode, indices).tobytes()
 
-    def _indices(self, key: Key) -> list[int]:
+    def _indices(self, key: CandidateKey) -> list[int]:
         indices = array(self._typecode)
         indices.frombytes(key if isinstance(key, bytes) else key.encode())
         return indices.tolist()
@@ -90,17 +90,17 @@ class TreeEncoding:
         self._space = space
         self._in_order = space.in_order if isinstance(space, OrdersAnswers) else None
 
-    def key(self, candidate: Assignment) -> Key:
+    def key(self, candidate: Assignment) -> CandidateKey:
         return json.dumps(dict(candidate), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
-    def candidate(self, key: Key) -> dict[str, Option]:
+    def candidate(self, key: CandidateKey) -> dict[str, Option]:
         answers = json.loads(key)
         return follow(self._space, answers) if self._in_order is None else self._in_order(answers)
 
-    def text(self, key: Key) -> str:
+    def text(self, key: CandidateKey) -> str:
         return key if isinstance(key, str) else key.decode()
 
-    def key_of_text(self, text: str) -> Key:
+    def key_of_text(self, text: str) -> CandidateKey:
         answers = _loaded(text)
         if not isinstance(answers, dict) or not all(isinstance(a, (str, int, float)) for a in answers.values()):
             raise ValueError(f"A stored candidate {_shown(text)} is not an object of answers.")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from kilotune.search.space import Assignment, HasProcedure, Measurement, Space, Trial
 
-Returned = TypeVar("Returned")
+ReturnedT = TypeVar("ReturnedT")
 Evaluate = Callable[[Sequence[Assignment]], list[Measurement]]
 
 
@@ -26,8 +26,8 @@ def run_procedure(space: Space, evaluate: Evaluate | None = None) -> Trial | Non
 
 
 def trials_of(
-    search: Generator[list[Assignment], list[Trial], Returned], measure: Evaluate
-) -> Generator[list[Trial], None, Returned]:
+    search: Generator[list[Assignment], list[Trial], ReturnedT], measure: Evaluate
+) -> Generator[list[Trial], None, ReturnedT]:
     """Run straight-line search code to its end: the trials of each batch that it yields, numbered from 0; returns what it returns."""
     number = 0
     try:
@@ -39,5 +39,5 @@ def trials_of(
             yield trials
             batch = search.send(trials)
     except StopIteration as end:
-        returned: Returned = end.value
+        returned: ReturnedT = end.value
         return returned

@@ -11,7 +11,7 @@ from kilotune.search.abandoning import Watch
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.chunked_measuring import ChunkedMeasuring
-from kilotune.search.encoding import Key
+from kilotune.search.encoding import CandidateKey
 from kilotune.search.executor import Executor, Recalls
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
@@ -137,7 +137,7 @@ class Run:
         record = self._record
         book, encode = record.book, record.book.encoding.key
         keys = [encode(candidate) for candidate in proposals]
-        fresh: dict[Key, tuple[int, Assignment]] = {}
+        fresh: dict[CandidateKey, tuple[int, Assignment]] = {}
         for key, candidate in zip(keys, proposals, strict=True):
             if key not in book and key not in fresh:
                 fresh[key] = (book.number_for(self._proposed), candidate)
@@ -152,7 +152,7 @@ class Run:
             return None
         return [book.trial(key, candidate) for key, candidate in zip(keys, proposals, strict=True)]
 
-    def _measure(self, fresh: Mapping[Key, tuple[int, Assignment]]) -> bool:
+    def _measure(self, fresh: Mapping[CandidateKey, tuple[int, Assignment]]) -> bool:
         """Measure and record as many as the budget allows, or have other processes of the study do it; whether that was
         all of them."""
         if self._started_s is None:
@@ -160,7 +160,7 @@ class Run:
         waiting = {number: (key, candidate) for key, (number, candidate) in fresh.items()}
         self._round_end = self.new_trials + len(waiting)
         self._recall(waiting)
-        taken: dict[int, tuple[Key, Assignment]] = {}
+        taken: dict[int, tuple[CandidateKey, Assignment]] = {}
         claimed: list[int] = []  # and not taken yet, last one first
 
         def take(most: int) -> list[tuple[int, Assignment]]:
@@ -181,7 +181,7 @@ class Run:
                 time.sleep(POLL_OTHERS_S)
         return True
 
-    def _recall(self, waiting: dict[int, tuple[Key, Assignment]]) -> None:
+    def _recall(self, waiting: dict[int, tuple[CandidateKey, Assignment]]) -> None:
         """Record what is known from earlier studies."""
         if not isinstance(self._executor, Recalls):
             return
@@ -192,7 +192,10 @@ class Run:
         self._take_in([numbers[position] for position in known], measured, [found[position] for position in known])
 
     def _take_in(
-        self, numbers: Sequence[int], measured: Sequence[tuple[Key, Assignment]], measurements: Sequence[Measurement]
+        self,
+        numbers: Sequence[int],
+        measured: Sequence[tuple[CandidateKey, Assignment]],
+        measurements: Sequence[Measurement],
     ) -> None:
         elapsed_s = self.elapsed_s()
         self.new_trials += len(numbers)
@@ -212,7 +215,7 @@ class Run:
         if self._proved is None and front.feasible and front.best_rank[1] <= self._record.bound:
             self._proved = now
 
-    def _load_arrivals(self, waiting: dict[int, tuple[Key, Assignment]]) -> int:
+    def _load_arrivals(self, waiting: dict[int, tuple[CandidateKey, Assignment]]) -> int:
         """Take in what other processes have measured of the waiting trials; how many there were. Where one has measured
         another candidate under that number (a strategy with a solver's time limit), ours gets a new number."""
         book, rows = self._record.book, self._sharing.arrivals(list(waiting))

@@ -18,6 +18,9 @@ Option = str | int | float | bool
 Assignment = Mapping[str, Option]
 """Answers by decision name, in the order in which they were asked. A complete one is a candidate."""
 
+Metrics = dict[str, float]
+"""What was measured, by the metric's name."""
+
 
 @dataclass(frozen=True)
 class Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kilotune.search.encoding import Key
+from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Front
 from kilotune.search.result import Status
 from kilotune.search.space import Assignment, Measurement, Space, Trial
@@ -68,7 +68,9 @@ class StudyRecord:
         except ValueError as error:
             raise StoreError(f"Study {self.name!r} is damaged: {error}") from None
 
-    def record(self, key: Key, number: int, candidate: Assignment, measurement: Measurement, run_s: float) -> None:
+    def record(
+        self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, run_s: float
+    ) -> None:
         """A finished trial, `run_s` after the run began; `save` makes it durable."""
         row = self.book.record(key, number, candidate, measurement, self.elapsed_before_s + run_s)
         if self._store is not None:

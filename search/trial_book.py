@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kilotune.search.encoding import Encoding, Key, encoding_of
+from kilotune.search.encoding import CandidateKey, Encoding, encoding_of
 from kilotune.search.front import Front, Ranking
 from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.stored_rows import TrialRow
@@ -16,20 +16,20 @@ class TrialBook:
     def __init__(self, space: Space) -> None:
         self.encoding: Encoding = encoding_of(space)
         self.front = Front(Ranking.of(space))
-        self._known: dict[Key, tuple[int, Measurement, float]] = {}  # number, what was measured, when
+        self._known: dict[CandidateKey, tuple[int, Measurement, float]] = {}  # number, what was measured, when
         self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that got a free number instead
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: CandidateKey) -> bool:
         return key in self._known
 
-    def keys(self) -> set[Key]:
+    def keys(self) -> set[CandidateKey]:
         """The canonical keys of all trials."""
         return set(self._known)
 
-    def trial(self, key: Key, candidate: Assignment) -> Trial:
+    def trial(self, key: CandidateKey, candidate: Assignment) -> Trial:
         """The trial of a candidate that has been measured, with the candidate as it was just proposed."""
         number, measurement, elapsed_s = self._known[key]
         return Trial(number, candidate, measurement, elapsed_s)
@@ -48,7 +48,7 @@ class TrialBook:
         return None if known is None else known[1]
 
     def record(
-        self, key: Key, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float
+        self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float
     ) -> TrialRow:
         """Take in a trial of this run; its row for the store."""
         self._known[key] = (number, measurement, elapsed_s)

@@ -13,10 +13,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.pipeline import IntArray
+from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.onnx.graph import Window
 
-EdgeCounts = tuple[IntArray, IntArray, NDArray[np.bool_]]
+EdgeCounts = tuple[Int32Array, Int32Array, NDArray[np.bool_]]
 
 COUNTS_KEPT = 512
 """Half a megabyte each at 224 x 224."""
@@ -122,7 +122,7 @@ class RememberedCounts:
         return RememberedCounts, ()
 
 
-def allowed(needed: IntArray, writer_iterations: int) -> IntArray:
+def allowed(needed: Int32Array, writer_iterations: int) -> Int32Array:
     """The relation S as counts [writer_iterations + 1]: reader iterations that may run after n writer iterations."""
     return np.searchsorted(needed, np.arange(writer_iterations + 1), side="right").astype(np.int32)
 

@@ -152,13 +152,13 @@ def _home(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]],
     return latest if straight and complete else INPUT
 
 
-Place = tuple[str, tuple[int, int], int]
+ChannelPlace = tuple[str, tuple[int, int], int]
 """Where a channel of a view is: a real tensor, the stride of its pixels, and the channel there."""
 
 
 def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]]) -> tuple[Segment, ...]:
     """Channels of a view as maximal runs of one real tensor each."""
-    places: list[Place | None] = []
+    places: list[ChannelPlace | None] = []
     for name in node.inputs:
         places += _places(graph.shapes[name][0], segments[name])
     match node:
@@ -183,9 +183,9 @@ def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]])
     return tuple(found)
 
 
-def _places(channels: int, segments: Sequence[Segment]) -> list[Place | None]:
+def _places(channels: int, segments: Sequence[Segment]) -> list[ChannelPlace | None]:
     """Where every channel of a tensor is; None for one of zeros."""
-    found: list[Place | None] = [None] * channels
+    found: list[ChannelPlace | None] = [None] * channels
     for segment in segments:
         for number, channel in enumerate(segment.channels.tolist(), start=segment.first):
             found[number] = (segment.tensor, segment.stride, channel)

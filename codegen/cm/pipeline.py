@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int32]
+from kilotune.codegen.arrays import Int32Array
 
 GMEM = -1
 """Stands for the global memory where a stage number is expected: the writer of the image."""
@@ -67,8 +67,8 @@ class Edge:
 
     writer: int
     reader: int
-    needed: IntArray
-    released: IntArray
+    needed: Int32Array
+    released: Int32Array
     elements: int
     buffer_elements: int = 0
     sent: NDArray[np.bool_] | None = None

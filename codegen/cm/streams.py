@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.pipeline import GMEM, IntArray, Pipeline
+from kilotune.codegen.arrays import Int32Array
+from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +23,8 @@ class Stream:
     writer: int
     reader: int
     sends: NDArray[np.bool_]
-    needed: IntArray
-    released: IntArray
+    needed: Int32Array
+    released: Int32Array
     elements: int
     edge: int | None
 

@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-Pair = tuple[int, int]
+CorePair = tuple[int, int]
 """Source and target core."""
 
 """Column and row, for pictures."""
 
 
-def all_to_all(cores: int) -> list[Pair]:
+def all_to_all(cores: int) -> list[CorePair]:
     """Every core with every other."""
     return [(a, b) for a in range(cores) for b in range(cores) if a != b]
 
 
-def ring(cores: int) -> list[Pair]:
+def ring(cores: int) -> list[CorePair]:
     """Core i with i - 1 and i + 1, the last with the first."""
     return _both_ways((i, (i + 1) % cores) for i in range(cores) if cores > 1)
 
 
-def mesh(rows: int, columns: int) -> list[Pair]:
+def mesh(rows: int, columns: int) -> list[CorePair]:
     """Core r * columns + c with its neighbours left, right, above and below."""
     return _both_ways(_grid_steps(rows, columns, ((0, 1), (1, 0))))
 
 
-def diagonal_mesh(rows: int, columns: int) -> list[Pair]:
+def diagonal_mesh(rows: int, columns: int) -> list[CorePair]:
     """A mesh with the four diagonal neighbours besides."""
     return _both_ways(_grid_steps(rows, columns, ((0, 1), (1, 0), (1, 1), (1, -1))))
 
 
-def parallel_prism(layers: int) -> list[Pair]:
+def parallel_prism(layers: int) -> list[CorePair]:
     """5 Parallel Prism (Dazzi et al. 2019, the paper's [33]) in our reading of its name, for the paper does not repeat
     its definition: five parallel paths whose facing cores are all linked. Core 5 * layer + lane."""
     pairs = [(5 * k + a, 5 * k + b) for k in range(layers) for a in range(5) for b in range(a + 1, 5)]
@@ -50,7 +50,7 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """What each kind of topology is given, by its name in a hardware file."""
 
-_MAKERS: Mapping[str, Callable[..., list[Pair]]] = MappingProxyType(
+_MAKERS: Mapping[str, Callable[..., list[CorePair]]] = MappingProxyType(
     {
         "all-to-all": all_to_all,
         "ring": ring,
@@ -61,7 +61,7 @@ _MAKERS: Mapping[str, Callable[..., list[Pair]]] = MappingProxyType(
 )
 
 
-def pairs_of(kind: str, sizes: Mapping[str, int]) -> list[Pair]:
+def pairs_of(kind: str, sizes: Mapping[str, int]) -> list[CorePair]:
     """The linked pairs, in ascending order. KeyError for an unknown kind."""
     return sorted(_MAKERS[kind](*(sizes[name] for name in PARAMETERS[kind])))
 
@@ -78,7 +78,7 @@ def grid_columns(kind: str, sizes: Mapping[str, int]) -> int | None:
     return 5 if kind == "5pp" else sizes.get("columns")
 
 
-def _grid_steps(rows: int, columns: int, steps: tuple[Pair, ...]) -> Iterator[Pair]:
+def _grid_steps(rows: int, columns: int, steps: tuple[CorePair, ...]) -> Iterator[CorePair]:
     for r in range(rows):
         for c in range(columns):
             for down, right in steps:
@@ -86,5 +86,5 @@ def _grid_steps(rows: int, columns: int, steps: tuple[Pair, ...]) -> Iterator[Pa
                     yield r * columns + c, (r + down) * columns + c + right
 
 
-def _both_ways(pairs: Iterator[Pair]) -> list[Pair]:
+def _both_ways(pairs: Iterator[CorePair]) -> list[CorePair]:
     return sorted({pair for a, b in pairs for pair in ((a, b), (b, a))})

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import assert_never
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
@@ -30,7 +31,6 @@ from kilotune.codegen.emit.storage import VariableStorage, describe_storage, ind
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import unroll

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.emit.iteration import Iteration
 from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.writer import Writer
-from kilotune.codegen.fixed.table import Column, Int32Array
+from kilotune.codegen.fixed.table import Column
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_program
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
 from kilotune.codegen.emit.iteration import first_of_rows, iterate
@@ -19,7 +20,7 @@ from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.parameters import float_literal
 from kilotune.codegen.emit.storage import LABEL_BITS, make_storage
 from kilotune.codegen.emit.writer import Writer
-from kilotune.codegen.fixed.arithmetic import FloatArray, Rounding
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.table import Column
 
 FLOAT_BITS = 32

@@ -9,13 +9,14 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
 from kilotune.codegen.emit.normalise import emit_normalise
 from kilotune.codegen.emit.operators import CExpression, cast, constant, int_type
 from kilotune.codegen.emit.pointwise import Expressions, constants_of
 from kilotune.codegen.emit.sums import integer_sum
 from kilotune.codegen.emit.tables import Functions
-from kilotune.codegen.fixed.arithmetic import IntArray, scale_down, wrap
+from kilotune.codegen.fixed.arithmetic import scale_down, wrap
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.operators import int_type
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
 
 FLASH_MACROS = """\
 /* Where constants live and how they are read: AVR needs special instructions for its flash. */
@@ -54,7 +54,7 @@ FLASH_MACROS = """\
 """
 
 
-Stored = Callable[[FloatArray], IntArray]
+Quantiser = Callable[[FloatArray], IntArray]
 """How values become the integers that are stored."""
 
 
@@ -111,12 +111,12 @@ def float_array(name: str, values: FloatArray) -> ConstantArray:
     return constant_array(name, "float", values.reshape(-1).tolist(), 32)
 
 
-def dense_array(name: str, values: FloatArray, bits: int, stored: Stored) -> ConstantArray:
+def dense_array(name: str, values: FloatArray, bits: int, stored: Quantiser) -> ConstantArray:
     """All elements in row-major order, as integers."""
     return constant_array(name, int_type(bits), stored(values).reshape(-1).tolist(), bits)
 
 
-def sparse_format(values: FloatArray, stored: Stored, real: bool = False) -> SparseFormat:
+def sparse_format(values: FloatArray, stored: Quantiser, real: bool = False) -> SparseFormat:
     """The two lists of a matrix. Values that quantise to zero keep their place: positions depend on no decision."""
     quantised = values if real else stored(values)
     kept: list[float] = []

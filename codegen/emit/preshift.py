@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.arrays import Int32Array
+from kilotune.codegen.fixed.table import Column, FixedBatch
 
 _SHIFTED = ir.MatMul | ir.Conv2D | ir.Multiply | ir.Add | ir.Subtract
 

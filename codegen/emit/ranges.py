@@ -17,17 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.context import OperationRow
 from kilotune.codegen.emit.intervals import Interval, Intervals
 from kilotune.codegen.emit.pointwise import constants_of
 from kilotune.codegen.emit.schedule import in_order, scales_terms
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise, scale_down
+from kilotune.codegen.fixed.arithmetic import quantise, scale_down
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.straight_line import elements_of
 
 NARROW_BITS = 16
 
-Number = TypeVar("Number", bound=np.generic)
+NumberT = TypeVar("NumberT", bound=np.generic)
 
 
 def intervals(batch: FixedBatch, parameters: Mapping[str, FloatArray]) -> dict[str, Interval]:
@@ -48,8 +49,8 @@ def narrow_sums(
 def known_weights(
     operation: ir.Product,
     is_known: Callable[[ir.View], bool],
-    values: Callable[[ir.View], npt.NDArray[Number]],
-) -> tuple[npt.NDArray[Number], Column] | None:
+    values: Callable[[ir.View], npt.NDArray[NumberT]],
+) -> tuple[npt.NDArray[NumberT], Column] | None:
     """The weights [sums, taps] of a sum of products whose one operand is known, and the column of that operand's shift.
 
     None where neither is.

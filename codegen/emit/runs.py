@@ -12,11 +12,11 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 
-Place = tuple[ir.View, Sequence[tuple[str, int]]]
+RunStart = tuple[ir.View, Sequence[tuple[str, int]]]
 """A view and where in it a run begins: (expression, elements a step) pairs."""
 
 
-def add_run(context: Context, total: SumOfProducts, a: Place, b: Place, count: int) -> None:
+def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, count: int) -> None:
     """Add `count` products to the sum."""
     name = _function(context, total, a[0].variable, b[0].variable, count)
     arguments = [_address(context, place) for place in (a, b)]
@@ -32,7 +32,7 @@ def add_rows(
     context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {extent});")
 
 
-def _address(context: Context, place: Place) -> str:
+def _address(context: Context, place: RunStart) -> str:
     view, moves = place
     pointed, address = _pointed(context, view.variable), context.storage.address(view, moves)
     return f"({pointed} *)({address})" if " " in address else f"({pointed} *){address}"

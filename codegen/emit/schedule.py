@@ -17,7 +17,7 @@ from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.ir.numbers import Constant
 
-Loop = tuple[str, int]
+CountedLoop = tuple[str, int]
 """Counter and trip count."""
 
 
@@ -39,7 +39,7 @@ class Cursor:
 class Nest:
     """Loops from the outermost, the elements that they read, and the one that the innermost but `inner` loops write."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[CountedLoop, ...]
     reads: tuple[Cursor, ...]
     write: Cursor | None
 
@@ -55,7 +55,7 @@ class Nest:
 
 
 def make_nest(
-    loops: Sequence[Loop],
+    loops: Sequence[CountedLoop],
     reads: Sequence[tuple[ir.View, tuple[int, ...]]],
     write: tuple[ir.View, tuple[int, ...]] | None = None,
 ) -> Nest:
@@ -96,8 +96,8 @@ def schedule_elements(operation: ir.Elementwise) -> Nest:
 class SparseProduct:
     """Column by column of the right operand, and row by row over the values that are stored of the left one."""
 
-    columns: Loop
-    rows: Loop
+    columns: CountedLoop
+    rows: CountedLoop
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
 from kilotune.codegen.emit.operators import CExpression, int_type
 from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, Rounding, quantise, scale_down
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down
 from kilotune.codegen.fixed.table import FixedBatch
 
 LABEL_BITS = 16

@@ -12,8 +12,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
+from kilotune.codegen.arrays import IntArray
 
 MAX_SHIFT = 31
 """Shift counts are clamped to one less than the widest accumulator, 32 bits."""

@@ -12,7 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, exponent, get_scale, scale_down, wrap
+from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.fixed.arithmetic import Rounding, exponent, get_scale, scale_down, wrap
 
 SHIFTRY_INPUT_SCALE = {16: 11, 8: 4}
 """Scale of the argument by its bitwidth (Shiftry Section 5.4)."""

@@ -13,12 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.placement import PlacedVariables, Placer
 
-Ints = npt.NDArray[np.int64]
 WIDTHS = (8, 16, 32)
 
 MOST_REMEMBERED = 50_000
@@ -87,15 +86,15 @@ class Footprint:
         self._temporaries = [index[name] for name in self.placer.interference.names]
         self._works = tuple(_work(operation, times) for operation, times in ir.executions(program.body))
 
-    def flash_bytes(self, bits: Ints, tables: Ints | int = 0) -> Ints:
+    def flash_bytes(self, bits: IntArray, tables: IntArray | int = 0) -> IntArray:
         """Flash [N] of candidates with `bits` [N, variables], plus `tables` bytes of exponential tables."""
         return np.asarray(bits @ self._values // 8 + self._index_bytes + tables)
 
-    def ram_bytes(self, bits: Ints) -> Ints:
+    def ram_bytes(self, bits: IntArray) -> IntArray:
         """RAM [N] of candidates with `bits` [N, variables]: the extent of what is placed."""
         return np.array([placed.peak_bytes for placed in self._placements(bits)], dtype=np.int64)
 
-    def scratch_bytes(self, batch: FixedBatch) -> Ints:
+    def scratch_bytes(self, batch: FixedBatch) -> IntArray:
         """RAM [N] that SeeDot's tree sums need besides, at most: one partial sum a level (only one operation runs at a time)."""
         most = np.zeros(len(batch), dtype=np.int64)
         for row, operation in enumerate(ir.operations(self.program.body)):
@@ -105,15 +104,15 @@ class Footprint:
                 most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
         return most
 
-    def least_ram_bytes(self, bits: Ints) -> Ints:
+    def least_ram_bytes(self, bits: IntArray) -> IntArray:
         """What no placement of such candidates goes below [N]; more bits never make it less."""
         return np.array([self.placer.bound_bytes(self._by_name(row)) for row in bits], dtype=np.int64)
 
-    def placed(self, bits: Ints) -> PlacedVariables:
+    def placed(self, bits: IntArray) -> PlacedVariables:
         """The placement of one candidate's temporaries; `bits` [variables]."""
         return self._placements(bits[None])[0]
 
-    def _placements(self, bits: Ints) -> list[PlacedVariables]:
+    def _placements(self, bits: IntArray) -> list[PlacedVariables]:
         """One for each of `bits` [N, variables]. Equal widths are placed once."""
         keys = [row.tobytes() for row in bits[:, self._temporaries].astype(np.uint8)]
         new = {key: self._by_name(row) for key, row in zip(keys, bits, strict=True) if key not in self._placed}
@@ -126,10 +125,10 @@ class Footprint:
         self._placed |= found
         return [self._placed[key] for key in keys]
 
-    def _by_name(self, bits: Ints) -> dict[str, int]:
+    def _by_name(self, bits: IntArray) -> dict[str, int]:
         return dict(zip(self._names, bits.tolist(), strict=True))
 
-    def table_bytes(self, batch: FixedBatch) -> Ints:
+    def table_bytes(self, batch: FixedBatch) -> IntArray:
         """Flash [N] of the exponential tables; equal arrays are stored once."""
         rows = [r for r, o in enumerate(ir.operations(self.program.body)) if isinstance(o, ir.TableFunction)]
         used: dict[tuple[int, tuple[int, ...]], npt.NDArray[np.bool_]] = {}
@@ -143,7 +142,7 @@ class Footprint:
             total += users * (len(array) * bits // 8)
         return total
 
-    def operation_counts(self, batch: FixedBatch) -> dict[str, Ints]:
+    def operation_counts(self, batch: FixedBatch) -> dict[str, IntArray]:
         """Executed multiplications and additions [N] by the width they are done in: multiplies_8, ..., adds_32."""
         counts = {
             f"{kind}_{width}": np.zeros(len(batch), dtype=np.int64)

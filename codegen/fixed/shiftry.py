@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array, constant_columns
-
-Ints = npt.NDArray[np.int64]
+from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ShiftryLowering:
 class _ShiftryBatch:
     """One batch while it is lowered. Columns of `bits` and `scales` are variables; `scales` become effective."""
 
-    def __init__(self, rules: ShiftryLowering, bits: Ints, scales: Ints) -> None:
+    def __init__(self, rules: ShiftryLowering, bits: IntArray, scales: IntArray) -> None:
         self.rules = rules
         self.bits = bits
         self.scales = scales
@@ -67,7 +66,7 @@ class _ShiftryBatch:
             self._lower(row, operation)
         shifts = [Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_OUT]
         self.rows[:, :, shifts] = np.clip(self.rows[:, :, shifts], -MAX_SHIFT, MAX_SHIFT)
-        to32: Callable[[Ints], Int32Array] = lambda array: np.ascontiguousarray(array, dtype=np.int32)  # noqa: E731
+        to32: Callable[[IntArray], Int32Array] = lambda array: np.ascontiguousarray(array, dtype=np.int32)  # noqa: E731
         return FixedBatch(
             self.rules.program,
             self.rules.rounding,
@@ -119,13 +118,13 @@ class _ShiftryBatch:
             case _:
                 assert_never(operation)
 
-    def _bits_of(self, name: str) -> Ints:
+    def _bits_of(self, name: str) -> IntArray:
         return self.bits[:, self.index[name]]
 
-    def _literal_scale(self, value: float, bits: Ints) -> Ints:
+    def _literal_scale(self, value: float, bits: IntArray) -> IntArray:
         return bits - 1 - exponent(abs(value))
 
-    def _operand(self, operand: ir.Operand, other: ir.Operand, out: str) -> tuple[Ints, Ints]:
+    def _operand(self, operand: ir.Operand, other: ir.Operand, out: str) -> tuple[IntArray, IntArray]:
         """(bits, scale) of an operand; a literal takes the bits of the operand that it meets, or else of the result."""
         if isinstance(operand, ir.View):
             column = self.index[operand.variable]
@@ -133,14 +132,14 @@ class _ShiftryBatch:
         bits = self._bits_of(other.variable if isinstance(other, ir.View) else out)
         return bits, self._literal_scale(operand.value, bits)
 
-    def _settle(self, name: str, natural: Ints) -> Ints:
+    def _settle(self, name: str, natural: IntArray) -> IntArray:
         """The effective scale of a result whose natural scale is `natural`; recorded for its readers."""
         column = self.index[name]
         if name not in self.pinned:
             self.scales[:, column] = np.minimum(self.scales[:, column], natural)
         return self.scales[:, column]
 
-    def _set(self, row: int, column: Column, values: Ints | int) -> None:
+    def _set(self, row: int, column: Column, values: IntArray | int) -> None:
         self.rows[:, row, column] = values
 
     def _sum(self, row: int, out: str, a: ir.Operand, b: ir.Operand) -> None:
@@ -178,7 +177,7 @@ class _ShiftryBatch:
                 return
         self._set(row, Column.SHIFT_TERM, np.minimum(excess, MAX_SHIFT))
 
-    def _accumulator_bits(self, bits_a: Ints, bits_b: Ints, summed: bool) -> Ints:
+    def _accumulator_bits(self, bits_a: IntArray, bits_b: IntArray, summed: bool) -> IntArray:
         double = 2 * np.maximum(bits_a, bits_b)
         if summed and self.rules.accumulator is Accumulator.NARROW:
             return np.full_like(double, 16)
@@ -235,7 +234,7 @@ class _ShiftryBatch:
         self._set(row, Column.SHIFT_OUT, natural - self._settle(out, natural))
 
 
-def _quantise_each(value: float, bits: Ints, scales: Ints) -> Ints:
+def _quantise_each(value: float, bits: IntArray, scales: IntArray) -> IntArray:
     """`value` quantised for every candidate's own width and scale."""
     pairs = {(int(b), int(s)) for b, s in zip(bits, scales, strict=True)}
     result = np.zeros_like(bits)

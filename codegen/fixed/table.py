@@ -31,15 +31,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.ir import Constants, Program
 from kilotune.codegen.ir.numbers import Constant
-
-Int32Array = npt.NDArray[np.int32]
 
 
 class Column(enum.IntEnum):

@@ -10,11 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from kilotune.codegen.arrays import IntArray
 
-Ints = npt.NDArray[np.int64]
-Constant = int | Ints
+Constant = int | IntArray
 """An integer of one candidate, or those of a batch [candidates]."""
 
 T = TypeVar("T")

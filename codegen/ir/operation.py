@@ -7,13 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.ir.numbers import Constant, Constants, Numbers, T
 from kilotune.codegen.ir.views import NOT_CONTENT, Literal, Location, Operand, View
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Order(enum.Enum):

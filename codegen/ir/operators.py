@@ -8,12 +8,12 @@ from typing import ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.codegen.ir.numbers import Ints
-from kilotune.codegen.ir.operation import FloatArray, OperationBase, Order, Pointwise
+from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.ir.operation import OperationBase, Order, Pointwise
 from kilotune.codegen.ir.table_functions import TableFunction
 from kilotune.codegen.ir.views import Operand, View, count_elements
 
-Scalar = TypeVar("Scalar", bound=np.generic)
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Binary(OperationBase):
         """The operation itself, elementwise."""
         raise NotImplementedError(type(self).__name__)
 
-    def of_integers(self, a: Ints, b: Ints) -> Ints:
+    def of_integers(self, a: IntArray, b: IntArray) -> IntArray:
         """The operation itself on exact integers."""
         raise NotImplementedError(type(self).__name__)
 
@@ -55,7 +55,7 @@ class Add(Binary):
     def real(self, a: FloatArray, b: FloatArray) -> FloatArray:
         return np.asarray(a + b)
 
-    def of_integers(self, a: Ints, b: Ints) -> Ints:
+    def of_integers(self, a: IntArray, b: IntArray) -> IntArray:
         return np.asarray(a + b)
 
     @property
@@ -73,7 +73,7 @@ class Subtract(Binary):
     def real(self, a: FloatArray, b: FloatArray) -> FloatArray:
         return np.asarray(a - b)
 
-    def of_integers(self, a: Ints, b: Ints) -> Ints:
+    def of_integers(self, a: IntArray, b: IntArray) -> IntArray:
         return np.asarray(a - b)
 
     @property
@@ -91,7 +91,7 @@ class Multiply(Binary):
     def real(self, a: FloatArray, b: FloatArray) -> FloatArray:
         return np.asarray(a * b)
 
-    def of_integers(self, a: Ints, b: Ints) -> Ints:
+    def of_integers(self, a: IntArray, b: IntArray) -> IntArray:
         return np.asarray(a * b)
 
     @property
@@ -119,7 +119,7 @@ class MatMul(OperationBase):
     def work(self) -> tuple[int, int]:
         return self.taps, self.taps - 1
 
-    def weights_of_sums(self, b: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    def weights_of_sums(self, b: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
         """The elements of `b` [sums, taps] that meet in one sum."""
         return b.T
 
@@ -159,7 +159,7 @@ class Conv2D(OperationBase):
     def steps(self) -> int:
         return self.groups
 
-    def weights_of_sums(self, b: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    def weights_of_sums(self, b: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
         """The elements of `b` [sums, taps] that meet in one sum."""
         return np.moveaxis(b, 4, 1).reshape(-1, self.taps)
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from kilotune.codegen.ir.numbers import Ints
-from kilotune.codegen.ir.operation import FloatArray, OperationBase, Order
+from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.ir.operation import OperationBase, Order
 from kilotune.codegen.ir.views import View
 
 
@@ -39,7 +39,7 @@ class TableFunction(OperationBase):
         """Its C expression in floats."""
         raise NotImplementedError(type(self).__name__)
 
-    def integer(self, x: Ints, exponential: Callable[[Ints], Ints], scale: int) -> Ints:
+    def integer(self, x: IntArray, exponential: Callable[[IntArray], IntArray], scale: int) -> IntArray:
         """The function of scaled, doubled arguments, from the table's e**x, at `scale`, as is the result.
 
         Divisions are C's, toward zero.
@@ -66,7 +66,7 @@ class Exp(TableFunction):
     def real_c(self, a: str) -> str:
         return f"expf({a})"
 
-    def integer(self, x: Ints, exponential: Callable[[Ints], Ints], scale: int) -> Ints:
+    def integer(self, x: IntArray, exponential: Callable[[IntArray], IntArray], scale: int) -> IntArray:
         return exponential(x)
 
 
@@ -85,7 +85,7 @@ class Sigmoid(TableFunction):
     def real_c(self, a: str) -> str:
         return f"1 / (1 + expf(-{a}))"
 
-    def integer(self, x: Ints, exponential: Callable[[Ints], Ints], scale: int) -> Ints:
+    def integer(self, x: IntArray, exponential: Callable[[IntArray], IntArray], scale: int) -> IntArray:
         one, decayed = 1 << scale, exponential(-np.abs(x))
         return np.asarray((one * np.where(x <= 0, decayed, one)) // (one + decayed))
 
@@ -109,7 +109,7 @@ class Tanh(TableFunction):
     def real_c(self, a: str) -> str:
         return f"tanhf({a})"
 
-    def integer(self, x: Ints, exponential: Callable[[Ints], Ints], scale: int) -> Ints:
+    def integer(self, x: IntArray, exponential: Callable[[IntArray], IntArray], scale: int) -> IntArray:
         one, decayed = 1 << scale, exponential(-np.abs(x))
         magnitude = (one * (one - decayed)) // (one + decayed)
         return np.asarray(np.where(x <= 0, -magnitude, magnitude))

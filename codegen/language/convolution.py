@@ -9,10 +9,10 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Location, View
 from kilotune.codegen.language.emitter import NOWHERE, Destination
 from kilotune.codegen.language.lowering import Lowering, tensor
-from kilotune.codegen.language.syntax import Pair, Sides
+from kilotune.codegen.language.syntax import RowsAndColumns, Sides
 from kilotune.codegen.language.values import Value, describe_shape
 
-PLAIN: Pair = (1, 1)
+PLAIN: RowsAndColumns = (1, 1)
 NO_PADDING: Sides = (0, 0, 0, 0)
 
 
@@ -32,9 +32,9 @@ def convolve(
     location: Location,
     goal: Destination,
     *,
-    stride: Pair = PLAIN,
+    stride: RowsAndColumns = PLAIN,
     padding: Sides = NO_PADDING,
-    dilation: Pair = PLAIN,
+    dilation: RowsAndColumns = PLAIN,
     groups: int = 1,
     subject: str = "conv2d",
 ) -> View:
@@ -56,7 +56,13 @@ def convolve(
 
 
 def max_pool(
-    lowering: Lowering, image: Value, kernel: Pair, padding: Sides, stride: Pair, location: Location, goal: Destination
+    lowering: Lowering,
+    image: Value,
+    kernel: RowsAndColumns,
+    padding: Sides,
+    stride: RowsAndColumns,
+    location: Location,
+    goal: Destination,
 ) -> View:
     """`maxpool(image, {k}, {p}, {s})`; `padding` is top, bottom, left, right, and smaller than the kernel."""
     a = tensor(image, location, "image of maxpool", rank=4)
@@ -75,7 +81,7 @@ def bottleneck(
     lowering: Lowering,
     image: Value,
     stages: tuple[ConvolutionStageValues, ConvolutionStageValues, ConvolutionStageValues],
-    stride: Pair,
+    stride: RowsAndColumns,
     padding: Sides,
     location: Location,
     goal: Destination,
@@ -145,13 +151,18 @@ def _check_filters(
         raise InputError.at(location, subject, f"({expected})", describe_shape(filters.shape))
 
 
-def _check_positive(pair: Pair, location: Location, subject: str) -> None:
+def _check_positive(pair: RowsAndColumns, location: Location, subject: str) -> None:
     if min(pair) < 1:
         raise InputError.at(location, subject, "at least 1 in both directions", str(pair))
 
 
 def _windows(
-    extent: Pair, window: Pair, stride: Pair, padding: Sides, location: Location, subject: str
+    extent: RowsAndColumns,
+    window: RowsAndColumns,
+    stride: RowsAndColumns,
+    padding: Sides,
+    location: Location,
+    subject: str,
 ) -> tuple[int, int]:
     """How many windows fit along height and width."""
     height = extent[0] + padding[0] + padding[1]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 from kilotune.codegen.ir import Location
 
-Pair = tuple[int, int]
+RowsAndColumns = tuple[int, int]
 Sides = tuple[int, int, int, int]  # top, bottom, left, right
 
 
@@ -120,9 +120,9 @@ class MaxPoolExpression(Expression):
     """`maxpool(operand, {k ..}, {p ..}, {s ..})`."""
 
     operand: Expression
-    kernel: Pair
+    kernel: RowsAndColumns
     padding: Sides
-    stride: Pair
+    stride: RowsAndColumns
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ class ConvolutionExpression(Expression):
 
     operand: Expression
     filters: Expression
-    stride: Pair
+    stride: RowsAndColumns
     padding: Sides
-    dilation: Pair
+    dilation: RowsAndColumns
     groups: int
 
 
@@ -154,7 +154,7 @@ class BottleneckExpression(Expression):
     expand: ConvolutionStage
     depthwise: ConvolutionStage
     project: ConvolutionStage
-    stride: Pair
+    stride: RowsAndColumns
     padding: Sides
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.onnx.graph import Shape, Window
+from kilotune.codegen.onnx.graph import TensorShape, Window
 
 
-def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: int, shape: Shape) -> Window:
+def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: int, shape: TensorShape) -> Window:
     """The window of a Conv or a pooling over a tensor of `shape`, whose ONNX rank is `rank` (3: no vertical dimension).
 
     ValueError, a phrase "expected X, found Y", for attributes that do not fit together.
@@ -39,7 +39,7 @@ def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: in
     return window
 
 
-def divisors(window: Window, shape: Shape, pads: tuple[int, int, int, int] | None) -> NDArray[np.int64]:
+def divisors(window: Window, shape: TensorShape, pads: tuple[int, int, int, int] | None) -> NDArray[np.int64]:
     """What each output pixel of an average is divided by: valid elements, and those in `pads` where these count."""
     high, wide = window.output_size(shape[1], shape[2])
     top, left, bottom, right = pads or (0, 0, 0, 0)
@@ -77,7 +77,7 @@ def _explicit_pads(attributes: Mapping[str, Any], spatial: int) -> tuple[int, in
 
 
 def _same_pads(
-    mode: str, shape: Shape, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
+    mode: str, shape: TensorShape, kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int]
 ) -> tuple[int, int, int, int]:
     before, after = [], []
     for axis in (0, 1):
@@ -90,7 +90,7 @@ def _same_pads(
     return before[0], before[1], after[0], after[1]
 
 
-def _with_ceiling(window: Window, shape: Shape) -> Window:
+def _with_ceiling(window: Window, shape: TensorShape) -> Window:
     """Padding grown at the end so that the usual formula gives the rounded-up size.
 
     A last window that would start in the end padding is left out, as the standard says since version 19 and

@@ -7,11 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.graph import check_size
-
-Array = NDArray[Any]
 
 
 def decode(tensor: Any, folder: str) -> Array:

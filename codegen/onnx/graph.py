@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Shape = tuple[int, int, int]
+TensorShape = tuple[int, int, int]
 
 MOST_ELEMENTS = 1 << 28
 """The most elements of a tensor or of weights: four times what the first layers of VGG-16 need at 1024 x 1024."""
@@ -205,7 +205,7 @@ class Graph:
     input: str
     output: str
     nodes: tuple[Node, ...]
-    shapes: Mapping[str, Shape]
+    shapes: Mapping[str, TensorShape]
     output_shape: tuple[int, ...]
     host: tuple[HostOperator, ...] = ()
     folded: Mapping[str, str] | None = None

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kilotune.codegen.onnx.constants import Array
-from kilotune.codegen.onnx.graph import HostOperator, Node, Shape, UnknownArray, Weights, check_size
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.graph import HostOperator, Node, TensorShape, UnknownArray, Weights, check_size
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Imported:
 
     constants: dict[str, Array]
     values: dict[str, OnnxValue]
-    shapes: dict[str, Shape]
+    shapes: dict[str, TensorShape]
     nodes: list[Node] = field(default_factory=list)
     host: list[HostOperator] = field(default_factory=list)
     unknown: Mapping[str, UnknownArray] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Imported:
         """A constant operand as `as_float` gives it, or its shape where nothing else is known."""
         return self.unknown[name] if name in self.unknown else as_float(self.constant(name, what))
 
-    def emit(self, node: Node, shape: Shape, onnx_shape: Sequence[int], flattened: bool = False) -> None:
+    def emit(self, node: Node, shape: TensorShape, onnx_shape: Sequence[int], flattened: bool = False) -> None:
         """Add a node; its output has `shape` here and `onnx_shape` in the file. ValueError for one that is too large."""
         check_size(shape)
         self.nodes.append(node)
@@ -85,7 +85,7 @@ class Imported:
         self.values[node.output] = OnnxValue(node.output, tuple(onnx_shape), flattened)
 
 
-def canonical_shape(shape: Sequence[int]) -> Shape:
+def canonical_shape(shape: Sequence[int]) -> TensorShape:
     """(channels, height, width) of an ONNX shape with 2 to 4 dimensions. ValueError for others."""
     if len(shape) == 2:
         return int(shape[1]), 1, 1
@@ -96,7 +96,7 @@ def canonical_shape(shape: Sequence[int]) -> Shape:
     raise ValueError(f"expected a batch with up to two spatial dimensions, found shape {list(shape)}")
 
 
-def spatial_operand(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (3, 4)) -> tuple[OnnxValue, Shape]:
+def spatial_operand(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (3, 4)) -> tuple[OnnxValue, TensorShape]:
     """The first operand, an image or a sequence, and its shape. ValueError for others."""
     value = imported.value(call.inputs[0])
     if value.flattened or len(value.shape) not in ranks:
@@ -104,7 +104,7 @@ def spatial_operand(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (
     return value, imported.shapes[value.tensor]
 
 
-def onnx_shape(value: OnnxValue, shape: Shape) -> tuple[int, ...]:
+def onnx_shape(value: OnnxValue, shape: TensorShape) -> tuple[int, ...]:
     """The ONNX shape of a tensor of `shape` that was computed from `value`."""
     rank = len(value.shape)
     return (value.shape[0], shape[0], *((shape[2],) if rank == 3 else shape[1:]))[:rank]

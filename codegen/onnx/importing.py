@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.onnx.constants import FOLDED, Array, decode
+from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.folding import fold
 from kilotune.codegen.onnx.graph import Graph, check_size
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
@@ -17,7 +18,7 @@ MAIN_DOMAINS = ("", "ai.onnx")
 MOST_FILE_BYTES = (1 << 31) - 1
 """What protobuf can hold; larger networks keep their weights in files beside the model."""
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 
 def load_model(path: Path) -> Any:
@@ -140,7 +141,7 @@ def convert(imported: Imported, call: OnnxNode, domain: str = "") -> None:
     _applied(call, lambda: CONVERTERS[call.operator](imported, call))
 
 
-def _applied(call: OnnxNode, convert: Callable[[], Result]) -> Result:
+def _applied(call: OnnxNode, convert: Callable[[], ResultT]) -> ResultT:
     """ValueError where an input or an attribute is missing, of another type, or out of range."""
     try:
         return convert()

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.attributes import divisors, read_window
-from kilotune.codegen.onnx.constants import Array
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -23,7 +23,7 @@ from kilotune.codegen.onnx.graph import (
     HostOperator,
     MaxPoolNode,
     ReluNode,
-    Shape,
+    TensorShape,
     UnknownArray,
     Weights,
     Window,
@@ -174,7 +174,7 @@ def _arithmetic(imported: Imported, call: OnnxNode) -> None:
     imported.emit(node, imported.shapes[value.tensor], value.shape, flattened=value.flattened)
 
 
-def _per_channel(constant: Array, value: OnnxValue, shape: Shape) -> Array:
+def _per_channel(constant: Array, value: OnnxValue, shape: TensorShape) -> Array:
     rank = len(value.shape)
     aligned = constant.reshape((1,) * max(0, rank - constant.ndim) + constant.shape)
     channels = aligned.shape[1] if aligned.ndim > 1 else 1

@@ -15,11 +15,11 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -31,14 +31,12 @@ from kilotune.codegen.onnx.graph import (
     Graph,
     Node,
     PadNode,
-    Shape,
     ShiftNode,
+    TensorShape,
     UnknownArray,
     known,
 )
 from kilotune.codegen.onnx.reference import evaluate
-
-Array = NDArray[Any]
 
 EXACT_LIMIT = 2**24
 """Integers of smaller magnitude are exact in float32, and so are their sums in any order."""
@@ -89,7 +87,7 @@ def integer_shape(graph: Graph) -> Graph:
     return dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
 
 
-def random_images(shape: Shape, count: int, seed: int) -> list[Array]:
+def random_images(shape: TensorShape, count: int, seed: int) -> list[Array]:
     """Seeded normal images, for calibration and for trials."""
     return list(np.random.default_rng(seed).normal(0, 1, (count, *shape)))
 
@@ -119,7 +117,7 @@ class _QuantisationState:
     exponents: dict[str, int] = field(default_factory=dict)
     bits: dict[str, int] = field(default_factory=dict)
     aligned: dict[tuple[str, int], str] = field(default_factory=dict)
-    shapes: dict[str, Shape] = field(init=False)
+    shapes: dict[str, TensorShape] = field(init=False)
 
     def __post_init__(self) -> None:
         self.shapes = dict(self.graph.shapes)

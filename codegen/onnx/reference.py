@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -27,8 +27,6 @@ from kilotune.codegen.onnx.graph import (
     Window,
     known,
 )
-
-Array = NDArray[Any]
 
 
 def evaluate(graph: Graph, image: Array, integer: bool = False) -> dict[str, Array]:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from kilotune.codegen.onnx.constants import FOLDED, Array, decode
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kilotune.codegen.onnx.constants import Array
-from kilotune.codegen.onnx.graph import ConvNode, Graph, Shape, UnknownArray
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.graph import ConvNode, Graph, TensorShape, UnknownArray
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue
 from kilotune.codegen.onnx.importing import convert, graph_of
 
@@ -35,7 +35,7 @@ class Topology:
     """
 
     name: str
-    image: Shape
+    image: TensorShape
     nodes: list[OnnxNode] = field(default_factory=list)
     weights: dict[str, tuple[int, ...]] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Topology:
     def __post_init__(self) -> None:
         self._imported = Imported({}, {IMAGE: OnnxValue(IMAGE, (1, *self.image))}, {IMAGE: self.image})
 
-    def shape(self, name: str) -> Shape:
+    def shape(self, name: str) -> TensorShape:
         """(channels, height, width) of an output."""
         return self._imported.shapes[self._imported.values[name].tensor]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from kilotune.codegen.scamp.graph import SumGraph, Term, Transform
 from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 
-Point = tuple[int, int, int]
-PointTree = Callable[[frozenset[Point]], Mapping[Point, Point]]
+ShiftPoint = tuple[int, int, int]
+ShiftPointTree = Callable[[frozenset[ShiftPoint]], Mapping[ShiftPoint, ShiftPoint]]
 
 FUSED_SHIFTS = tuple((x, y) for x in range(-2, 3) for y in range(-2, 3) if abs(x) + abs(y) <= 2)
 """What an addition of `scamp5` can shift by: nothing, one cell, or two."""
@@ -44,7 +44,7 @@ def needs(graph: SumGraph, placing: Placing) -> tuple[list[list[Transform]], lis
     return terms, [None if r is None else r.transform.then(undone[r.source]) for r in graph.results]
 
 
-def select(graph: SumGraph, placing: Placing, target: str, tree_of: PointTree | None = None) -> Plan:
+def select(graph: SumGraph, placing: Placing, target: str, tree_of: ShiftPointTree | None = None) -> Plan:
     """The instructions of a target. Their sums may need a greater depth than the graph's where halvings moved early.
 
     `tree_of`: `tree`, or one that remembers its results, for whoever selects for many placings that are nearly alike.
@@ -56,17 +56,17 @@ def select(graph: SumGraph, placing: Placing, target: str, tree_of: PointTree | 
 class _SourcePoints:
     """The points at which a stored node is there or is wanted; `parents` say from where each is one step away."""
 
-    values: dict[Point, int]
-    parents: Mapping[Point, Point]
+    values: dict[ShiftPoint, int]
+    parents: Mapping[ShiftPoint, ShiftPoint]
 
 
 class _Selection:
-    def __init__(self, graph: SumGraph, placing: Placing, target: str, tree_of: PointTree) -> None:
+    def __init__(self, graph: SumGraph, placing: Placing, target: str, tree_of: ShiftPointTree) -> None:
         self._graph, self._placing, self._target = graph, placing, target
         self._steps: list[PlanStep] = []
         self._terms, self._results = needs(graph, placing)
         self._operands = [self._split(number) for number in range(len(graph.nodes))]
-        wanted: list[set[Point]] = [set() for _ in placing.stored]
+        wanted: list[set[ShiftPoint]] = [set() for _ in placing.stored]
         for node, needed in zip(graph.nodes, self._operands, strict=True):
             for term, transform in zip(node, needed, strict=True):
                 wanted[term.source].add(transform.point)
@@ -110,7 +110,7 @@ class _Selection:
             source.values[point] = self._unit_step(source.values[before], before, point)
         return source.values[transform.point]
 
-    def _unit_step(self, value: int, before: Point, point: Point) -> int:
+    def _unit_step(self, value: int, before: ShiftPoint, point: ShiftPoint) -> int:
         auke = self._target == "auke"
         if point[2] > before[2]:
             return self._write("div2" if auke else "divq", value)
@@ -162,7 +162,7 @@ class _Selection:
         return value if transform.sign > 0 else self._write("neg", value)
 
 
-def tree(points: frozenset[Point]) -> Mapping[Point, Point]:
+def tree(points: frozenset[ShiftPoint]) -> Mapping[ShiftPoint, ShiftPoint]:
     """Unit steps from the origin to all points, shared where that is easy: each point's parent.
 
     Nearest points first, each from the nearest one reached so far; of the orders of the three dimensions along the way the
@@ -176,8 +176,8 @@ def tree(points: frozenset[Point]) -> Mapping[Point, Point]:
     return min((_grown(wanted, order) for order in itertools.permutations(range(3))), key=len)
 
 
-def _grown(wanted: Sequence[Point], order: Sequence[int]) -> dict[Point, Point]:
-    parents: dict[Point, Point] = {}
+def _grown(wanted: Sequence[ShiftPoint], order: Sequence[int]) -> dict[ShiftPoint, ShiftPoint]:
+    parents: dict[ShiftPoint, ShiftPoint] = {}
     for point in wanted:
         if point in parents:
             continue
@@ -187,7 +187,7 @@ def _grown(wanted: Sequence[Point], order: Sequence[int]) -> dict[Point, Point]:
             while here[axis] != point[axis]:
                 step = 1 if point[axis] > here[axis] else -1
                 there = tuple(v + step if i == axis else v for i, v in enumerate(here))
-                following: Point = (there[0], there[1], there[2])
+                following: ShiftPoint = (there[0], there[1], there[2])
                 if following not in parents and following != (0, 0, 0):
                     parents[following] = here
                 here = following

@@ -20,11 +20,10 @@ from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
 from kilotune.evaluators.cm.stage_execution import IntVector, Noise, StageExecutor
+from kilotune.evaluators.cm.ticks import TickArray
 
 ARRIVAL, END, GIVEN_START, WAKE = range(4)
 """Events: a packet is there, an iteration is over, one is to start, something may have become possible."""
-
-TickArray = NDArray[np.int64]
 
 
 class StallError(Exception):

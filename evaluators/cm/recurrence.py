@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
-
-TickArray = NDArray[np.int64]
+from kilotune.evaluators.cm.ticks import TickArray
 
 
 @dataclass(frozen=True, eq=False)

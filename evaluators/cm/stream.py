@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kilotune.codegen.cm.hardware import Link
 from kilotune.codegen.cm.pipeline import Pipeline
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.deadlock import Deadlock
-
-TickArray = NDArray[np.int64]
+from kilotune.evaluators.cm.ticks import TickArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.evaluators.c_structures import structures
-from kilotune.evaluators.cm.stream import Setting, TickArray
+from kilotune.evaluators.cm.stream import Setting
+from kilotune.evaluators.cm.ticks import TickArray
 
 StreamProblem, StreamOutcome = structures(Path(__file__).with_name("timing.c"), "Problem", "Outcome")
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import CostModel, Timing
@@ -20,8 +20,8 @@ from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.margins import float_contest
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
+from kilotune.search.space import Metrics
 
-Metrics = dict[str, float]
 DerivedMetric = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 """A metric [candidates] from arrays of the others, by name."""
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
+from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of

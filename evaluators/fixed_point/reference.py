@@ -12,9 +12,10 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, quantise, scale_down, wrap
+from kilotune.codegen.arrays import Int32Array, IntArray
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.exponential import Exponential
-from kilotune.codegen.fixed.table import Column, FixedBatch, Int32Array
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.ir import Constants
 from kilotune.codegen.ir.numbers import Constant
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import OperationInstance, unroll
 from kilotune.evaluators.fixed_point.fidelity import MarginErrors, tail_sums

@@ -13,15 +13,15 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.scamp.instructions import Instruction
 from kilotune.codegen.scamp.program import Operation
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.codegen.scamp.text import parse_program
 
-FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
-Scalar = TypeVar("Scalar", bound=np.generic)
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 ARRAY_SIZE = 256
 FULL_SCALE = 127.5
@@ -91,7 +91,7 @@ def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> ArrayRun:
     return ArrayRun(tuple(values[n] for n in program.results), tuple(known[n] for n in program.results), largest)
 
 
-def shifted(image: npt.NDArray[Scalar], by: Cell) -> npt.NDArray[Scalar]:
+def shifted(image: npt.NDArray[ScalarT], by: Cell) -> npt.NDArray[ScalarT]:
     """What every element reads from the neighbour x to the east and y to the north; zeros from beyond the edge."""
     x, y = by
     rows, columns = image.shape[-2:]

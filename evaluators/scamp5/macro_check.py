@@ -18,7 +18,7 @@ from types import MappingProxyType
 from kilotune.codegen.scamp.sums import Cell, Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 
-Weights = Mapping[Cell, Fraction]
+CellWeights = Mapping[Cell, Fraction]
 
 _REGISTERS = frozenset("ABCDEF")
 _STEPS: Mapping[str, Cell] = MappingProxyType({"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)})
@@ -110,7 +110,7 @@ def check_macros(source: str, wanted: Sequence[Sum], depth: int) -> int:
     by two without `all()` before them, for a register that is read before it is written, and for a wrong result.
     """
     calls, results = read_macros(source)
-    held: dict[str, Weights] = {"A": {(0, 0): Fraction(1)}}
+    held: dict[str, CellWeights] = {"A": {(0, 0): Fraction(1)}}
     flagged, count = False, 0
     for number, call in enumerate(calls, start=1):
         if call == MacroCall("all", ()):
@@ -160,7 +160,7 @@ def _place(name: str, given: Mapping[str, str], sign: int) -> tuple[str, Cell]:
     return given.get(register, register), (sign * x, sign * y)
 
 
-def _execute(transfer: _Transfer, held: dict[str, Weights], where: str) -> None:
+def _execute(transfer: _Transfer, held: dict[str, CellWeights], where: str) -> None:
     total: dict[Cell, Fraction] = {}
     for name, at in transfer.sources:
         if name not in held:
@@ -172,5 +172,5 @@ def _execute(transfer: _Transfer, held: dict[str, Weights], where: str) -> None:
         held[name] = _moved(total, (-at[0], -at[1]))
 
 
-def _moved(weights: Weights, by: Cell) -> dict[Cell, Fraction]:
+def _moved(weights: CellWeights, by: Cell) -> dict[Cell, Fraction]:
     return {(x + by[0], y + by[1]): weight for (x, y), weight in weights.items()}

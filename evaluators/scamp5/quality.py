@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.scamp.kernel import Kernel
-from kilotune.evaluators.scamp5.array import FULL_SCALE, REAL_CHIP, Chip, FloatArray, run, shifted
+from kilotune.evaluators.scamp5.array import FULL_SCALE, REAL_CHIP, Chip, run, shifted
 
 MIDDLE = 127.5
 

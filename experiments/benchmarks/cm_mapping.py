@@ -25,7 +25,7 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.routing import route_tables
 from kilotune.codegen.cm.streams import Stream, streams_of
-from kilotune.codegen.cm.topologies import Pair, diagonal_mesh, mesh
+from kilotune.codegen.cm.topologies import CorePair, diagonal_mesh, mesh
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.recurrence import schedule
@@ -52,7 +52,7 @@ from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.replication import Replication
 from kilotune.spaces.cm.space import CmSpace
 
-Result = TypeVar("Result")
+ResultT = TypeVar("ResultT")
 
 WIDTHS = (16, 32, 64)
 KNOWN = MappingProxyType({16: 1109, 32: 656, 64: 360})
@@ -186,7 +186,7 @@ def buffers(_seconds: float) -> None:
         row(width, int(promised), *cells)
 
 
-def embedding_instances() -> list[tuple[str, tuple[Pair, ...], list[Pair], int]]:
+def embedding_instances() -> list[tuple[str, tuple[CorePair, ...], list[CorePair], int]]:
     """As many partitions as cores: chains, and every other stage bridged by a residual edge."""
     found = []
     for cores, rows in ((32, 4), (64, 8)):
@@ -248,7 +248,7 @@ def shown(measurement: Measurement) -> str:
     return f"{m['ticks_per_image']:.0f} ({m['promised_ticks']:.0f}; {m['cores']:.0f} cores)"
 
 
-def timed(work: Callable[[], Result], repeats: int) -> tuple[float, Result]:
+def timed(work: Callable[[], ResultT], repeats: int) -> tuple[float, ResultT]:
     """CPU seconds of one repetition, after one that is not counted where there are more."""
     result = work() if repeats > 1 else None
     begun = time.process_time()

@@ -22,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.shifts import device_instructions
-from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.avr.firmware import avr_gcc
 from kilotune.evaluators.architectures.avr.run import AvrTarget

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.levels import TRIED_LEVELS
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.device import Device

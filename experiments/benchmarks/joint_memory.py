@@ -42,8 +42,6 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 
 SOLVER_SECONDS = 20.0
 
-Order = Callable[[Sequence[LiveBuffer]], list[LiveBuffer]]
-
 
 def paper_peak_bytes(listed: Sequence[LiveBuffer]) -> int:
     """Shiftry Algorithms 15 and 16 without a limit, so without defragmentation (17)."""

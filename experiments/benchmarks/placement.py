@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result
 from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement, check_residences

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding, get_scale
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile

@@ -17,11 +17,10 @@ import click
 
 from kilotune.codegen.scamp.kernel import ApproximatedSet, Kernel, KernelSet
 from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.problems.reverse_split.filters import KernelRows
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
-
-Rows = tuple[tuple[int, ...], ...]
 
 NONE = "-"
 
@@ -32,7 +31,7 @@ class KernelCase:
 
     name: str
     depth: int
-    kernels: tuple[Rows, ...]
+    kernels: tuple[KernelRows, ...]
     auke: str = NONE
     cain_auke: str = NONE
     cain_scamp5: str = NONE
@@ -46,11 +45,11 @@ class KernelCase:
         return ApproximatedSet(self.depth, kernels.approximations)
 
 
-def _product(column: tuple[int, ...], row: tuple[int, ...]) -> Rows:
+def _product(column: tuple[int, ...], row: tuple[int, ...]) -> KernelRows:
     return tuple(tuple(a * b for b in row) for a in column)
 
 
-def _box(size: int) -> tuple[Rows]:
+def _box(size: int) -> tuple[KernelRows]:
     return (_product((1,) * size, (1,) * size),)
 
 

@@ -58,7 +58,7 @@ TYPES = MappingProxyType({".js": "text/javascript; charset=utf-8", ".css": "text
 
 PLAIN = "text/plain; charset=utf-8"
 
-Watched = TypeVar("Watched", WatchedStudy, WatchedComparison)
+WatchedT = TypeVar("WatchedT", WatchedStudy, WatchedComparison)
 
 
 class _Rest(BaseConverter):
@@ -241,7 +241,7 @@ class Dashboard:
     def _watched_study(self, row: StudyRow) -> WatchedStudy:
         return self._kept(self._studies, row.name, row.created, lambda: WatchedStudy(self._store, row))
 
-    def _kept(self, kept: dict[str, Watched], name: str, created: float, make: Callable[[], Watched]) -> Watched:
+    def _kept(self, kept: dict[str, WatchedT], name: str, created: float, make: Callable[[], WatchedT]) -> WatchedT:
         """The one of that name; a new one where that was deleted and made again. The oldest leave."""
         with self._lock:
             watched = kept.pop(name, None)

@@ -22,7 +22,7 @@ class Numbered(Protocol):
         """Within the study."""
 
 
-Row = TypeVar("Row", bound=Numbered)
+RowT = TypeVar("RowT", bound=Numbered)
 
 
 class TrialReader:
@@ -35,7 +35,7 @@ class TrialReader:
     def __len__(self) -> int:
         return len(self._read)
 
-    def new(self, stored: int, rows_from: Callable[[int], Iterable[Row]]) -> list[Row]:
+    def new(self, stored: int, rows_from: Callable[[int], Iterable[RowT]]) -> list[RowT]:
         """Rows that have not been read, given that the store held `stored` of them a moment ago. `rows_from`: all with
         that number or a higher one."""
         if stored == len(self._read):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kilotune.evaluators.scamp5.array import ARRAY_SIZE, EXACT, FULL_SCALE, Chip, run
 from kilotune.experiments.faces.cascade import Cascade
 from kilotune.experiments.faces.programs import FeatureProgram
-from kilotune.experiments.faces.shapes import Shape, placed
+from kilotune.experiments.faces.shapes import FeatureWeights, placed
 from kilotune.experiments.faces.windows import Image
 
 MIDDLE = 127.5
@@ -33,11 +33,13 @@ class ArrayValues:
 
     cascade: Cascade
     image: Image
-    programs: Mapping[Shape, FeatureProgram]
+    programs: Mapping[FeatureWeights, FeatureProgram]
     chip: Chip = EXACT
     largest: float = 0.0
     blind: npt.NDArray[np.bool_] = field(init=False)
-    _kept: dict[Shape, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]] = field(init=False, default_factory=dict)
+    _kept: dict[FeatureWeights, tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]] = field(
+        init=False, default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         rows, columns = self.image.shape

@@ -16,7 +16,7 @@ from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, execute, prove
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.faces.cascade import Cascade
-from kilotune.experiments.faces.shapes import Shape, kernel_sum, placed, symmetries
+from kilotune.experiments.faces.shapes import FeatureWeights, kernel_sum, placed, symmetries
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
 from kilotune.spaces.reverse_split.separable import FactorPlans, separable_plan
@@ -45,18 +45,18 @@ class Total:
 
 
 def compile_shapes(
-    shapes: Iterable[Shape],
+    shapes: Iterable[FeatureWeights],
     target: str,
     steps: int,
     registers: int = len(REGISTERS),
     tell: Callable[[int], None] = lambda count: None,
-) -> dict[Shape, FeatureProgram]:
+) -> dict[FeatureWeights, FeatureProgram]:
     """A program for every shape; shapes that are one but for turning share a search of `steps` steps.
 
     `tell` is called with the number of searches done. Raises `ValueError` for a shape that is no row times a column.
     """
-    found: dict[Shape, FeatureProgram] = {}
-    plans: dict[Shape, Plan] = {}
+    found: dict[FeatureWeights, FeatureProgram] = {}
+    plans: dict[FeatureWeights, Plan] = {}
     rows: FactorPlans = {}
     for shape in shapes:
         chosen, back = min(symmetries(shape), key=lambda entry: entry[0])
@@ -70,7 +70,7 @@ def compile_shapes(
     return found
 
 
-def proved(shape: Shape, text: str) -> FeatureProgram:
+def proved(shape: FeatureWeights, text: str) -> FeatureProgram:
     """The program of a text, proved to compute the shape, with the pixel that holds the result at a middle cell of it.
 
     Raises `WrongProgramError` when it computes anything else, `InputError` for text that is no program.
@@ -93,7 +93,7 @@ def _middles(count: int) -> tuple[int, ...]:
     return (0,) if count % 2 else (0, -1)
 
 
-def total(cascade: Cascade, features: Iterable[int], programs: Mapping[Shape, FeatureProgram]) -> Total:
+def total(cascade: Cascade, features: Iterable[int], programs: Mapping[FeatureWeights, FeatureProgram]) -> Total:
     """Each feature computed by itself, as the paper counts."""
     used = [programs[placed(cascade.features[number]).shape] for number in features]
     return Total(
@@ -104,13 +104,13 @@ def total(cascade: Cascade, features: Iterable[int], programs: Mapping[Shape, Fe
     )
 
 
-def save_programs(path: Path, programs: Mapping[Shape, FeatureProgram]) -> None:
+def save_programs(path: Path, programs: Mapping[FeatureWeights, FeatureProgram]) -> None:
     """The shapes and texts as JSON."""
     rows = [{"shape": shape, "program": entry.text} for shape, entry in programs.items()]
     write_whole(path, json.dumps(rows, indent=0) + "\n")
 
 
-def load_programs(path: Path) -> dict[Shape, FeatureProgram]:
+def load_programs(path: Path) -> dict[FeatureWeights, FeatureProgram]:
     """What `save_programs` wrote, every program proved again. Raises as `proved`."""
     rows = json.loads(path.read_text(encoding="utf-8"))
     shapes = [(tuple(tuple(line) for line in row["shape"]), row["program"]) for row in rows]

@@ -10,7 +10,7 @@ from kilotune.codegen.scamp.kernel import Kernel
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.experiments.faces.cascade import WeightedRectangle
 
-Shape = tuple[tuple[int, ...], ...]
+FeatureWeights = tuple[tuple[int, ...], ...]
 """The weights of a feature as rows, north to south, in the smallest picture that holds them."""
 
 
@@ -18,7 +18,7 @@ Shape = tuple[tuple[int, ...], ...]
 class PlacedShape:
     """A feature as a shape whose north-western corner lies at column `left` and row `top` of the window."""
 
-    shape: Shape
+    shape: FeatureWeights
     left: int
     top: int
 
@@ -41,12 +41,12 @@ def placed(feature: Sequence[WeightedRectangle]) -> PlacedShape:
     return PlacedShape(rows, left, top)
 
 
-def kernel_sum(shape: Shape) -> Sum:
+def kernel_sum(shape: FeatureWeights) -> Sum:
     """The shape with its middle (of an even number of columns the left one, of rows the lower one) at the pixel."""
     return Sum.of((cell, int(weight)) for cell, weight in Kernel.of_rows(shape).weights)
 
 
-def symmetries(shape: Shape) -> tuple[tuple[Shape, tuple[Mapping[str, str], ...]], ...]:
+def symmetries(shape: FeatureWeights) -> tuple[tuple[FeatureWeights, tuple[Mapping[str, str], ...]], ...]:
     """The eight turned shapes, each with the renamings of directions that bring its plans back to the shape, in order."""
     upright = (shape, ()), (tuple(zip(*shape[::-1], strict=True))[::-1], (TRANSPOSE,))
     flipped = tuple((turning[::-1], (FLIP, *back)) for turning, back in upright)

@@ -18,7 +18,7 @@ from kilotune.experiments.notebook.figures import figures_of
 from kilotune.experiments.notebook.frame import trials_frame
 from kilotune.experiments.notebook.live_line import Watch, watching
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker, require_workers
-from kilotune.experiments.problems.problem import Metrics, Problem, export_trial, metrics_on_test_data
+from kilotune.experiments.problems.problem import Problem, export_trial, metrics_on_test_data
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import FIRST_ANSWER_S
@@ -26,7 +26,7 @@ from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget
 from kilotune.search.result import Progress, Result, Status
-from kilotune.search.space import Space, Trial
+from kilotune.search.space import Metrics, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.arrays import FloatArray
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.papers.auke_programs import FIGURES
 from kilotune.experiments.papers.line_chart import ChartLine, line_chart_svg

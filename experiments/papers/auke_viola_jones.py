@@ -29,11 +29,11 @@ from kilotune.experiments.faces.array_values import ArrayValues
 from kilotune.experiments.faces.cascade import Cascade, frontal_face_file, read_cascade
 from kilotune.experiments.faces.opencv import Box, Scale, opencv_boxes, passed_boxes, pyramid
 from kilotune.experiments.faces.programs import FeatureProgram, compile_shapes, load_programs, save_programs, total
-from kilotune.experiments.faces.shapes import Shape, placed, symmetries
+from kilotune.experiments.faces.shapes import FeatureWeights, placed, symmetries
 from kilotune.experiments.faces.windows import Image, passing, reference_values
 
 PAPER_FEATURES, PAPER_SHAPES, PAPER_STAGES = 2913, 1656, 25
-Programs = dict[Shape, FeatureProgram]
+Programs = dict[FeatureWeights, FeatureProgram]
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def photograph() -> Image:
     return np.asarray(cv2.resize(grey, (ARRAY_SIZE, ARRAY_SIZE), interpolation=cv2.INTER_AREA), dtype=np.uint8)
 
 
-def _programs(target: str, shapes: Sequence[Shape], steps: int, folder: Path | None) -> Programs:
+def _programs(target: str, shapes: Sequence[FeatureWeights], steps: int, folder: Path | None) -> Programs:
     kept = folder / f"{target}.json" if folder else None
     start = time.process_time()
     if kept is not None and kept.exists():

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from kilotune.experiments.artefacts.output_file import write_whole
 from kilotune.experiments.models.catalogue import model_path
-from kilotune.experiments.problems.fixed_point.figures.seedot import Choice, maxscale_figure
+from kilotune.experiments.problems.fixed_point.figures.seedot import BitsAndMaxscale, maxscale_figure
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.report.paper_files import NamedFigure, drawn_files
 from kilotune.experiments.requests.request import TuneRequest
@@ -28,7 +28,7 @@ MODELS = ("bonsai-digits", "protonn-digits")
 PAPER = "paper: ProtoNN on usps-10 is best at maxscale 8; Bonsai on mnist-10 changes most at 3, 4 and 5"
 
 
-def measured(model: str, bits: int = 16) -> tuple[SeeDotSpace, dict[Choice, Trial]]:
+def measured(model: str, bits: int = 16) -> tuple[SeeDotSpace, dict[BitsAndMaxscale, Trial]]:
     """The space of a model, and a trial for every maxscale from 0."""
     space = build_problem(TuneRequest("seedot", str(model_path(model)), "exhaustive")).space
     assert isinstance(space, SeeDotSpace)
@@ -38,12 +38,12 @@ def measured(model: str, bits: int = 16) -> tuple[SeeDotSpace, dict[Choice, Tria
     return space, {(bits, trial.number): trial for trial in trials}
 
 
-def accuracies(curve: Mapping[Choice, Trial]) -> list[float]:
+def accuracies(curve: Mapping[BitsAndMaxscale, Trial]) -> list[float]:
     """Training accuracy in percent, by maxscale from 0."""
     return [float(trial.metrics["accuracy_percent"]) for trial in curve.values()]
 
 
-def figures(curves: Mapping[str, tuple[SeeDotSpace, Mapping[Choice, Trial]]], stem: str) -> list[NamedFigure]:
+def figures(curves: Mapping[str, tuple[SeeDotSpace, Mapping[BitsAndMaxscale, Trial]]], stem: str) -> list[NamedFigure]:
     """The figure of the report, one a model."""
     return [
         NamedFigure(f"{stem}-{model}", model, maxscale_figure(space, curve, None, None))

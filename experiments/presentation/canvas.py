@@ -6,9 +6,9 @@ import enum
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import plotly.graph_objects as go
 
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.experiments.presentation.palette import GREEN, VERMILLION
 
 MOST_POINTS = 2000
@@ -20,10 +20,6 @@ class Marked(enum.Enum):
 
     PAPER = "paper's result"
     BEST = "best trial"
-
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 def empty_figure(height: int, **layout: object) -> go.Figure:

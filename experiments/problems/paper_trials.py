@@ -16,20 +16,20 @@ from kilotune.search.study import Study
 MOST_SECONDS = 1.5
 """How long measuring may take, in seconds of this thread's processor time, which does not depend on how busy the machine is."""
 
-Answer = TypeVar("Answer")
-AskedSpace = TypeVar("AskedSpace", bound=Space)
+AnswerT = TypeVar("AnswerT")
+AskedSpaceT = TypeVar("AskedSpaceT", bound=Space)
 Measure = Callable[[Sequence[Assignment]], list[Measurement]]
 
 
 @dataclass(frozen=True)
-class ProcedureKey(Generic[AskedSpace]):
+class ProcedureKey(Generic[AskedSpaceT]):
     """A key of what is computed once for a space, equal for all objects of that space: pages that refresh ask again and again."""
 
     fingerprint: str
-    space: AskedSpace = field(compare=False)
+    space: AskedSpaceT = field(compare=False)
 
     @classmethod
-    def of(cls, space: AskedSpace) -> ProcedureKey[AskedSpace]:
+    def of(cls, space: AskedSpaceT) -> ProcedureKey[AskedSpaceT]:
         """By all that an answer depends on."""
         return cls(space.fingerprint, space)
 
@@ -64,12 +64,12 @@ def papers_answer(study: Study, seconds: float = MOST_SECONDS) -> Trial | None:
         return None
 
 
-def run_stage(stage: Generator[list[Assignment], list[Trial], Answer], measure: Measure) -> Answer:
+def run_stage(stage: Generator[list[Assignment], list[Trial], AnswerT], measure: Measure) -> AnswerT:
     """Run one stage of a procedure to its end; what it returns. OutOfTimeError."""
     running = trials_of(stage, measure)
     while True:
         try:
             next(running)
         except StopIteration as end:
-            answer: Answer = end.value
+            answer: AnswerT = end.value
             return answer

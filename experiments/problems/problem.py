@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.result import Result
-from kilotune.search.space import Assignment, Space, Trial
+from kilotune.search.space import Assignment, Metrics, Space, Trial
 
 if TYPE_CHECKING:
     from kilotune.evaluators.device import Device
     from kilotune.evaluators.on_device import DeviceMeasurement
     from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.device_check import DeviceCheck
-
-Metrics = dict[str, float]
 
 
 class Problem(Protocol):

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from kilotune.search.space import Assignment, Measurement, Option, Space
 
-Key = tuple[tuple[str, Option], ...]
+AnsweredDecisions = tuple[tuple[str, Option], ...]
 
 MOST_SPACES = 16
 
@@ -16,7 +16,7 @@ class Remembered:
     """Measurements of one question, whatever object asks it."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, Measurement] = {}
+        self._known: dict[AnsweredDecisions, Measurement] = {}
 
     def get(self, candidate: Assignment) -> Measurement | None:
         """None for what nobody has measured."""

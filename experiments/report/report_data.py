@@ -14,7 +14,7 @@ from kilotune.search.space import Trial
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
 
-Thing = TypeVar("Thing")
+ThingT = TypeVar("ThingT")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class ReportData:
         return None if violation else as_metric(loss, self.problem.space.objectives[0])
 
 
-def thinned(things: Sequence[Thing], most: int, kept: Iterable[int] = ()) -> list[Thing]:
+def thinned(things: Sequence[ThingT], most: int, kept: Iterable[int] = ()) -> list[ThingT]:
     """About `most` of them, evenly, in order; those at the places `kept` in any case."""
     if len(things) <= most:
         return list(things)

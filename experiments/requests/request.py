@@ -15,7 +15,7 @@ from kilotune.spaces.objectives import LIMITED, Unit
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Stored = TypeVar("Stored", bound="DataclassInstance")
+StoredT = TypeVar("StoredT", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class TuneRequest:
         return request
 
 
-def stored_fields(cls: type[Stored], stored: Mapping[str, Any], what: str) -> Stored:
+def stored_fields(cls: type[StoredT], stored: Mapping[str, Any], what: str) -> StoredT:
     """An object of a data class from a stored JSON object; unknown keys of other versions are left out. ValueError, which says
     which key of `what` is damaged: it is missing, or its value is of another type than the field."""
     types, values = get_type_hints(cls), {}

@@ -56,7 +56,7 @@ SUBJECTS = (
 )
 """Every space, with an input on which the search goes on for a while."""
 
-Rows = Mapping[int, tuple[str, str, str | None]]
+StoredTrials = Mapping[int, tuple[str, str, str | None]]
 """Stored trials by number: candidate, metrics, failure."""
 
 
@@ -110,7 +110,7 @@ def killed_study(
     return Round(subject, killed, searching, len(ended), tuple(faults))
 
 
-def stored(store: Store, study: str) -> Rows:
+def stored(store: Store, study: str) -> StoredTrials:
     """All trials of a study; none where it does not exist."""
     return {
         row.number: (row.candidate, repr(sorted(row.metrics.items())), row.failure)
@@ -119,7 +119,7 @@ def stored(store: Store, study: str) -> Rows:
     }
 
 
-def lost(before: Rows, after: Rows) -> list[str]:
+def lost(before: StoredTrials, after: StoredTrials) -> list[str]:
     """What was stored and no longer is as it was."""
     gone = [number for number in before if number not in after]
     changed = [number for number in before if number in after and after[number] != before[number]]
@@ -129,7 +129,7 @@ def lost(before: Rows, after: Rows) -> list[str]:
     ]
 
 
-def differences(disturbed: Rows, undisturbed: Rows) -> list[str]:
+def differences(disturbed: StoredTrials, undisturbed: StoredTrials) -> list[str]:
     """What sets the study apart from the one that nobody killed."""
     numbers = sorted({*disturbed, *undisturbed})
     odd = [number for number in numbers if disturbed.get(number) != undisturbed.get(number)]

@@ -31,7 +31,7 @@ AFTER_INTERRUPT_S = 0.7
 DEVICE_SHARE = 0.2
 """The share of the budget that is kept for compiling the best programs and running them on a device."""
 
-Made = TypeVar("Made")
+MadeT = TypeVar("MadeT")
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def never() -> bool:
     return False
 
 
-def made_in_time(is_over: Callable[[], bool], make: Callable[[], Made]) -> Made | None:
+def made_in_time(is_over: Callable[[], bool], make: Callable[[], MadeT]) -> MadeT | None:
     """What `make` makes; None when that was abandoned."""
     if is_over():
         return None
-    made: Made | None = None
+    made: MadeT | None = None
     with abandonable(is_over) as making:
         made = make()
     return None if making.abandoned else made

@@ -24,7 +24,6 @@ from kilotune.experiments.problems.problem import (
     CapacityAnswer,
     Explains,
     LoadsTestData,
-    Metrics,
     Problem,
     RunsOnDevice,
     certificate_of,
@@ -43,7 +42,7 @@ from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
-from kilotune.search.space import Assignment, Measurement, Space, Trial
+from kilotune.search.space import Assignment, Measurement, Metrics, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow

@@ -15,7 +15,7 @@ from kilotune.testing.conformance_error import ConformanceError
 LONGEST_WALK = 100_000
 """Decisions after which a walk is taken for one that never ends."""
 
-Walk = tuple[State, ...]
+StatePath = tuple[State, ...]
 """States from the start to a complete assignment."""
 
 
@@ -38,13 +38,13 @@ class Probe:
         return ConformanceError(check, self.subject, expected=expected, found=found, candidate=candidate)
 
     @cached_property
-    def enumerated(self) -> tuple[Walk, ...] | None:
+    def enumerated(self) -> tuple[StatePath, ...] | None:
         """Every walk, depth first; None when there are more than `most`."""
         found = tuple(itertools.islice(self._all_walks(), self.most + 1))
         return found if len(found) <= self.most else None
 
     @cached_property
-    def walks(self) -> tuple[Walk, ...]:
+    def walks(self) -> tuple[StatePath, ...]:
         """All walks, or the one of the first options and random ones."""
         if self.enumerated is not None:
             return self.enumerated
@@ -93,7 +93,7 @@ class Probe:
                 losses[tuple(candidate.items())] = loss
         return losses
 
-    def walk(self, choose: Callable[[Sequence[Option]], Option]) -> Walk:
+    def walk(self, choose: Callable[[Sequence[Option]], Option]) -> StatePath:
         """The walk on which `choose` picks one of the options of each decision."""
         states = [self.space.start()]
         while (decision := states[-1].decision) is not None:
@@ -119,8 +119,8 @@ class Probe:
                 candidate=answered,
             )
 
-    def _all_walks(self) -> Iterator[Walk]:
-        stack: list[Walk] = [(self.space.start(),)]
+    def _all_walks(self) -> Iterator[StatePath]:
+        stack: list[StatePath] = [(self.space.start(),)]
         while stack:
             walk = stack.pop()
             decision = walk[-1].decision

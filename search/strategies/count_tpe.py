@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.search.candidates import complete, first_candidate, random_candidate
-from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.encoding import CandidateKey, encoding_of
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space, Trial
@@ -30,7 +30,7 @@ MOST_GOOD = 48
 PRIOR = 1.0
 BATCHES_UNTIL_STALLED = 50
 
-Walk = tuple[float, dict[str, Option]]
+DrawnCandidate = tuple[float, dict[str, Option]]
 
 
 class CountSearch:
@@ -43,7 +43,7 @@ class CountSearch:
         self._ranking = Ranking.of(space)
         self._tables: FlatTables | TreeTables = FlatTables(space) if isinstance(space, FlatSpace) else TreeTables(space)
         self._encode = encoding_of(space).key
-        self._seen: set[Key] = set()
+        self._seen: set[CandidateKey] = set()
         self._good: list[tuple[Rank, int, Assignment]] = []  # ascending
 
     def steps(self) -> Steps:
@@ -146,7 +146,7 @@ class TreeTables:
         walks = sorted((self._walk(counts, rng) for _ in range(4 * size)), key=lambda walk: -walk[0])
         return [candidate for _, candidate in walks]
 
-    def _walk(self, counts: Mapping[tuple[str, Option], float], rng: np.random.Generator) -> Walk:
+    def _walk(self, counts: Mapping[tuple[str, Option], float], rng: np.random.Generator) -> DrawnCandidate:
         """A candidate, and its mean log(l / g) over the decisions that it meets."""
         score = 0.0
 

@@ -35,7 +35,7 @@ class MeasuredCandidate:
     rank: Rank
 
 
-Walk = Generator[list[Assignment], list[Trial], MeasuredCandidate]
+DescentSteps = Generator[list[Assignment], list[Trial], MeasuredCandidate]
 """Yields batches, is sent their trials, returns where it ended."""
 
 
@@ -67,11 +67,11 @@ class LocalSearch:
             found = yield from self.descend((yield from self._measured(restarted)))
             best = min(best, found, key=lambda measured: measured.rank)
 
-    def start(self) -> Walk:
+    def start(self) -> DescentSteps:
         """Where the first descent begins: the space's best guess."""
         return (yield from self._measured(first_candidate(self._space)))
 
-    def descend(self, here: MeasuredCandidate) -> Walk:
+    def descend(self, here: MeasuredCandidate) -> DescentSteps:
         """Improve by changes of single decisions until none improves."""
         todo = self._shuffled(self._moves.of(here.candidate))
         tried: list[Move] = []
@@ -98,7 +98,7 @@ class LocalSearch:
             tried, batch_size = [], SMALLEST_BATCH
         return here
 
-    def _combined(self, here: MeasuredCandidate, better: list[tuple[MeasuredCandidate, Move]]) -> Walk:
+    def _combined(self, here: MeasuredCandidate, better: list[tuple[MeasuredCandidate, Move]]) -> DescentSteps:
         """The best of the improving changes, or of the 2, 3, ... best of different decisions taken together."""
         best = better[0][0]
         changes: dict[str, Option] = {}
@@ -113,7 +113,7 @@ class LocalSearch:
             best = min([best, *together], key=lambda point: point.rank)
         return best
 
-    def _measured(self, candidate: Assignment) -> Walk:
+    def _measured(self, candidate: Assignment) -> DescentSteps:
         return self._ranked((yield [candidate]))[0]
 
     def _ranked(self, trials: Iterable[Trial]) -> list[MeasuredCandidate]:

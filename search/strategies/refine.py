@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import HasProcedure
-from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate, Walk
+from kilotune.search.strategies.local import DescentSteps, LocalSearch, MeasuredCandidate
 
 
 class RefineSearch(LocalSearch):
     """Local search with a warm start. For a space without a procedure it is plain local search."""
 
-    def start(self) -> Walk:
+    def start(self) -> DescentSteps:
         """The best-ranked candidate of the procedure's."""
         if not isinstance(self._space, HasProcedure):
             return (yield from super().start())

@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from kilotune.search.candidates import complete, random_candidate
-from kilotune.search.encoding import Key, encoding_of
+from kilotune.search.encoding import CandidateKey, encoding_of
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
 from kilotune.search.space import Assignment, Decision, Option, Space, Trial
@@ -46,7 +46,7 @@ class OptunaSearch:
 
     def steps(self) -> Steps:
         encode = encoding_of(self._space).key
-        seen: set[Key] = set()
+        seen: set[CandidateKey] = set()
         while True:
             asked = [self._ask() for _ in range(BATCH)]
             keys = [encode(candidate) for _, candidate in asked]

@@ -14,10 +14,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.instance import Instance
 
-IntArray = npt.NDArray[np.int64]
-Number = TypeVar("Number", np.int64, np.float64)
+NumberT = TypeVar("NumberT", np.int64, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class BufferArrays:
         """The largest live sum during each buffer's life, in bytes."""
         return self.over_life(self.section_bytes)
 
-    def over_life(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
+    def over_life(self, values: npt.NDArray[NumberT]) -> npt.NDArray[NumberT]:
         """The largest of `values` (one a section) during each buffer's life."""
         begins, ends, count = self.sections
         table = [values]  # maxima over stretches of 1, 2, 4, ... sections

@@ -8,13 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.search.space import (
     Assignment,
     Constraint,
     Measurement,
     Objective,
 )
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
 from kilotune.spaces.memory.checker import Migration, PlacementError, Residence, check_residences
 from kilotune.spaces.memory.instance import Instance

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.interruptible import StopFlag, interruptible
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection
 
 LONGEST_S = 1e8

@@ -27,12 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.interruptible import StopFlag, interruptible
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.ejecting import Ejection
 from kilotune.spaces.memory.fit_result import FitResult, FitStatus
 from kilotune.spaces.memory.native import UNLIMITED_NS, load_ejection, load_kernel
-from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
+from kilotune.spaces.memory.orders import PlacementOrder, best_greedy, sorted_by
 from kilotune.spaces.memory.reference_search import fits_within_reference
 
 FIRST_WORK_LIMIT = 1_000_000
@@ -86,7 +87,7 @@ QUICK_WORK = 10_000_000
 
 
 def fits_within(
-    buffers: BufferArrays, rank: Order, capacity: int, work_limit: int, seconds: float = math.inf
+    buffers: BufferArrays, rank: PlacementOrder, capacity: int, work_limit: int, seconds: float = math.inf
 ) -> FitResult:
     """Ask the compiled search, or the plain one where there is no compiler. Sizes must be positive. After `seconds` the
     compiled one stops; the plain one only knows its work limit."""
@@ -230,7 +231,7 @@ class _Component:
             self.bound = max(self.bound, target + 1, min(answer.least_peak, self.peak))
         return answer.nodes
 
-    def _rank(self, turn: int) -> Order:
+    def _rank(self, turn: int) -> PlacementOrder:
         """Every buffer's place in the order of this turn."""
         buffers = self.buffers
         width = buffers.upper - buffers.lower

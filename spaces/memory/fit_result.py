@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from kilotune.spaces.memory.arrays import IntArray
+from kilotune.codegen.arrays import IntArray
 
 
 class FitStatus(enum.IntEnum):

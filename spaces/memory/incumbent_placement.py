@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.codegen.arrays import IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.exact import minimise_peak
 
 

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.constraint_solver import SolverClock
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.candidates import MemoryCandidates
-from kilotune.spaces.memory.orders import Order, best_greedy, sorted_by
+from kilotune.spaces.memory.orders import PlacementOrder, best_greedy, sorted_by
 
 ORDERS = ("TWA", "WAT", "TAW", "ZWT")
 FIRST_WORK = 0.25  # of CP-SAT, before it is asked something else
@@ -65,7 +66,7 @@ class PlacementModel:
         return ModelAnswer(candidates, loss, exhausted=proved_empty and not found)
 
 
-def static_order(buffers: BufferArrays, letters: str) -> Order:
+def static_order(buffers: BufferArrays, letters: str) -> PlacementOrder:
     """W lifetime, A area, T total of the live sections, Z size; the most demanding buffer first."""
     width = buffers.upper - buffers.lower
     keys = {"W": -width, "A": -width * buffers.size, "T": -buffers.load, "Z": -buffers.size}
@@ -73,7 +74,7 @@ def static_order(buffers: BufferArrays, letters: str) -> Order:
 
 
 def ask(
-    buffers: BufferArrays, order: Order, capacity: int, seed: int, clock: SolverClock, work: float
+    buffers: BufferArrays, order: PlacementOrder, capacity: int, seed: int, clock: SolverClock, work: float
 ) -> tuple[int, IntArray | None]:
     """CP-SAT's status, and offsets when there is a placement within `capacity` bytes."""
     model = cp_model.CpModel()

@@ -15,10 +15,11 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.codegen.arrays import IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.native import load_kernel
 
-Order = npt.NDArray[np.int32]
+PlacementOrder = npt.NDArray[np.int32]
 """Indices of all buffers, first to be placed first."""
 
 
@@ -30,7 +31,7 @@ class Fit(enum.IntEnum):
     ABOVE = 2  # above all that it conflicts with
 
 
-def place_in_order(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
+def place_in_order(buffers: BufferArrays, order: PlacementOrder, fit: Fit = Fit.FIRST) -> IntArray:
     """Offsets in bytes, shape (buffers,)."""
     kernel = load_kernel()
     if kernel is None:
@@ -46,7 +47,7 @@ def place_in_order(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) ->
     return offsets
 
 
-def place_in_order_reference(buffers: BufferArrays, order: Order, fit: Fit = Fit.FIRST) -> IntArray:
+def place_in_order_reference(buffers: BufferArrays, order: PlacementOrder, fit: Fit = Fit.FIRST) -> IntArray:
     """Offsets in bytes of buffers placed one after the other, in Python: the definition of the compiled `place_in_order`."""
     offsets = np.zeros(len(buffers), dtype=np.int64)
     ends = np.zeros(len(buffers), dtype=np.int64)
@@ -66,12 +67,12 @@ def place_in_order_reference(buffers: BufferArrays, order: Order, fit: Fit = Fit
     return offsets
 
 
-def sorted_by(*keys: IntArray) -> Order:
+def sorted_by(*keys: IntArray) -> PlacementOrder:
     """Ascending by the first key; ties by the following ones, then as in the instance."""
     return np.lexsort(tuple(reversed(keys))).astype(np.int32)
 
 
-GREEDY: Mapping[str, tuple[Callable[[BufferArrays], Order], Fit]] = MappingProxyType(
+GREEDY: Mapping[str, tuple[Callable[[BufferArrays], PlacementOrder], Fit]] = MappingProxyType(
     {
         "tflite": (lambda b: sorted_by(-b.size, b.lower), Fit.FIRST),
         "xla": (lambda b: sorted_by(-b.size, b.lower - b.upper), Fit.BEST),
@@ -88,7 +89,7 @@ FEATURES = ("size", "life", "load", "conflicts", "start", "end")
 """What a weighted sort key adds up, each feature as its rank from 0 to 1."""
 
 
-def weighted_order(buffers: BufferArrays, weights: Sequence[float]) -> Order:
+def weighted_order(buffers: BufferArrays, weights: Sequence[float]) -> PlacementOrder:
     """Descending by the weighted sum of the features' ranks; `weights` as in FEATURES."""
     columns = (
         buffers.size,

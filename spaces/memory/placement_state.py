@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.search.space import Assignment, Decision, Option, answered
-from kilotune.spaces.memory.arrays import IntArray
 from kilotune.spaces.memory.candidates import ALLOCATOR, CANONICAL, SHIFTRY, MemoryCandidates
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.search.space import (
     Assignment,
     Constraint,
@@ -15,7 +16,6 @@ from kilotune.search.space import (
     Measurement,
     Option,
 )
-from kilotune.spaces.memory.arrays import IntArray
 from kilotune.spaces.memory.banks import MemoryMap, require_banks, require_total
 from kilotune.spaces.memory.bounds import LiveSum, largest_live_sum
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryLayout

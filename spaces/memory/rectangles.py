@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.codegen.arrays import IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.banks import Bank, MemoryMap
 from kilotune.spaces.memory.checker import Residence
 from kilotune.spaces.memory.instance import Instance

@@ -9,13 +9,13 @@ import numpy as np
 
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.fit_result import FitResult, FitStatus
-from kilotune.spaces.memory.orders import Order
+from kilotune.spaces.memory.orders import PlacementOrder
 
-Key = tuple[int, int]
+OffsetAndRank = tuple[int, int]
 """(offset in bytes, rank)."""
 
 
-def fits_within_reference(buffers: BufferArrays, rank: Order, capacity: int, work_limit: int) -> FitResult:
+def fits_within_reference(buffers: BufferArrays, rank: PlacementOrder, capacity: int, work_limit: int) -> FitResult:
     """See `exact.fits_within`. Recursion is as deep as there are buffers: RecursionError beyond some hundreds."""
     search = _ReferenceSearch(buffers, [int(r) for r in rank], capacity, work_limit)
     everything = [int(b) for b in np.argsort(rank)]
@@ -62,7 +62,7 @@ class _ReferenceSearch:
             self.least_peak = min(self.least_peak, peak)
         return peak > self.capacity
 
-    def solve(self, members: list[int], last: Key) -> FitStatus:
+    def solve(self, members: list[int], last: OffsetAndRank) -> FitStatus:
         if not members:
             return FitStatus.FITS
         self.nodes += 1
@@ -90,7 +90,7 @@ class _ReferenceSearch:
                 break
         return FitStatus.FAILS
 
-    def lowest_places(self, members: list[int], last: Key) -> list[tuple[int, int, int]] | None:
+    def lowest_places(self, members: list[int], last: OffsetAndRank) -> list[tuple[int, int, int]] | None:
         """(lowest offset, rank, buffer) of all, in order; None where one of them has no place any more."""
         is_open = {b: (self.floor[b], self.rank[b]) > last for b in members}
         least_open_top = min((self.floor[b] + self.size[b] for b in members if is_open[b]), default=None)
@@ -104,14 +104,16 @@ class _ReferenceSearch:
             keys.append((lowest, self.rank[b], b))
         return sorted(keys)
 
-    def solve_above(self, b: int, keys: list[tuple[int, int, int]], before: dict[int, int], last: Key) -> FitStatus:
+    def solve_above(
+        self, b: int, keys: list[tuple[int, int, int]], before: dict[int, int], last: OffsetAndRank
+    ) -> FitStatus:
         """With `b` on its floor. `before`: the floors of its neighbours."""
         self.waiting.remove(b)
         if not self.raise_neighbours(b, before):
             return FitStatus.FAILS
         return self.solve_parts([c for _, _, c in keys if c != b], last)
 
-    def waiting_floor(self, b: int, last: Key, least_open_top: int) -> int:
+    def waiting_floor(self, b: int, last: OffsetAndRank, least_open_top: int) -> int:
         tops = []
         for c in self.waiting:
             if self.meets(b, c):
@@ -128,7 +130,7 @@ class _ReferenceSearch:
                 total[section] = total.get(section, 0) + self.size[b]
         return not any(self.cut(lowest_of[s] + total[s], range(s, s + 1)) for s in total)
 
-    def sole(self, keys: list[tuple[int, int, int]], last: Key) -> tuple[int, int, int] | None:
+    def sole(self, keys: list[tuple[int, int, int]], last: OffsetAndRank) -> tuple[int, int, int] | None:
         """A buffer that no other one can want to be below: the rest stays above its top anyway."""
         for key in keys:
             lowest, rank, b = key
@@ -145,7 +147,7 @@ class _ReferenceSearch:
             fits = not self.cut(self.floor[c] + self.size[c], self.life(c)) and fits
         return fits
 
-    def solve_parts(self, rest: list[int], last: Key) -> FitStatus:
+    def solve_parts(self, rest: list[int], last: OffsetAndRank) -> FitStatus:
         """`rest`, cut where none of it crosses any more."""
         saved = {c: self.floor[c] for c in rest}
         rest_by_begin = sorted(rest, key=lambda c: self.begins[c])

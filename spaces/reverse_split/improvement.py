@@ -34,7 +34,7 @@ SPARE_CELLS = 1
 MOST_GIVEN = 22
 MOST_TARGETS = 30
 
-Key = tuple[Sum, bool]
+ValueKey = tuple[Sum, bool]
 """A value, and whether it is a copy."""
 
 
@@ -42,9 +42,9 @@ Key = tuple[Sum, bool]
 class _Made:
     """One instruction of a program, its operands by value."""
 
-    key: Key
+    key: ValueKey
     op: str
-    operands: tuple[Key, ...]
+    operands: tuple[ValueKey, ...]
     directions: tuple[str, ...]
     cost: int
 
@@ -108,7 +108,7 @@ class ProgramWalk:
         return made
 
     def _plan(self) -> Plan:
-        number: dict[Key, int] = {(Sum.image(self._depth), False): 0}
+        number: dict[ValueKey, int] = {(Sum.image(self._depth), False): 0}
         steps = []
         for made in self._program:
             steps.append(PlanStep(made.op, tuple(number[key] for key in made.operands), made.directions))
@@ -163,9 +163,9 @@ class ProgramWalk:
             touched.update((chosen[-1].key, *chosen[-1].operands))
         return chosen
 
-    def _window(self, removed: set[Key], wanted: set[Key]) -> tuple[list[Key], list[_Made]] | None:
+    def _window(self, removed: set[ValueKey], wanted: set[ValueKey]) -> tuple[list[ValueKey], list[_Made]] | None:
         """What the search starts from and what it must reach; None when that is too much."""
-        pending: set[Key] = set()
+        pending: set[ValueKey] = set()
         for made in self._program:
             if made.key not in removed and any(key in removed or key in pending for key in made.operands):
                 pending.add(made.key)
@@ -190,10 +190,10 @@ class ProgramWalk:
         self._random.shuffle(given)
         return given, targets
 
-    def _replace(self, gone: set[Key], new: list[_Made]) -> None:
+    def _replace(self, gone: set[ValueKey], new: list[_Made]) -> None:
         """Puts new instructions in the place of others, in an order of computation, without dead ones."""
         waiting = [made for made in self._program if made.key not in gone] + new
-        there: dict[Key, None] = {(Sum.image(self._depth), False): None}
+        there: dict[ValueKey, None] = {(Sum.image(self._depth), False): None}
         order: list[_Made] = []
         while waiting:
             ready = [made for made in waiting if all(key in there for key in made.operands)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.c import CSource, Interface
 from kilotune.codegen.emit.parameters import constant_array
-from kilotune.codegen.fixed.arithmetic import IntArray
 
 AVR_SAMPLE_BYTES = 6144
 """What recorded samples may take of an AVR's flash; the model and the serial port want the rest."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.ir.numbers import Constant, Constants, Numbers, T
-from kilotune.codegen.ir.operation import FloatArray, Pointwise
+from kilotune.codegen.ir.operation import Pointwise
 
 MOST_SHIFT = 31
 """No division is by more than 2**31."""

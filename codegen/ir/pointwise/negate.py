@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.ir.numbers import Constants, Numbers, T
-from kilotune.codegen.ir.operation import FloatArray, Pointwise
+from kilotune.codegen.ir.operation import Pointwise
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.ir.numbers import Constants, Numbers, T
-from kilotune.codegen.ir.operation import FloatArray, Pointwise
+from kilotune.codegen.ir.operation import Pointwise
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float32] | npt.NDArray[np.float64]
-Rows = npt.NDArray[np.floating]
+TrainedArray = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+FeatureRows = npt.NDArray[np.floating]
 """[samples, 1 + features]: column 0 the label (or the target of a regression), the rest the features."""
 
 
@@ -20,13 +20,13 @@ class TrainedModel:
 
     name: str
     program: str
-    parameters: Mapping[str, FloatArray]
+    parameters: Mapping[str, TrainedArray]
     readme: str
-    train: Rows | None = None
-    test: Rows | None = None
+    train: FeatureRows | None = None
+    test: FeatureRows | None = None
 
 
-def declaration(name: str, values: FloatArray) -> str:
+def declaration(name: str, values: TrainedArray) -> str:
     """`let name = (shape) in [low, high] in`, the range rounded outwards to 6 decimals."""
     shape = ", ".join(str(extent) for extent in values.shape)
     low, high = _outwards(float(values.min()), -1e-6), _outwards(float(values.max()), 1e-6)
@@ -39,12 +39,12 @@ def _outwards(value: float, step: float) -> float:
     return rounded + step if (value - rounded) * step > 0 else rounded
 
 
-def declarations(parameters: Mapping[str, FloatArray]) -> str:
+def declarations(parameters: Mapping[str, TrainedArray]) -> str:
     """One declaration a line, in the order of the mapping."""
     return "".join(declaration(name, values) for name, values in parameters.items())
 
 
-def parameter_count(parameters: Mapping[str, FloatArray]) -> str:
+def parameter_count(parameters: Mapping[str, TrainedArray]) -> str:
     """The number of weights as a phrase, with how many of them are not zero where some are."""
     total = sum(values.size for values in parameters.values())
     nonzero = sum(int(np.count_nonzero(values)) for values in parameters.values())

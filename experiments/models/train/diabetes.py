@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from sklearn.datasets import load_diabetes
 
-from kilotune.experiments.models.train.bundle import Rows, TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.bundle import FeatureRows, TrainedModel, declarations, parameter_count
 from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, fit, to_arrays, to_tensors
 from kilotune.experiments.models.train.split import DataSplit, cut, standardise
 
@@ -60,7 +60,7 @@ def start(seed: int) -> Parameters:
     }
 
 
-def explained(parameters: Parameters, rows: Rows) -> float:
+def explained(parameters: Parameters, rows: FeatureRows) -> float:
     """R squared: the share of the variance of the targets that the model explains."""
     features, targets = to_tensors(rows)
     errors = outputs(parameters, features, 1.0) - targets

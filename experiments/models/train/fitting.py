@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from kilotune.experiments.models.train.bundle import FloatArray, Rows
+from kilotune.experiments.models.train.bundle import FeatureRows, TrainedArray
 
 Parameters = dict[str, torch.Tensor]
 Scores = Callable[[Parameters, torch.Tensor, float], torch.Tensor]
@@ -46,7 +46,7 @@ def cross_entropy(scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def fit(
-    start: Parameters, scores: Scores, train: Rows, recipe: TrainingSettings, loss: Loss = cross_entropy
+    start: Parameters, scores: Scores, train: FeatureRows, recipe: TrainingSettings, loss: Loss = cross_entropy
 ) -> Parameters:
     """Parameters that minimise the loss on `train`; deterministic for a seed on one machine."""
     torch.set_num_threads(1)
@@ -95,24 +95,24 @@ def project(weights: Parameters, masks: Parameters, bound: float) -> None:
                 value.mul_(masks[name])
 
 
-def to_tensors(rows: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+def to_tensors(rows: FeatureRows) -> tuple[torch.Tensor, torch.Tensor]:
     """Features [samples, features] and labels (or targets) [samples] of rows, both float32."""
     values = torch.tensor(rows.astype(np.float32))
     return values[:, 1:], values[:, 0]
 
 
-def to_arrays(parameters: Parameters) -> dict[str, FloatArray]:
+def to_arrays(parameters: Parameters) -> dict[str, TrainedArray]:
     """The parameters as float32 arrays."""
     return {name: value.detach().numpy().astype(np.float32) for name, value in parameters.items()}
 
 
-def accuracy_line(parameters: Parameters, scores: Scores, train: Rows, test: Rows) -> str:
+def accuracy_line(parameters: Parameters, scores: Scores, train: FeatureRows, test: FeatureRows) -> str:
     """The line of the README that says how good the float model is."""
     parts = [_accuracy(parameters, scores, rows) for rows in (train, test)]
     return f"Float accuracy: train {parts[0]}, test {parts[1]}."
 
 
-def _accuracy(parameters: Parameters, scores: Scores, rows: Rows) -> str:
+def _accuracy(parameters: Parameters, scores: Scores, rows: FeatureRows) -> str:
     features, labels = to_tensors(rows)
     doubles = {name: value.double() for name, value in parameters.items()}
     right = int((scores(doubles, features.double(), 1.0).argmax(dim=1) == labels).sum())

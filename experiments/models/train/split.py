@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kilotune.experiments.models.train.bundle import Rows
+from kilotune.experiments.models.train.bundle import FeatureRows
 
 SEED = 0
 
@@ -15,11 +15,11 @@ SEED = 0
 class DataSplit:
     """Training and test rows, column 0 the label (or target)."""
 
-    train: Rows
-    test: Rows
+    train: FeatureRows
+    test: FeatureRows
 
 
-def cut(rows: Rows, train_samples: int) -> DataSplit:
+def cut(rows: FeatureRows, train_samples: int) -> DataSplit:
     """The rows in a fixed random order, cut in two."""
     order = np.random.default_rng(SEED).permutation(len(rows))
     return DataSplit(rows[order[:train_samples]], rows[order[train_samples:]])
@@ -33,7 +33,7 @@ def standardise(split: DataSplit, limit: float, first: int = 1) -> DataSplit:
     mean = split.train[:, first:].mean(axis=0)
     deviation = split.train[:, first:].std(axis=0)
 
-    def scaled(rows: Rows) -> Rows:
+    def scaled(rows: FeatureRows) -> FeatureRows:
         values = np.clip((rows[:, first:] - mean) / deviation, -limit, limit)
         return np.column_stack([rows[:, :first], values]).astype(np.float16)
 

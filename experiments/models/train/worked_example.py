@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kilotune.experiments.models.train.bundle import FloatArray, TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.bundle import TrainedArray, TrainedModel, declarations, parameter_count
 
 PROGRAM = """\
 // The working example of Shiftry, Section 3 (Pseudocode 1): W2 * (W1 * X + B1) + B2, a real number
@@ -24,7 +24,7 @@ Float result: {result:.8f}.
 """
 
 
-def constants() -> dict[str, FloatArray]:
+def constants() -> dict[str, TrainedArray]:
     """The values of Pseudocode 1, in float64: the printed result, -5.11167404, needs the decimals as they are."""
     values: dict[str, list[list[float]]] = {
         "W1": [[0.0421, 0.1948], [1.021, -0.827]],

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.experiments.presentation.palette import BLACK, BLUE, NEUTRAL, ORANGE, SKY, VERMILLION
-from kilotune.experiments.problems.cm.utilisation import CoreUse, LinkUse, Point, Usage, core_places, node_place
+from kilotune.experiments.problems.cm.utilisation import CoreUse, GridPosition, LinkUse, Usage, core_places, node_place
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 HALF = 0.38
@@ -71,7 +71,7 @@ class CoreMark:
     lines; empty where there is no room. said: what is to be known of it, a heading first."""
 
     core: int
-    place: Point
+    place: GridPosition
     use: CoreUse | None
     number: str
     name: tuple[str, ...]
@@ -79,7 +79,7 @@ class CoreMark:
     said: tuple[str, ...]
 
     @property
-    def number_place(self) -> Point:
+    def number_place(self) -> GridPosition:
         """The middle of the number: above the name, or of the core."""
         return self.place[0], self.place[1] - (NUMBER_ABOVE if self.name else 0.0)
 
@@ -95,13 +95,13 @@ class LinkArrow:
 
     use: LinkUse
     style: LinkStyle
-    start: Point
-    end: Point
+    start: GridPosition
+    end: GridPosition
     busiest: bool
     said: tuple[str, ...]
 
     @property
-    def middle(self) -> Point:
+    def middle(self) -> GridPosition:
         """Half-way."""
         return (self.start[0] + self.end[0]) / 2, (self.start[1] + self.end[1]) / 2
 
@@ -114,7 +114,7 @@ class Mesh:
     columns: int | None
     cores: tuple[CoreMark, ...]
     links: tuple[LinkArrow, ...]
-    ports: tuple[Point, ...]
+    ports: tuple[GridPosition, ...]
     width: float
     height: float
 
@@ -180,7 +180,9 @@ def name_lines(name: str) -> tuple[str, ...]:
     return name[:cut], name[cut:]
 
 
-def _cores(lowered: LoweredPipeline, hardware: Hardware, usage: Usage, places: Sequence[Point]) -> Iterator[CoreMark]:
+def _cores(
+    lowered: LoweredPipeline, hardware: Hardware, usage: Usage, places: Sequence[GridPosition]
+) -> Iterator[CoreMark]:
     by_core = {use.core: use for use in usage.cores}
     busiest = {use.core for use in usage.busiest_cores}
     columns = hardware.grid_columns or math.inf  # in no grid, cores are too small
@@ -216,7 +218,7 @@ def _said_of_link(hardware: Hardware, use: LinkUse) -> tuple[str, ...]:
     )
 
 
-def _ends(hardware: Hardware, places: Sequence[Point], use: LinkUse) -> tuple[Point, Point]:
+def _ends(hardware: Hardware, places: Sequence[GridPosition], use: LinkUse) -> tuple[GridPosition, GridPosition]:
     """From border to border of what it joins, beside the line between the middles."""
     ax, ay = node_place(hardware, places, use.source, use.target, STUB)
     bx, by = node_place(hardware, places, use.target, use.source, STUB)
@@ -229,7 +231,7 @@ def _ends(hardware: Hardware, places: Sequence[Point], use: LinkUse) -> tuple[Po
     return (ax + dx * start + ox, ay + dy * start + oy), (bx - dx * end + ox, by - dy * end + oy)
 
 
-def _ports(hardware: Hardware, places: Sequence[Point]) -> tuple[Point, ...]:
+def _ports(hardware: Hardware, places: Sequence[GridPosition]) -> tuple[GridPosition, ...]:
     joined = [link for link in hardware.links if hardware.gmem in (link.source, link.target)]
     cores = [link.target if link.source == hardware.gmem else link.source for link in joined]
     return tuple({node_place(hardware, places, hardware.gmem, core, STUB) for core in cores})

@@ -19,7 +19,7 @@ from kilotune.experiments.problems.cm.mesh import (
     Mesh,
     busy_colour,
 )
-from kilotune.experiments.problems.cm.utilisation import Point
+from kilotune.experiments.problems.cm.utilisation import GridPosition
 
 STEP = 100.0
 """A step of the grid."""
@@ -42,7 +42,7 @@ def mapping_svg(mesh: Mesh, title: str) -> str:
     left, top = (width - across) / 2 + STEP * (STUB + 0.3), HEAD + STEP * 0.6
     bottom = top + STEP * (mesh.height + 0.6)
 
-    def at(place: Point) -> Point:
+    def at(place: GridPosition) -> GridPosition:
         return left + STEP * place[0], top + STEP * place[1]
 
     entries = list(_entries(mesh))
@@ -77,7 +77,7 @@ def _head(mesh: Mesh, title: str) -> Iterator[str]:
         yield svg_text(MARGIN + 300 * share, 69, f"{100 * share:g}", text_anchor="middle")
 
 
-def _mesh(mesh: Mesh, at: Callable[[Point], Point]) -> Iterator[str]:
+def _mesh(mesh: Mesh, at: Callable[[GridPosition], GridPosition]) -> Iterator[str]:
     for mark in mesh.cores:
         yield _core(mesh, mark, at(mark.place))
     for number, (style, arrows) in enumerate(mesh.arrows):
@@ -94,7 +94,7 @@ def _mesh(mesh: Mesh, at: Callable[[Point], Point]) -> Iterator[str]:
         yield _port(*at(port))
 
 
-def _core(mesh: Mesh, mark: CoreMark, place: Point) -> str:
+def _core(mesh: Mesh, mark: CoreMark, place: GridPosition) -> str:
     x, y = place
     look = IDLE_LOOK if mark.use is None else f'fill="{busy_colour(mark.use.share)}"'
     about = f'class="core" {look}>{svg_title(*mark.said)}'
@@ -105,7 +105,7 @@ def _core(mesh: Mesh, mark: CoreMark, place: Point) -> str:
     return f'<rect x="{x - half:.2f}" y="{y - half:.2f}" width="{2 * half:g}" height="{2 * half:g}" {about}</rect>'
 
 
-def _label(mark: CoreMark, at: Callable[[Point], Point]) -> Iterator[str]:
+def _label(mark: CoreMark, at: Callable[[GridPosition], GridPosition]) -> Iterator[str]:
     if mark.number:
         x, y = at(mark.number_place)
         yield svg_text(x, y + 5, mark.number, text_anchor="middle", font_size=15, fill=mark.ink)
@@ -114,7 +114,7 @@ def _label(mark: CoreMark, at: Callable[[Point], Point]) -> Iterator[str]:
         yield svg_text(x, y + 8 + 15 * number, line, text_anchor="middle", font_size=13, fill=mark.ink)
 
 
-def _arrow(style: LinkStyle, arrow: LinkArrow, number: int, at: Callable[[Point], Point]) -> str:
+def _arrow(style: LinkStyle, arrow: LinkArrow, number: int, at: Callable[[GridPosition], GridPosition]) -> str:
     (ax, ay), (bx, by) = at(arrow.start), at(arrow.end)
     end = ' stroke-dasharray="3 4"' if style is IDLE_LINK else f' marker-end="url(#head{number})"'
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kilotune.evaluators.cm.stream import TickArray
+from kilotune.evaluators.cm.ticks import TickArray
 from kilotune.experiments.presentation.canvas import shortened
 from kilotune.experiments.presentation.palette import BLUE, GREEN, ORANGE, SKY
 from kilotune.experiments.problems.cm.utilisation import Bar, bars_of

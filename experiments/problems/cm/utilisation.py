@@ -12,10 +12,10 @@ from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping, sram_bytes
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.evaluators.cm.bound import link_loads
-from kilotune.evaluators.cm.stream import TickArray
+from kilotune.evaluators.cm.ticks import TickArray
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
-Point = tuple[float, float]
+GridPosition = tuple[float, float]
 
 LEAST_RADIUS, ARC = 1.0, 0.64
 """The measures of a ring of cores, in steps of a grid: its radius, and how far apart neighbours are."""
@@ -105,7 +105,7 @@ def bars_of(begun: TickArray, ticks: int, gap: float) -> list[Bar]:
     return [Bar(int(r[0]), int(r[-1]) + ticks, len(r) * ticks / (int(r[-1]) + ticks - int(r[0]))) for r in runs]
 
 
-def core_places(hardware: Hardware) -> list[Point]:
+def core_places(hardware: Hardware) -> list[GridPosition]:
     """Column and row of every core, row 0 above; on a ring where they lie in no grid."""
     columns = hardware.grid_columns
     if columns:
@@ -115,7 +115,7 @@ def core_places(hardware: Hardware) -> list[Point]:
     return [(radius * (1 + math.cos(a)), radius * (1 + math.sin(a))) for a in angles]
 
 
-def node_place(hardware: Hardware, places: Sequence[Point], node: int, other: int, stub: float) -> Point:
+def node_place(hardware: Hardware, places: Sequence[GridPosition], node: int, other: int, stub: float) -> GridPosition:
     """The place of a node at one end of a link to `other`; GMEM is so many steps beside the core at the other end, outwards."""
     if node != hardware.gmem:
         return places[node]

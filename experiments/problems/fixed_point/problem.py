@@ -15,7 +15,7 @@ from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
-from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Metrics
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.models.catalogue import model_names, resolve_model
 from kilotune.experiments.problems.device_check import DeviceCheck
@@ -24,7 +24,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.objectives import DEFAULT, LIMITED
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from kilotune.codegen.scamp.kernel import Kernel, KernelSet
 from kilotune.experiments.problems.family import ListedRows, ListingRequest
 
-Rows = tuple[tuple[int, ...], ...]
+KernelRows = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Filter:
 
     name: str
     what: str
-    rows: tuple[Rows, ...]
+    rows: tuple[KernelRows, ...]
     divisor: int = 1
 
     @property
@@ -35,11 +35,11 @@ class Filter:
         return kernel if len(self.rows) == 1 else f"{len(self.rows)} of {kernel}"
 
 
-def _outer(weights: tuple[int, ...]) -> Rows:
+def _outer(weights: tuple[int, ...]) -> KernelRows:
     return tuple(tuple(a * b for b in weights) for a in weights)
 
 
-def _turned(rows: Rows) -> Rows:
+def _turned(rows: KernelRows) -> KernelRows:
     return tuple(zip(*rows, strict=True))
 
 

@@ -26,10 +26,9 @@ from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.problems.problem import Metrics
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
-from kilotune.search.space import Assignment, Trial
+from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import load_kernel

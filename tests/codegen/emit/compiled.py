@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, quantise
+from kilotune.codegen.fixed.arithmetic import quantise
 
 COMPILERS = [c for c in ("gcc", "clang", "cc") if shutil.which(c)]
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="no C compiler: install gcc to compare the emitted C")

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import Accumulator, FloatArray, Rounding
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.products import accumulation, product
 from kilotune.codegen.emit.shifts import division
-from kilotune.codegen.fixed.arithmetic import IntArray, Rounding, scale_down, wrap
+from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.simulated import Artefact

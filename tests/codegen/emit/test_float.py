@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.floats import emit_float_c
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.straight_line import OperationInstance
 from tests.codegen.emit.compiled import COMPILERS, WARNINGS, needs_compiler

@@ -7,7 +7,7 @@ import typing
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray
+from kilotune.codegen.arrays import FloatArray
 
 HERE = ir.Location("example.sd", 1, 1)
 

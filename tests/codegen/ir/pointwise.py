@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import emit_c
-from kilotune.codegen.fixed.arithmetic import FloatArray, Rounding
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch

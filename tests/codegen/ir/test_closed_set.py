@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kilotune.codegen import ir
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.codegen.emit.ranges import intervals
-from kilotune.codegen.fixed.arithmetic import FloatArray
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.emit.c import CSource, emit_c
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray, get_scale
+from kilotune.codegen.fixed.arithmetic import get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kilotune.experiments.soak.killing import Rows, Subject, differences, killed_study, lost
+from kilotune.experiments.soak.killing import StoredTrials, Subject, differences, killed_study, lost
 
 pytestmark = pytest.mark.slow
 
-ROWS: Rows = {number: (f"[{number}]", f"loss {number}", None) for number in range(5)}
+ROWS: StoredTrials = {number: (f"[{number}]", f"loss {number}", None) for number in range(5)}
 
 
 @pytest.mark.parametrize("processes", [1, 2])

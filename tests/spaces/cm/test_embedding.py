@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kilotune.codegen.cm.topologies import Pair, all_to_all, diagonal_mesh, mesh, ring
+from kilotune.codegen.cm.topologies import CorePair, all_to_all, diagonal_mesh, mesh, ring
 from kilotune.spaces.cm.embedding import (
     Embedding,
     solve_as_in_the_paper,
@@ -19,7 +19,7 @@ SOLVERS = (solve_as_in_the_paper, solve_without_quantifiers, solve_with_cp_sat)
 TRIANGLE = ((0, 1), (1, 2), (0, 2))
 
 
-def near(pairs: list[Pair], cores: int) -> np.ndarray:
+def near(pairs: list[CorePair], cores: int) -> np.ndarray:
     table = np.zeros((cores, cores), dtype=bool)
     for a, b in pairs:
         table[a, b] = True

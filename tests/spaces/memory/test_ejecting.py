@@ -7,11 +7,12 @@ import math
 
 import pytest
 
+from kilotune.codegen.arrays import IntArray
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.result import Status
 from kilotune.search.study import Study
-from kilotune.spaces.memory.arrays import BufferArrays, IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.ejecting import Ejection
 from kilotune.spaces.memory.exact import LARGE, minimise_peak

@@ -27,11 +27,11 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 ROOM_BELOW, ROOM_ABOVE = 0.6, 0.15
 """A share of the height of what matters in the figure."""
 
-Point = tuple[float, float, Trial]
+ScatterPoint = tuple[float, float, Trial]
 """Flash + RAM in bytes, quality, the trial."""
 
 
-def points_of(quality: QualityMetric, trials: Sequence[Trial]) -> list[Point]:
+def points_of(quality: QualityMetric, trials: Sequence[Trial]) -> list[ScatterPoint]:
     """Trials with a measurement, one for each (bytes, quality): the first."""
     found: dict[tuple[float, float], Trial] = {}
     for trial in trials:
@@ -41,9 +41,9 @@ def points_of(quality: QualityMetric, trials: Sequence[Trial]) -> list[Point]:
     return [(memory, value, trial) for (memory, value), trial in found.items()]
 
 
-def front_of(quality: QualityMetric, points: Sequence[Point]) -> list[Point]:
+def front_of(quality: QualityMetric, points: Sequence[ScatterPoint]) -> list[ScatterPoint]:
     """Those that none beats in both, by memory."""
-    front: list[Point] = []
+    front: list[ScatterPoint] = []
     for point in sorted(points, key=lambda p: (p[0], quality.loss(p[1]))):
         if not front or quality.loss(point[1]) < quality.loss(front[-1][1]):
             front.append(point)
@@ -51,7 +51,7 @@ def front_of(quality: QualityMetric, points: Sequence[Point]) -> list[Point]:
 
 
 def view_of(
-    space: ShiftrySpace, front: Sequence[Point], paper: Trial | None, best: Trial | None
+    space: ShiftrySpace, front: Sequence[ScatterPoint], paper: Trial | None, best: Trial | None
 ) -> tuple[float, float] | None:
     """Accuracies that are shown at first, in percent: what is about the front and what it is compared with. None: all."""
     quality = quality_of(space.evaluator)
@@ -137,7 +137,7 @@ def _add_marks(
             figure.add_trace(mark(which.value, which, trial.measurement.metrics["memory_bytes"], value, hover))
 
 
-def _outline(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+def _outline(points: Sequence[ScatterPoint], most: int = MOST_POINTS) -> list[ScatterPoint]:
     """At most `most` of many points, with the best and the worst at every stretch of memory."""
     ordered = sorted(points, key=lambda p: (p[0], p[1]))
     return [ordered[i] for i in thinned(np.array([p[1] for p in ordered]), most).tolist()]

@@ -26,7 +26,7 @@ from kilotune.search.space import Trial
 from kilotune.search.study import Study
 from kilotune.spaces.seedot.space import SeeDotSpace
 
-Choice = tuple[int, int]
+BitsAndMaxscale = tuple[int, int]
 """Bitwidth B, maxscale P."""
 
 LOOKS = ((8, PINK, "dashdot", "square"), (16, BLUE, "solid", "circle"), (32, ORANGE, "dash", "triangle-up"))
@@ -47,11 +47,11 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     return (Section(title, (Figure(figure, described), _table(space, curve))),)
 
 
-def best_by_choice(space: SeeDotSpace, trials: Sequence[Trial]) -> dict[Choice, Trial]:
+def best_by_choice(space: SeeDotSpace, trials: Sequence[Trial]) -> dict[BitsAndMaxscale, Trial]:
     """The best trial of every (B, P) over the decisions about exponential tables, in the study's own order: what keeps the
     limits goes before what does not. Trials without a measurement are left out."""
     ranking, quality = Ranking.of(space), quality_of(space.evaluator)
-    found: dict[Choice, tuple[tuple[float, ...], int, Trial]] = {}
+    found: dict[BitsAndMaxscale, tuple[tuple[float, ...], int, Trial]] = {}
     for trial in trials:
         if quality.of(trial.measurement) is None:
             continue
@@ -63,7 +63,7 @@ def best_by_choice(space: SeeDotSpace, trials: Sequence[Trial]) -> dict[Choice, 
 
 
 def maxscale_figure(
-    space: SeeDotSpace, curve: Mapping[Choice, Trial], paper: Trial | None, best: Trial | None
+    space: SeeDotSpace, curve: Mapping[BitsAndMaxscale, Trial], paper: Trial | None, best: Trial | None
 ) -> go.Figure:
     """A line a bitwidth with a gap where nothing is measured; hollow marks break a limit."""
     ranking, quality = Ranking.of(space), quality_of(space.evaluator)
@@ -99,7 +99,7 @@ def maxscale_figure(
     return figure.update_yaxes(**quality.axis(values))
 
 
-def _choice(trial: Trial) -> Choice:
+def _choice(trial: Trial) -> BitsAndMaxscale:
     return int(trial.assignment["bitwidth"]), int(trial.assignment["maxscale"])
 
 
@@ -138,7 +138,11 @@ def _hover(space: SeeDotSpace, trial: Trial) -> str:
 
 
 def _description(
-    space: SeeDotSpace, curve: Mapping[Choice, Trial], trials: Sequence[Trial], paper: Trial | None, best: Trial | None
+    space: SeeDotSpace,
+    curve: Mapping[BitsAndMaxscale, Trial],
+    trials: Sequence[Trial],
+    paper: Trial | None,
+    best: Trial | None,
 ) -> str:
     """What is seen, in numbers."""
     ranking, quality = Ranking.of(space), quality_of(space.evaluator)
@@ -180,7 +184,7 @@ def _answers(space: SeeDotSpace, paper: Trial | None, best: Trial | None) -> lis
     return sentences
 
 
-def _table(space: SeeDotSpace, curve: Mapping[Choice, Trial]) -> Table:
+def _table(space: SeeDotSpace, curve: Mapping[BitsAndMaxscale, Trial]) -> Table:
     """The best P of every bitwidth, and how much P matters."""
     ranking, quality = Ranking.of(space), quality_of(space.evaluator)
     rows = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kilotune.experiments.presentation.canvas import IntArray
+from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.checker import Residence
 
 
