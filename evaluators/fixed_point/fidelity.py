@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.evaluators.fixed_point.margins import Contest, Elements, MarginSums
 
 STEPS = 2048

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import FloatArray, IntArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.float_evaluator import FloatRun, run_float
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of
 
