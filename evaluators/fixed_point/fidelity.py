@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.evaluators.fixed_point.margins import Contest, Elements, MarginSums
+from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
+from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 
 STEPS = 2048
 """Entries of the table of the normal distribution for each deviation: no sample's share is off by more than 1e-4."""
@@ -67,7 +67,7 @@ def normal_tails() -> IntArray:
     return np.array([*(round(WHOLE * 0.5 * math.erfc(z / math.sqrt(2))) for z in middles), 0], dtype=np.int32)
 
 
-def tail_sums(margins: Elements, errors: Sequence[MarginErrors]) -> list[int]:
+def tail_sums(margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
     """For each candidate the sum of P(Z > (margin + bias) / sigma) over `margins` [samples], ascending, in units of WHOLE."""
     table, sums = normal_tails().astype(np.int64), []
     for bias, sigma in errors:

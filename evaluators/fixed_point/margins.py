@@ -14,15 +14,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.float_evaluator import FloatRun, run_float
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of
-
-Elements = npt.NDArray[np.int32]
-
 
 UNIT_BITS = 24
 """Binary digits of the largest float margin as an integer."""
@@ -51,8 +47,8 @@ class Contest:
 
     step: int
     variable: str
-    leaders: Elements
-    rivals: Elements
+    leaders: Int32Array
+    rivals: Int32Array
     margins: FloatArray
 
     @cached_property
@@ -63,7 +59,7 @@ class Contest:
         return UNIT_BITS - math.frexp(largest)[1] if largest else 0
 
     @cached_property
-    def units(self) -> Elements:
+    def units(self) -> Int32Array:
         """The float margins [samples] in units of 2**-scale, rounded."""
         most = (1 << UNIT_BITS) - 1
         known = np.where(np.isfinite(self.margins), self.margins, np.inf)
@@ -76,7 +72,7 @@ class Contest:
         return sum(units), sum(unit * unit for unit in units)
 
     @cached_property
-    def ascending(self) -> Elements:
+    def ascending(self) -> Int32Array:
         """`units`, sorted."""
         return np.sort(self.units)
 
@@ -88,7 +84,7 @@ class Contest:
         return MarginSums(int(exact.sum()), int((exact * exact).sum()), int((exact * self.units.astype(object)).sum()))
 
     @staticmethod
-    def _taken(scores: IntArray, elements: Elements) -> IntArray:
+    def _taken(scores: IntArray, elements: Int32Array) -> IntArray:
         return np.where(elements == NOWHERE, 0, scores[elements, np.arange(elements.size)])
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
@@ -18,7 +18,7 @@ from kilotune.codegen.straight_line import OperationInstance, Source, elements_o
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.fidelity import LAST, MarginErrors, inverse, normal_tails
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
-from kilotune.evaluators.fixed_point.margins import Contest, Elements, MarginSums
+from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.reference import evaluate_function
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
@@ -251,7 +251,7 @@ class NativeProgram:
         return self._tables[key].address
 
 
-def native_tail_sums(kernel: BatchKernel, margins: Elements, errors: Sequence[MarginErrors]) -> list[int]:
+def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
     """As `fidelity.tail_sums`."""
     biases = np.array([error.bias for error in errors])
     inverses = np.array([inverse(error.sigma) for error in errors])
