@@ -11,11 +11,15 @@ import sys
 from kilotune.search.candidates import count_candidates
 from kilotune.search.encoding import encoding_of
 from kilotune.search.space import Constraint, FlatSpace, Objective, Option
+from kilotune.testing.fingerprints import computed_anew, computed_under_other_names
 from kilotune.testing.probe import Probe
 
 MEMBERS = ("name", "objectives", "constraints", "fingerprint", "start", "evaluate")
 
-PRINT_FINGERPRINT = "import pickle, sys; print(pickle.load(sys.stdin.buffer).fingerprint, end='')"
+PRINT_FINGERPRINT = (
+    "import sys; from kilotune.testing.fingerprints import computed_anew; "
+    "print(computed_anew(sys.stdin.buffer.read()), end='')"
+)
 
 HASH_OF_CONTENT = "a hash of all that a measurement depends on, such as kilotune.fingerprint gives"
 
@@ -57,8 +61,9 @@ def check_picklable(probe: Probe) -> None:
 
 
 def check_fingerprint(probe: Probe) -> None:
-    """A fingerprint says what is measured, not what the class is called; it is the same for a copy, and in another process with
-    another hash seed, or no study would go on."""
+    """A fingerprint says what is measured, not what classes are called: it is the same under other names, for a copy, and in
+    another process with another hash seed, or no study would go on. Whether it covers all that a measurement depends on cannot be
+    seen in one space: test that two spaces which measure different things have different ones."""
     fingerprint = probe.space.fingerprint
     if not fingerprint.strip():
         raise probe.error(
@@ -71,7 +76,17 @@ def check_fingerprint(probe: Probe) -> None:
             found=f"{fingerprint!r}, the repr of an object, which changes with the name of its class or its address",
         )
     sent = pickle.dumps(probe.space)
-    copies = {"a copy": pickle.loads(sent).fingerprint}
+    try:
+        renamed = computed_under_other_names(sent)
+    except Exception as error:
+        renamed = f"{type(error).__name__}: {error}"
+    if renamed != fingerprint:
+        raise probe.error(
+            "fingerprint",
+            expected=HASH_OF_CONTENT,
+            found=f"{fingerprint!r}, which changes with the names of classes, to {renamed!r}",
+        )
+    copies = {"a copy": computed_anew(sent)}
     if type(probe.space).__module__ != "__main__":
         environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import pickle
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kilotune.search.flat_state import FlatState, FlatView
 from kilotune.search.space import Assignment, Decision, ExactStep, Measurement, Objective, Option, Procedure, State
@@ -56,6 +59,53 @@ class ByClassName(ToyTable):
     @property
     def fingerprint(self) -> str:
         return f"version 1 of {self!r}"
+
+
+@dataclass(frozen=True)
+class HashOfRepr(ToyTable):
+    """No name can be seen in it, and yet it changes with one."""
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr(self).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a space holds."""
+
+    size: int = 3
+
+
+@dataclass(frozen=True)
+class HashOfPartsRepr(ToyTable):
+    """The class of a part is named in it."""
+
+    part: Part = Part()
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr((self.name, self.part)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class HashOfPickle(ToyTable):
+    """A pickle names classes too."""
+
+    part: Part = Part()
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(pickle.dumps(self.part)).hexdigest()
+
+
+@dataclass(frozen=True)
+class HashedOnce(ToyTable):
+    """What was computed travels with a copy, which hides that each process computes another."""
+
+    @cached_property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        return str(hash(self.name))
 
 
 class Table:
