@@ -15,6 +15,7 @@ from kilotune.experiments.dashboard.heartbeats import Heartbeats
 from kilotune.experiments.dashboard.trial_reader import TrialReader, measured
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.studies.moved_input import missing_input, stored_request
 from kilotune.search.front import Front, Ranking
 from kilotune.search.result import Status, as_metric, relative_gap, status_words
 from kilotune.search.store import Store
@@ -179,7 +180,7 @@ class Overview:
         known = self._fronts.get((row.name, row.created))
         unreadable = self._why_unreadable(row)
         if unreadable or goal is None or goal.ranking is None or known is None:
-            return Entry(row, running, changed, trouble=unreadable or ("" if goal is None else goal.trouble))
+            return Entry(row, running, changed, trouble=unreadable or _trouble(row, goal))
         leading = goal.ranking.objectives[0]
         with self._lock:
             front = known[1]
@@ -200,6 +201,17 @@ def _goal(request: Mapping[str, Any], build: Callable[[TuneRequest], Any]) -> St
         return StudyObjective(Ranking.of(build(TuneRequest.from_json(request)).space))
     except Exception as error:  # a broken study must not take the others with it
         return StudyObjective(None, f"{error}" or type(error).__name__)
+
+
+def _trouble(row: StudyRow, goal: StudyObjective | None) -> str:
+    """Why it cannot be told what the study searches for; empty where it can, or is not known yet."""
+    if goal is None or not goal.trouble:
+        return ""
+    try:
+        missing = missing_input(stored_request(row), row.name)
+    except ValueError:
+        missing = None
+    return goal.trouble if missing is None else str(missing)
 
 
 def _problem_key(request: Mapping[str, Any]) -> str:

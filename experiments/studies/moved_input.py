@@ -21,12 +21,20 @@ def stored_problem(row: StudyRow) -> Problem:
     try:
         return build_problem(request)
     except (InputError, OSError) as error:
-        if not Path(request.input).is_absolute() or Path(request.input).exists():
+        missing = missing_input(request, row.name)
+        if missing is None:
             raise
-        hint = f"nothing; if it was moved, `tune resume {row.name} --input PLACE` goes on"
-        raise InputError(request.input, subject=f"study {row.name}", expected="its input there", found=hint) from error
+        raise missing from error
     except ValueError as error:
         raise ValueError(f"Study {row.name!r}: {error}") from error
+
+
+def missing_input(request: TuneRequest, study: str) -> InputError | None:
+    """What is wrong when the input of a stored study is at its place no more, and how to go on; None while something is there."""
+    if not Path(request.input).is_absolute() or Path(request.input).exists():
+        return None
+    hint = f"nothing; if it was moved, `tune resume {study} --input PLACE` goes on"
+    return InputError(request.input, subject=f"study {study}", expected="its input there", found=hint)
 
 
 def stored_request(row: StudyRow) -> TuneRequest:

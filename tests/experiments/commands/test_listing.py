@@ -49,6 +49,21 @@ def test_studies_with_their_best_gap_and_proof(listed: dict[str, dict[str, Any]]
     assert text.splitlines()[1].split()[-4:] == ["peak_bytes", "288", "0", "proved"]
 
 
+def test_a_study_whose_input_was_moved_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place, storage = tmp_path / "model", tmp_path / "studies.db"
+    shutil.copytree(model_path("worked-example"), place)
+    for name in ("first", "second"):
+        tune("shiftry", input=place, storage=storage, study=name, budget="2trials")
+    place.rename(tmp_path / "elsewhere")
+    assert [row["best"] for row in listing.rows("studies", lambda: Store(str(storage)))] == [None, None]
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        f"{name}: its best is not known. {place}: study {name}: expected its input there, found nothing; if it was "
+        f"moved, `tune resume {name} --input PLACE` goes on"
+        for name in ("first", "second")
+    ]
+
+
 @pytest.mark.parametrize(
     ("damage", "shown", "said"),
     [
