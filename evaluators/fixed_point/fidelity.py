@@ -31,11 +31,14 @@ LAST = 8 * STEPS
 WHOLE = 1 << 31
 """What a probability of 1 is in the table. Its sums are of integers: the same in any order, on any machine."""
 
+SHAPE = 10.0
+"""The normal errors' expectation is a third off at one deviation: chosen on generated models, `experiments/benchmarks/precision.py`."""
+
 TINY = 1e-9
 """Units that no deviation other than zero is as small as."""
 
 DECIMALS = 6
-"""Of expected flips: what is less than a millionth of a sample is nothing, so of two such candidates the smaller one is better."""
+"""Digits of expected flips: what is less than a millionth of a sample is nothing, so of two such candidates the smaller one is better."""
 
 ONE_SIDED_95 = 1.6449
 """Deviations that a normal variable exceeds once in twenty times."""
@@ -49,7 +52,7 @@ class MarginErrors(NamedTuple):
 
 
 def margin_errors(contest: Contest, sums: MarginSums, scale: int) -> MarginErrors:
-    """Of a candidate whose scores are integers at `scale`. Exact but for the last division and root."""
+    """The errors of a candidate whose scores are integers at `scale`. Exact but for the last division and root."""
     samples = len(contest.units)
     up = max(contest.scale - scale, 0)  # shifts that bring both to the finer of the two units
     down = max(scale - contest.scale, 0)
@@ -83,13 +86,18 @@ def inverse(sigma: float) -> float:
 
 
 def expected_flips(tails: Sequence[int], disagreements: IntArray) -> FloatArray:
-    """Flips [candidates] to be expected on as many other samples of the same kind: the mean of two estimates.
+    """Flips [candidates] to be expected on as many other samples of the same kind, by two estimates: what normal errors would flip
+    (`tails`: of `tail_sums`), and what did flip (`disagreements`).
 
-    `tails`: of `tail_sums`, what normal errors would flip. It tells candidates apart that flip next to nothing, and is wrong where
-    errors are not normal: where one input in a hundred wraps around, or the large errors are those of large margins.
-    `disagreements`: what did flip. It is right on average whatever the errors are, and mostly luck where it is small.
+    With the first, E, as the mean of a gamma prior of shape SHAPE and the second, D, as a Poisson count the posterior's mean is
+    E (SHAPE + D) / (SHAPE + E): a few flips are told by the errors, which do not tie, many by their count. Where
+    errors are anything but normal (one input in a hundred wraps around) E may be next to nothing, so the result
+    is not less than the count allows, D less twice its own deviation.
     """
-    return np.round((np.array(tails, dtype=np.float64) / WHOLE + disagreements) / 2.0, DECIMALS)
+    expected = np.array(tails, dtype=np.float64) / WHOLE
+    posterior = expected * (SHAPE + disagreements) / (SHAPE + expected)
+    least = disagreements - 2.0 * np.sqrt(disagreements.astype(np.float64))
+    return np.asarray(np.round(np.maximum(posterior, least), DECIMALS), dtype=np.float64)
 
 
 def expected_error(errors: FloatArray) -> FloatArray:

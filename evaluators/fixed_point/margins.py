@@ -77,7 +77,7 @@ class Contest:
         return np.sort(self.units)
 
     def sums(self, scores: IntArray) -> MarginSums:
-        """Of a candidate's scores [elements of the variable, samples] (or [.., 1], the same for all)."""
+        """Sums of a candidate's scores [elements of the variable, samples] (or [.., 1], the same for all)."""
         scores = np.broadcast_to(scores, (scores.shape[0], self.leaders.size))
         margins = self._taken(scores, self.leaders) - self._taken(scores, self.rivals)
         exact = margins.astype(object)  # a square of 32-bit scores is beyond 64 bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -48,6 +49,22 @@ class HasTestData(Protocol):
 
     def test_metrics(self, assignment: Assignment) -> Metrics | None:
         """None where there are no such data for this input."""
+
+
+@runtime_checkable
+class HoldsOutData(Protocol):
+    """Ability: some of the training data may be held out of the search, for its finalists to be compared on."""
+
+    def validation_metrics(self, candidates: Sequence[Assignment]) -> list[Metrics] | None:
+        """The candidates there; None where nothing is held out."""
+
+
+@runtime_checkable
+class CountsSamples(Protocol):
+    """Ability: accuracies are shares of samples."""
+
+    def sample_counts(self) -> dict[str, int]:
+        """How many there are, by part of the data (`train`, `validation`, `test`)."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.studies.procedure_outcome import ProcedureState
+from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.experiments.terminal.summary import against_float, compared, conclusion, on_device
 from kilotune.search.result import Status
 from kilotune.search.space import Trial
@@ -42,6 +43,9 @@ def result_section(reported: ReportData) -> Section:
         at = titles.index("paper's procedure")
         titles, rows = titles[:at] + titles[at + 1 :], [(label, v[:at] + v[at + 1 :]) for label, v in rows]
     sentences = [*conclusion(outcome).split("\n"), *_against_paper(reported)]
+    differences = sample_differences(outcome)
+    if differences is not None:
+        sentences.append(differences)
     certificate = certificate_of(problem)
     if certificate is not None:
         sentences.append(f"Bound: {certificate['sentence']}.")

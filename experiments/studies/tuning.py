@@ -36,6 +36,7 @@ from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
+from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor
@@ -67,6 +68,7 @@ class TuneOutcome:
     procedure_device_check: DeviceCheck | None = None
     front_device_checks: tuple[DeviceCheck | None, ...] = ()
     float_on_device: DeviceMeasurement | None = None
+    validation: Validation = NOTHING_HELD_OUT
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
 
@@ -243,6 +245,7 @@ def conclude(
         on_device(paper.answer),
         tuple(on_device(trial) for trial in result.front[:most_checked]),
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
+        made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
     )
 
 
@@ -270,10 +273,24 @@ def _best_as_json(outcome: TuneOutcome, best: Trial, artefacts: dict[str, str]) 
         "assignment": dict(best.assignment),
         "metrics": _finite(best.measurement.metrics),
         "test_metrics": _finite(outcome.test),
+        **_validated(outcome.validation.best),
         "artifacts": artefacts,
         **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
         **_on_device(outcome.device_check),
     }
+
+
+def _front_as_json(outcome: TuneOutcome) -> list[dict[str, Any]]:
+    measured = zip_longest(outcome.result.front, outcome.front_device_checks, outcome.validation.front)
+    return [
+        {
+            "assignment": dict(trial.assignment),
+            "metrics": _finite(trial.measurement.metrics),
+            **_validated(held_out),
+            **_on_device(device_check),
+        }
+        for trial, device_check, held_out in measured
+    ]
 
 
 def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
@@ -291,16 +308,14 @@ def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
             {"metric": c.metric, "at_least" if c.at_least else "at_most": c.limit} for c in problem.space.constraints
         ],
         "best": None if best is None else _best_as_json(outcome, best, artefacts),
-        "front": [
-            {"assignment": dict(t.assignment), "metrics": _finite(t.measurement.metrics), **_on_device(device_check)}
-            for t, device_check in zip_longest(result.front, outcome.front_device_checks)
-        ],
+        "front": _front_as_json(outcome),
         "procedure": None
         if outcome.procedure is None
         else {
             "assignment": dict(outcome.procedure.assignment),
             "metrics": _finite(outcome.procedure.measurement.metrics),
             "test_metrics": _finite(outcome.procedure_test),
+            **_validated(outcome.validation.procedure),
             **_on_device(outcome.procedure_device_check),
         },
         "procedure_state": outcome.paper.as_json(),
@@ -342,6 +357,10 @@ def _usage(result: Result) -> dict[str, Any] | None:
         "proved_after_s": None if course.proved_s is None else round(course.proved_s, 3),
         "best_after_s": round(course.improvements[-1][0], 3) if course.improvements else None,
     }
+
+
+def _validated(metrics: Metrics | None) -> dict[str, Any]:
+    return {} if metrics is None else {"validation_metrics": _finite(metrics)}
 
 
 def _on_device(device_check: DeviceCheck | None) -> dict[str, Any]:

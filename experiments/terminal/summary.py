@@ -15,6 +15,7 @@ from kilotune.experiments.problems.problem import Explains, certificate_of
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.budget_usage import usage_sentence
+from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.search.candidates import count_candidates
 from kilotune.search.strategy import Outcome
 
@@ -41,6 +42,9 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
 def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
     """What its problem, the bounds and the device say of it."""
     problem, best = outcome.problem, outcome.result.best
+    differences = sample_differences(outcome)
+    if differences is not None:
+        yield differences
     if best is not None and isinstance(problem, Explains):
         yield from problem.lines(best)
     certificate = certificate_of(problem)
@@ -69,17 +73,20 @@ def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[floa
     problem, result = outcome.problem, outcome.result
     titles: list[str] = []
     columns: list[Mapping[str, float]] = []
-    for title, metrics, test, measured in (
-        ("float", outcome.float_metrics.get("train", {}), outcome.float_metrics.get("test"), outcome.float_on_device),
+    floats, held_out = outcome.float_metrics, outcome.validation
+    for title, metrics, validation, test, measured in (
+        ("float", floats.get("train", {}), floats.get("validation"), floats.get("test"), outcome.float_on_device),
         (
             "paper's procedure",
             outcome.procedure.measurement.metrics if outcome.procedure else {},
+            held_out.procedure,
             outcome.procedure_test,
             _found(outcome.procedure_device_check),
         ),
         (
             "best found",
             result.best.measurement.metrics if result.best else {},
+            held_out.best,
             outcome.test,
             _found(outcome.device_check),
         ),
@@ -87,7 +94,8 @@ def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[floa
         if (title == "float" and not metrics) or (title == "paper's procedure" and outcome.procedure is None):
             continue
         titles.append(title)
-        columns.append({**metrics, **_test_metrics(test, metrics), **_measured(measured)})
+        elsewhere = _unseen_metrics("validation", validation, metrics) | _unseen_metrics("test", test, metrics)
+        columns.append({**metrics, **elsewhere, **_measured(measured)})
     names = dict.fromkeys(metric for column in columns for metric in column)
     labels = dict(shown_metrics(names))
     if not entry_of(problem)[0].metrics:  # nobody has chosen what to show of it, so all is shown
@@ -123,10 +131,10 @@ def conclusion(outcome: TuneOutcome) -> str:
     )
 
 
-def _test_metrics(test: Mapping[str, float] | None, metrics: Mapping[str, float]) -> dict[str, float]:
+def _unseen_metrics(part: str, unseen: Mapping[str, float] | None, metrics: Mapping[str, float]) -> dict[str, float]:
     """Metrics on data that no search sees: those that only these data give, and those that have words of their own there."""
-    alone = {name: value for name, value in (test or {}).items() if name not in metrics}
-    named = {f"test_{name}": value for name, value in (test or {}).items()}
+    alone = {name: value for name, value in (unseen or {}).items() if name not in metrics}
+    named = {f"{part}_{name}": value for name, value in (unseen or {}).items()}
     return alone | {name: value for name, value in named.items() if shown_metrics([name])}
 
 

@@ -29,7 +29,8 @@ ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.N
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it."""
+    """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
+    `validation`: the share of the training samples that the search does not see."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -44,6 +45,7 @@ class ModelOptions:
     latency_limit_ms: float | None = None
     objective: str = DEFAULT
     further_limits: Mapping[str, Any] = field(default_factory=dict)
+    validation: float = 0.0
 
     @property
     def board(self) -> Device | None:

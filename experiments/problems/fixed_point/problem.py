@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kilotune.codegen.bundle import load_bundle
+from kilotune.codegen.bundle import Bundle, load_bundle
+from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.evaluators.constraint_solver import LIBRARY
@@ -22,6 +23,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
+from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
@@ -36,7 +38,10 @@ LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LI
 
 @dataclass(frozen=True)
 class ModelProblem(TunedModel):
-    """A space, the model that it decides about, and what the float model reaches."""
+    """A space, the model that it decides about, and what the float model reaches. `held_out`: training samples that the space does not
+    see."""
+
+    held_out: Dataset | None = None
 
     @property
     def name(self) -> str:
@@ -78,18 +83,28 @@ class ModelProblem(TunedModel):
         test = self._test_evaluator()
         return None if test is None else test.measure(self.lower(assignment))[0]
 
+    def validation_metrics(self, candidates: Sequence[Assignment]) -> list[Metrics] | None:
+        """Candidates on the training samples that were held out of the search; None where none were."""
+        held_out = self._evaluator(self.held_out)
+        return None if held_out is None else [held_out.measure(self.lower(candidate))[0] for candidate in candidates]
+
     def float_metrics(self) -> dict[str, Metrics]:
-        """The float model on the training and the test data."""
-        result = {"train": self.space.evaluator.float_metrics}
-        test = self._test_evaluator()
-        if test is not None:
-            result["test"] = test.float_metrics
-        return result
+        """The float model on the training samples of the search, those held out of it, and the test data."""
+        others = {"validation": self._evaluator(self.held_out), "test": self._test_evaluator()}
+        measured = {part: evaluator.float_metrics for part, evaluator in others.items() if evaluator is not None}
+        return {"train": self.space.evaluator.float_metrics, **measured}
+
+    def sample_counts(self) -> dict[str, int]:
+        """Samples by part of the data."""
+        parts = {"validation": self.held_out, "test": self.bundle.test}
+        others = {part: len(data.features) for part, data in parts.items() if data is not None}
+        return {"train": len(self.space.task.features), **others}
 
     def _test_evaluator(self) -> FixedPointEvaluator | None:
-        if self.bundle.test is None:
-            return None
-        return self.space.evaluator.on(task_of(self.bundle, self.bundle.test))
+        return self._evaluator(self.bundle.test)
+
+    def _evaluator(self, data: Dataset | None) -> FixedPointEvaluator | None:
+        return None if data is None else self.space.evaluator.on(task_of(self.bundle, data))
 
 
 def resolve_input(text: str | None) -> Path:
@@ -105,8 +120,8 @@ def input_names() -> tuple[str, ...]:
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`ModelOptions` as JSON. ValueError for one that cannot be used."""
     given, limits = dict(asked.given), asked.limits
-    if not all(math.isfinite(given.get(name, 0.0)) for name in ("accuracy_drop", "permitted_loss")):
-        raise ValueError("--drop and --loss: expected finite numbers.")
+    if not all(math.isfinite(given.get(name, 0.0)) for name in ("accuracy_drop", "permitted_loss", "validation")):
+        raise ValueError("--drop, --loss and --validation: expected finite numbers.")
     bits = given.pop("accumulator_bits", "auto")
     stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
     options = ModelOptions(
@@ -138,7 +153,8 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
     options = stored_fields(ModelOptions, request.options, "request")
     bundle = load_bundle(Path(request.input))
-    task = task_of(bundle, bundle.train)
+    searched, held_out = _parts(bundle, options.validation, request.seed)
+    task = task_of(bundle, searched)
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,
@@ -149,6 +165,17 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         "objective": options.objective,
     }
     if request.space == "seedot":
-        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)))
+        return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     losses: dict[str, Any] = {"accuracy_drop": options.accuracy_drop, "permitted_loss": options.permitted_loss}
-    return ModelProblem(request, bundle, ShiftrySpace(task, ShiftryOptions(**decided, **losses)))
+    return ModelProblem(request, bundle, ShiftrySpace(task, ShiftryOptions(**decided, **losses)), held_out)
+
+
+def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:
+    """The training samples that the search sees, and those that it does not. ValueError where there are too few."""
+    if not share:
+        return bundle.train, None
+    if bundle.train is None:
+        raise ValueError(
+            f"--validation {share:g}: expected a model with training samples, found none in {bundle.name}."
+        )
+    return hold_out(bundle.train, share, seed, bundle.class_count is not None)

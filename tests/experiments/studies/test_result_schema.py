@@ -24,6 +24,7 @@ CASES: dict[str, str] = {
     "seedot": "--space seedot --input protonn-cancer --budget 8trials",
     "seedot infeasible": "--space seedot --input protonn-cancer --limit flash=1 --budget 8trials",
     "shiftry": "--space shiftry --input worked-example --budget 20trials",
+    "shiftry with validation": "--space shiftry --input protonn-cancer --validation 0.2 --budget 8trials",
     "shiftry on a device": "--space shiftry --input worked-example --device uno --objective latency --budget 8trials",
     "memory": "--space memory --budget 10trials",
     "memory that fits": "--space memory --capacity 2KiB --budget 10trials",

@@ -1,0 +1,201 @@
+"""Whether the precision that a search ranks by holds on data that it has not seen.
+
+    python -m kilotune.experiments.benchmarks.precision record FILE [--generated] [--seeds N] [--trials N] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.precision show FILE ...
+
+`record`: local search from the paper's procedure (`refine`), on the bundled classifiers and small ones that are trained here, ranked by the
+flips to be expected and, as it was before, by the disagreements on the training samples; within 2 and 0.5 points of the float
+model's training accuracy, and within 1 and 1.4 times the least flash that the model can have. `show`: test disagreements with the
+float model of the best found against those of the procedure's answer in the same setting, a pair a model and seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.bundle import Bundle, load_bundle
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.experiments.benchmarks.small_models import generated_models, public_models, write_small_model
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.fixed_point.model import task_of
+from kilotune.search.budget import Budget
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Trial
+from kilotune.search.statistics import paired_test
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+BUNDLED = (
+    "protonn-digits",
+    "bonsai-digits",
+    "fastgrnn16-digits",
+    "fastgrnn32-digits",
+    "lenet-digits",
+    "protonn-cancer",
+)
+METRICS = ("disagreements", "expected_flips")
+DROPS = (2.0, 0.5)
+SHARES_OF_LEAST_FLASH = (1.0, 1.4)
+RESAMPLES = 10_000
+
+
+class RankedBy(ShiftrySpace):
+    """Shiftry's space with another metric for precision."""
+
+    def __init__(self, task: Task, options: ShiftryOptions, metric: str) -> None:
+        super().__init__(task, options)
+        self._metric = metric
+
+    @property
+    def precision_metric(self) -> str:
+        """The metric."""
+        return self._metric
+
+    @cached_property
+    def least_flash_bytes(self) -> int:
+        """No candidate has less."""
+        return int(self.evaluator.footprint.flash_bytes(self.smallest_bits({}))[0]) + self.least_table_bytes
+
+
+def settings(task: Task) -> Iterator[tuple[str, ShiftryOptions]]:
+    """By the words of the table."""
+    least = RankedBy(task, ShiftryOptions(), METRICS[0]).least_flash_bytes
+    for drop in DROPS:
+        yield f"--drop {drop}", ShiftryOptions(accuracy_drop=drop)
+    for share in SHARES_OF_LEAST_FLASH:
+        yield f"--limit flash: {share} x the least", ShiftryOptions(flash_limit_bytes=int(share * least))
+
+
+def measured(space: RankedBy, test: FixedPointEvaluator, trial: Trial) -> dict[str, float]:
+    """What the table and whoever doubts it need of a candidate."""
+    train, unseen = trial.metrics, test.measure(space.lower([trial.assignment]))[0]
+    return {
+        **{name: train[name] for name in ("memory_bytes", "flash_bytes", "accuracy_percent", *METRICS)},
+        "test_disagreements": unseen["disagreements"],
+        "test_accuracy_percent": unseen["accuracy_percent"],
+    }
+
+
+def rows_of(name: str, bundle: Bundle, seeds: int, trials: int) -> Iterator[dict[str, Any]]:
+    """A row a setting, metric and seed."""
+    task, test_task = task_of(bundle, bundle.train), task_of(bundle, bundle.test)
+    for words, options in settings(task):
+        for metric in METRICS:
+            space = RankedBy(task, options, metric)
+            test = space.evaluator.on(test_task)
+            answer = run_procedure(space)
+            for seed in range(seeds):
+                result = Study(space, "refine", seed).run(InProcessExecutor(space), Budget(trials=trials))
+                if answer is None or result.best is None or not result.feasible:
+                    continue
+                yield {
+                    "model": name,
+                    "setting": words,
+                    "metric": metric,
+                    "seed": seed,
+                    "test_samples": len(test_task.features),
+                    "best": measured(space, test, result.best),
+                    "procedure": measured(space, test, answer),
+                }
+
+
+def record(path: Path, models: Sequence[str], generated: bool, seeds: int, trials: int) -> None:
+    """Appends the rows of the models to `path`, model by model."""
+    with tempfile.TemporaryDirectory(prefix="kilotune-precision-") as folder:
+        small = {model.name: model for model in (generated_models() if generated else public_models())}
+        for name in models or [*([] if generated else BUNDLED), *small]:
+            place = write_small_model(small[name], Path(folder)) if name in small else resolve_model(name)
+            with path.open("a") as file:
+                for row in rows_of(name, load_bundle(place), seeds, trials):
+                    file.write(json.dumps(row) + "\n")
+            print(name, flush=True)
+
+
+def same_bytes(row: dict[str, Any]) -> bool:
+    """Whether the best found may be compared with the procedure's answer: at as many bytes, or under the same limit."""
+    return "limit" in row["setting"] or row["best"]["memory_bytes"] == row["procedure"]["memory_bytes"]
+
+
+def interval(differences: Sequence[float], seed: int = 0) -> tuple[float, float]:
+    """Where the mean lies, 95 %, by the bootstrap over models, each of which is the mean over its seeds."""
+    values = np.array(differences)
+    draws = np.random.default_rng(seed).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.quantile(values[draws].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+def line(rows: Sequence[dict[str, Any]]) -> str:
+    """Wins, ties and losses of the best found, and test disagreements in per cent of the samples."""
+    pairs = [row for row in rows if same_bytes(row)]
+    if not pairs:
+        return f"fewer bytes in all {len(rows)}"
+    best, paper = (
+        [100.0 * row[who]["test_disagreements"] / row["test_samples"] for row in pairs] for who in ("best", "procedure")
+    )
+    by_model: dict[str, list[float]] = defaultdict(list)
+    for row, x, y in zip(pairs, best, paper, strict=True):
+        by_model[row["model"]].append(x - y)
+    low, high = interval([float(np.mean(of_model)) for of_model in by_model.values()])
+    tested = paired_test(best, paper)
+    p = "-" if tested.p is None else f"{tested.p:.2g}"
+    mean = float(np.mean([np.mean(of_model) for of_model in by_model.values()]))
+    lost = [row for row, x, y in zip(pairs, best, paper, strict=True) if x > y]
+    worst = max((row["best"]["test_disagreements"] - row["procedure"]["test_disagreements"] for row in lost), default=0)
+    return (
+        f"{tested.wins} / {tested.ties} / {tested.losses}, p {p}, fewer bytes {len(rows) - len(pairs)}; "
+        f"test disagreements {np.mean(best):.2f} %, procedure {np.mean(paper):.2f} %, "
+        f"difference {mean:+.2f} [{low:+.2f}, {high:+.2f}]; worst loss {worst:.0f} samples"
+    )
+
+
+def show(paths: Sequence[Path]) -> None:
+    """A line a setting and metric, then the pairs that were lost."""
+    rows = [json.loads(text) for path in paths for text in path.read_text().splitlines()]
+    print(f"{len({row['model'] for row in rows})} models, {len({row['seed'] for row in rows})} seeds")
+    for metric in METRICS:
+        of_metric = [row for row in rows if row["metric"] == metric]
+        print(f"\nranked by {metric}: wins / ties / losses against the procedure")
+        for words in dict.fromkeys(row["setting"] for row in of_metric):
+            print(f"  {words}: {line([row for row in of_metric if row['setting'] == words])}")
+        print(f"  all: {line(of_metric)}")
+    print("\nlost, ranked by expected_flips: test disagreements, expected flips on the training samples")
+    for row in rows:
+        best, paper = row["best"], row["procedure"]
+        if row["metric"] == METRICS[1] and same_bytes(row) and best["test_disagreements"] > paper["test_disagreements"]:
+            flips = f"{best['expected_flips']:.2f}, procedure {paper['expected_flips']:.2f}"
+            counts = f"{best['test_disagreements']:.0f} of {row['test_samples']}, procedure {paper['test_disagreements']:.0f}"
+            print(f"  {row['model']} {row['setting']} seed {row['seed']}: {counts}; {flips}")
+
+
+def main() -> None:
+    """Record or show."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("models", nargs="*")
+    recording.add_argument("--generated", action="store_true", help="the generated models rather than the public ones")
+    recording.add_argument("--seeds", type=int, default=5)
+    recording.add_argument("--trials", type=int, default=600)
+    showing = commands.add_parser("show")
+    showing.add_argument("files", nargs="+", type=Path)
+    given = parser.parse_args()
+    if given.command == "record":
+        record(given.file, given.models, given.generated, given.seeds, given.trials)
+    else:
+        show(given.files)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Training samples that no search sees, on which its finalists are compared: `--validation SHARE`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from kilotune.codegen.dataset import Dataset
+
+
+def hold_out(data: Dataset, share: float, seed: int, classifies: bool) -> tuple[Dataset, Dataset]:
+    """The samples for the search and those that are held out, each in their old order.
+
+    From every class `share` of the samples is held out, rounded, and one at least stays; real targets are one class. Which ones hangs on
+    the seed and on nothing else, by a hash of it and of their numbers: another NumPy would shuffle otherwise. ValueError,
+    a sentence, where one of the two would be empty.
+    """
+    classes = data.targets if classifies else np.zeros(len(data.targets))
+    held = [number for label in np.unique(classes) for number in _drawn(np.flatnonzero(classes == label), share, seed)]
+    chosen = np.zeros(len(data.targets), dtype=bool)
+    chosen[held] = True
+    if not held or chosen.all():
+        raise ValueError(
+            f"--validation {share:g}: expected a share that holds out at least one training sample and leaves one of each class, "
+            f"found {len(chosen)} samples."
+        )
+    return Dataset(data.features[~chosen], data.targets[~chosen]), Dataset(data.features[chosen], data.targets[chosen])
+
+
+def _drawn(numbers: Sequence[int] | np.ndarray, share: float, seed: int) -> list[int]:
+    """Some of the samples of one class."""
+    count = min(round(share * len(numbers)), len(numbers) - 1)
+    by_hash = sorted((int(n) for n in numbers), key=lambda n: hashlib.sha256(f"{seed} {n}".encode()).digest())
+    return by_hash[:count]
