@@ -182,7 +182,12 @@ def crowded(seed: int) -> Instance:
 def generated(seconds: float) -> None:
     """Random buffers, and tilings of a rectangle, whose optimum is its height."""
     row("kind", "buffers", "bound", "best greedy gap %", "gap %", "proved", "CPU s")
-    kinds: tuple[tuple[str, Callable[[int, int], Instance]], ...] = (("random", scattered), ("tiled", tiled))
+    kinds: tuple[tuple[str, Callable[[int, int], Instance]], ...] = (
+        ("random", scattered),
+        ("tiled", tiled),
+        ("pinwheels", pinwheels),
+        ("thinned", thinned),
+    )
     for kind, make in kinds:
         for count in (20, 100, 1_000, 10_000):
             instance = make(count, 1)
@@ -266,6 +271,30 @@ def tiled(count: int, seed: int) -> Instance:
             tiles.append((lower, upper, size))
     order = rng.permutation(len(tiles))
     return Instance(f"tiled-{count}", tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
+
+
+def pinwheels(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB, each piece of which is cut in five that no cut from edge to edge parts."""
+    rng = np.random.default_rng((seed, count))
+    tiles = [(0, 16 * count, MEGABYTE)]
+    while len(tiles) < count:
+        area = np.array([float(upper - lower) * size for lower, upper, size in tiles])
+        lower, upper, size = tiles.pop(int(rng.choice(len(tiles), p=area / area.sum())))
+        if upper - lower < 3 or size < 3:
+            tiles.append((lower, upper, size))
+            continue
+        first, second = sorted(int(at) for at in rng.choice(upper - lower - 1, 2, replace=False) + lower + 1)
+        low, high = sorted(int(at) for at in rng.choice(size - 1, 2, replace=False) + 1)
+        tiles += [(lower, second, low), (second, upper, high), (first, upper, size - high)]
+        tiles += [(lower, first, size - low), (first, second, high - low)]
+    order = rng.permutation(len(tiles))
+    return Instance(f"pinwheels-{count}", tuple(Buffer(str(i), *tiles[k]) for i, k in enumerate(order)))
+
+
+def thinned(count: int, seed: int) -> Instance:
+    """A tiling of which a tenth is missing."""
+    rng = np.random.default_rng((seed, count))
+    return Instance(f"thinned-{count}", tuple(b for b in tiled(count, seed).buffers if rng.random() < 0.9))
 
 
 def row(*cells: object) -> None:

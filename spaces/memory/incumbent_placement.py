@@ -32,13 +32,13 @@ def best_within(
     arrays: BufferArrays,
     capacity: int | None,
     questions: int,
-    work_limit: int | None = None,
+    work_unit: int | None = None,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> IncumbentPlacement:
     """The best placement after at most so many questions, or when no seconds are left; it may stop before the least peak is
     proved."""
     live = int(arrays.section_bytes.max(initial=0))
-    standings = minimise_peak(arrays, live, capacity, seconds_left=seconds_left, first_work_limit=work_limit)
+    standings = minimise_peak(arrays, live, capacity, seconds_left=seconds_left, work_unit=work_unit)
     standing = next(standings)
     for _ in range(questions):
         if standing.done or seconds_left() <= 0.0:

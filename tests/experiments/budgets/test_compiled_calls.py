@@ -14,10 +14,11 @@ from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.candidates import first_candidate
-from kilotune.spaces.memory import ejecting, exact
+from kilotune.spaces.memory import ejecting, fitting
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.ejecting import Ejection
-from kilotune.spaces.memory.exact import FitStatus, fits_within
+from kilotune.spaces.memory.fit_result import FitStatus
+from kilotune.spaces.memory.fitting import fits_within
 from kilotune.spaces.memory.orders import best_greedy
 from tests.experiments.budgets.hard_inputs import write_network
 from tests.spaces.memory.problems import random_instance
@@ -39,7 +40,7 @@ def test_the_exact_search_of_placements(monkeypatch: pytest.MonkeyPatch) -> None
     buffers = BufferArrays.of(random_instance(1, 200))
     rank = np.arange(len(buffers), dtype=np.int32)
     live = int(buffers.section_bytes.max())
-    monkeypatch.setattr(exact, "interruptible", told_at_once)
+    monkeypatch.setattr(fitting, "interruptible", told_at_once)
     answer = fits_within(buffers, rank, live, 1 << 40)
     assert answer.status is FitStatus.STOPPED
     assert answer.nodes < 10_000

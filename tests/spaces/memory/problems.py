@@ -51,3 +51,19 @@ def least_peak(instance: Instance) -> int:
             placed.append(b)
         best = min(best, Placement(offsets).peak_bytes(instance))
     return best if instance.buffers else 0
+
+
+def guillotine(count: int, seed: int) -> Instance:
+    """A rectangle of 1 MiB cut from edge to edge again and again: every byte is used at every point, and the optimum is 1 MiB."""
+    rng = np.random.default_rng((seed, count))
+    tiles = [(0, 16 * count, 1 << 20)]
+    while len(tiles) < count:
+        areas = np.array([float(upper - lower) * size for lower, upper, size in tiles])
+        lower, upper, size = tiles.pop(int(rng.choice(len(tiles), p=areas / areas.sum())))
+        if rng.random() < 0.5 and upper - lower > 1:
+            at = int(rng.integers(lower + 1, upper))
+            tiles += [(lower, at, size), (at, upper, size)]
+        else:
+            at = int(rng.integers(1, size))
+            tiles += [(lower, upper, at), (lower, upper, size - at)]
+    return make(*(tiles[k] for k in rng.permutation(count)), name=f"guillotine-{seed}")

@@ -14,8 +14,9 @@ from kilotune.search.result import Status
 from kilotune.search.study import Study
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import check_placement
+from kilotune.spaces.memory.component_search import LARGE
 from kilotune.spaces.memory.ejecting import Ejection
-from kilotune.spaces.memory.exact import LARGE, minimise_peak
+from kilotune.spaces.memory.exact import minimise_peak
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy

@@ -13,8 +13,9 @@ from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.checker import check_placement
 from kilotune.spaces.memory.csv_files import read_instance
-from kilotune.spaces.memory.exact import PlacementSearchStep, fits_within, minimise_peak
+from kilotune.spaces.memory.exact import PlacementSearchStep, minimise_peak
 from kilotune.spaces.memory.fit_result import FitStatus
+from kilotune.spaces.memory.fitting import fits_within
 from kilotune.spaces.memory.instance import Instance, Placement
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.reference_search import fits_within_reference

@@ -1,0 +1,172 @@
+"""The search of one connected set of buffers: several ways to a lower peak, each with its share of the work.
+
+- the goal itself is asked for: only this can prove that no placement is lower;
+- something on the way is asked for: a capacity half the way down from the best peak to the goal, then less, until one is met;
+- buffers that fit together are glued, and the fewer ones searched in the same way (`spaces.memory.gluing`);
+- where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+
+from kilotune.codegen.arrays import IntArray
+from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.capacity_question import CapacityQuestion
+from kilotune.spaces.memory.ejecting import WORK as EJECTION_WORK
+from kilotune.spaces.memory.ejecting import Ejection
+from kilotune.spaces.memory.fit_result import FitStatus
+from kilotune.spaces.memory.gluing import GluedBuffers, glued
+from kilotune.spaces.memory.native import load_ejection
+from kilotune.spaces.memory.orders import best_greedy
+
+LARGE = 500
+"""Buffers of a component from which on ejection takes part: few questions are answered there."""
+
+MOST_PAIRS = 40_000_000
+"""Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
+
+MOST_BUFFERS = (1 << 20) - 1
+"""Ranks have 20 bits in placing.c."""
+
+FIRST_SHARE = 0.5
+"""The share of the way from the best peak to the goal that is asked for; half of it after a failure, down to the least step."""
+
+WORK_ON_THE_WAY = 40_000_000
+"""Buffers looked at for one capacity on the way before a higher one is asked for; about a second."""
+
+SHARES = {"goal": 2, "way": 1, "glued": 2, "ejection": 1}
+"""How the work is divided among the ways that are open."""
+
+
+class ComponentSearch:
+    """`offsets` (bytes, shape (buffers,)) is the best placement so far; no placement's peak is below `bound`. Sizes are positive."""
+
+    def __init__(
+        self,
+        buffers: BufferArrays,
+        offsets: IntArray,
+        seed: int = 0,
+        work_unit: int | None = None,
+        gluing: bool = True,
+    ) -> None:
+        self.buffers, self.offsets = buffers, offsets
+        self.bound = int(buffers.section_bytes.max())
+        self.nodes = 0
+        self._seed, self._unit = seed, work_unit
+        self._least_step = reduce(gcd, buffers.size.tolist())  # without alignments, peaks are sums of sizes
+        self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
+        self._spent = dict.fromkeys(SHARES, 0)
+        self._questions: dict[int, CapacityQuestion] = {}
+        self._ejection: Ejection | None = None
+        self._glued = _GluedSearch.of(buffers, seed, work_unit) if gluing else None
+        if self._glued is not None:
+            self._take_glued(self._glued)
+
+    @property
+    def peak(self) -> int:
+        """Bytes."""
+        return int((self.offsets + self.buffers.size).max())
+
+    @property
+    def searchable(self) -> bool:
+        """Whether its lists of neighbours fit in memory."""
+        return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
+
+    @property
+    def spent(self) -> int:
+        """Work so far, in buffers looked at."""
+        return sum(self._spent.values())
+
+    def step(self, goal: int, seconds: float) -> None:
+        """A question, or a little local search, in the way that got the least work for its share so far. It ends with its limit on
+        work, or after `seconds`."""
+        target = max(self.bound, goal)
+        steps: dict[str, Callable[[int, float], int]] = {"goal": self._ask}
+        if self._glued is not None and self._glued.is_open(target):
+            steps["glued"] = self._search_glued
+        if self.peak - target > self._least_step:
+            steps["way"] = self._ask_on_the_way
+        if len(self.buffers) >= LARGE and load_ejection() is not None:
+            steps["ejection"] = self._eject
+        way = min(steps, key=lambda name: self._spent[name] / SHARES[name])
+        self._spent[way] += steps[way](target, seconds)
+
+    def _ask(self, capacity: int, seconds: float) -> int:
+        """The next order for this capacity; the work."""
+        question = self._questions.get(capacity)
+        if question is None:
+            question = self._questions[capacity] = CapacityQuestion(self.buffers, capacity, self._seed, self._unit)
+        before = question.spent
+        answer = question.ask(seconds)
+        self.nodes += answer.nodes
+        if answer.status is FitStatus.FITS:
+            self._lower(answer.offsets)
+        elif answer.status is FitStatus.FAILS:
+            self.bound = max(self.bound, capacity + 1, min(answer.least_peak, self.peak))
+        return question.spent - before
+
+    def _ask_on_the_way(self, target: int, seconds: float) -> int:
+        way = self.peak - target
+        down = -(-int(way * self._share) // self._least_step) * self._least_step
+        work = self._ask(self.peak - max(down, self._least_step), seconds)
+        self._left_on_the_way -= work
+        if self._left_on_the_way <= 0:
+            self._left_on_the_way = WORK_ON_THE_WAY
+            self._share = FIRST_SHARE if way * self._share <= self._least_step else self._share / 2
+        return work
+
+    def _search_glued(self, target: int, seconds: float) -> int:
+        assert self._glued is not None
+        work = self._glued.step(target, seconds)
+        self._take_glued(self._glued)
+        return work
+
+    def _take_glued(self, found: _GluedSearch) -> None:
+        if found.search.peak < self.peak:
+            self._lower(found.offsets)
+
+    def _eject(self, target: int, seconds: float) -> int:
+        self._ejection = self._ejection or Ejection(self.buffers, self._seed)
+        lowered = self._ejection.improve(self.offsets, target, seconds)
+        if lowered is not None:
+            self._lower(lowered)
+        return EJECTION_WORK
+
+    def _lower(self, offsets: IntArray) -> None:
+        self.offsets = offsets
+        self._questions = {capacity: asked for capacity, asked in self._questions.items() if capacity < self.peak}
+
+
+@dataclass(frozen=True)
+class _GluedSearch:
+    """The same search of fewer buffers; its bounds say nothing about all of them."""
+
+    whole: GluedBuffers
+    search: ComponentSearch
+
+    @classmethod
+    def of(cls, buffers: BufferArrays, seed: int, work_unit: int | None) -> _GluedSearch | None:
+        whole = glued(buffers)
+        if whole is None:
+            return None
+        _, offsets = best_greedy(whole.buffers)
+        return cls(whole, ComponentSearch(whole.buffers, offsets, seed, work_unit, gluing=False))
+
+    def is_open(self, target: int) -> bool:
+        """Whether it may still come down to the target."""
+        return self.search.bound <= target < self.search.peak
+
+    def step(self, target: int, seconds: float) -> int:
+        """The work of a step."""
+        before = self.search.spent
+        self.search.step(target, seconds)
+        return self.search.spent - before
+
+    @property
+    def offsets(self) -> IntArray:
+        """The best placement of all buffers that came of it."""
+        return self.whole.spread(self.search.offsets)
