@@ -143,7 +143,7 @@ class ComponentSearch:
 
 @dataclass(frozen=True)
 class _GluedSearch:
-    """The same search of fewer buffers; its bounds say nothing about all of them."""
+    """A search of the glued buffers in place of all; its bounds say nothing about all of them."""
 
     whole: GluedBuffers
     search: ComponentSearch

@@ -35,7 +35,7 @@ class GluedBuffers:
 
 def glued(buffers: BufferArrays) -> GluedBuffers | None:
     """None when hardly any fit together."""
-    blocks = _Blocks(buffers)
+    blocks = _BlocksLeft(buffers)
     while blocks.stack() or blocks.join():
         pass
     if not blocks.left or len(blocks.left) > MOST_LEFT * len(buffers):
@@ -44,26 +44,26 @@ def glued(buffers: BufferArrays) -> GluedBuffers | None:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _GluedBlock:
     lower: int
     upper: int
     size: int
     alignment: int
-    parts: tuple[tuple[_Block, int], ...]  # and where in this one, in bytes; none: a buffer
+    parts: tuple[tuple[_GluedBlock, int], ...]  # and where in this one, in bytes; none: a buffer
 
 
-class _Blocks:
+class _BlocksLeft:
     """The buffers and glued blocks that are left, by number; the numbers below that of the buffers are theirs."""
 
     def __init__(self, buffers: BufferArrays) -> None:
         columns = (buffers.lower, buffers.upper, buffers.size, buffers.alignment)
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        self._buffers = [_Block(lower, upper, size, alignment, ()) for lower, upper, size, alignment in rows]
+        self._buffers = [_GluedBlock(lower, upper, size, alignment, ()) for lower, upper, size, alignment in rows]
         self.left = list(self._buffers)
 
     def stack(self) -> bool:
         """Put blocks of equal lives on each other; whether there were any. The most aligned ones go below."""
-        lives: dict[tuple[int, int], list[_Block]] = defaultdict(list)
+        lives: dict[tuple[int, int], list[_GluedBlock]] = defaultdict(list)
         for block in self.left:
             lives[block.lower, block.upper].append(block)
         before = len(self.left)
@@ -75,13 +75,13 @@ class _Blocks:
                     self.left.append(block)
                     continue
                 parts = ((pile, 0), (block, pile.size))
-                pile = _Block(pile.lower, pile.upper, pile.size + block.size, pile.alignment, parts)
+                pile = _GluedBlock(pile.lower, pile.upper, pile.size + block.size, pile.alignment, parts)
             self.left.append(pile)
         return len(self.left) < before
 
     def join(self) -> bool:
         """Join blocks of equal sizes of which one begins where the other ends; whether there were any."""
-        ending: dict[tuple[int, int], list[_Block]] = defaultdict(list)
+        ending: dict[tuple[int, int], list[_GluedBlock]] = defaultdict(list)
         before = len(self.left)
         for block in sorted(self.left, key=lambda block: (block.lower, block.upper)):
             earlier = ending[block.lower, block.size]
@@ -91,7 +91,7 @@ class _Blocks:
                 if alignment % first.alignment or alignment % block.alignment:
                     earlier.append(first)
                 else:
-                    block = _Block(first.lower, block.upper, block.size, alignment, ((first, 0), (block, 0)))
+                    block = _GluedBlock(first.lower, block.upper, block.size, alignment, ((first, 0), (block, 0)))
             ending[block.upper, block.size].append(block)
         self.left = [block for blocks in ending.values() for block in blocks]
         return len(self.left) < before
