@@ -39,8 +39,8 @@ check: lint types
 CODE := search codegen evaluators spaces experiments public docs
 
 # what nothing names: a module is found by lying in one of these folders, a listing is named by the text of its family
-FOUND = --ignore-names "$$( (sed -nE 's/^class ([A-Za-z]+).*/\1/p' codegen/ir/pointwise/*.py search/strategies/*.py; \
-	sed -nE 's/.*"kilotune\.[a-z_.]+:([a-z_]+)".*/\1/p' experiments/problems/*/family.py) | paste -sd,),STRATEGY"
+FOUND = --ignore-names "$$( (sed -nE 's/^class ([A-Za-z0-9_]+).*/\1/p' codegen/ir/pointwise/*.py search/strategies/*.py; \
+	sed -nE 's/.*"kilotune\.[a-z_.]+:([a-z0-9_]+)".*/\1/p' experiments/problems/*/family.py) | paste -sd,),STRATEGY"
 
 lint: $(VENV)/.test-installed
 	$(BIN)/ruff check .
