@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
-from kilotune.experiments.models.train.bundle import FloatArray, Rows, TrainedModel, declarations, write_bundle
+from kilotune.codegen.arrays import FloatArray
+from kilotune.experiments.models.train.bundle import FeatureRows, TrainedModel, declarations, write_bundle
 from kilotune.experiments.models.train.split import DataSplit, cut, standardise
 
 LIMIT = 4.0
@@ -26,7 +27,7 @@ class SmallModel:
     """What is trained on which samples. `hidden`: units of the hidden layers; none for a linear model."""
 
     name: str
-    rows: Rows
+    rows: FeatureRows
     train_samples: int
     hidden: tuple[int, ...] = ()
     activation: str = "relu"

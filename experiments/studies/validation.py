@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kilotune.experiments.problems.problem import HoldsOutData, Metrics, Problem
+from kilotune.experiments.problems.problem import HoldsOutData, Problem
 from kilotune.search.result import Result
-from kilotune.search.space import Trial
+from kilotune.search.space import Metrics, Trial
 
 MOST_FINALISTS = 50
 """Candidates of the front that are measured there, from its first."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kilotune.experiments.problems.problem import CountsSamples, Metrics
+from kilotune.experiments.problems.problem import CountsSamples
 from kilotune.experiments.studies.tuning import TuneOutcome
+from kilotune.search.space import Metrics
 
 ACCURACY = "accuracy_percent"
 PARTS = {"train": "training", "validation": "validation", "test": "test"}
