@@ -29,7 +29,7 @@ MOST_NODES_MOVED = 50
 MOST_STEPS_PLACED = 250
 """Longer plans are left as they are."""
 
-SELECTED_NODES = 50_000
+SELECTED_NODES = 5_000
 """Nodes that instructions are selected for, over all placings that are tried; about a second."""
 
 TREES_KEPT = 4096

@@ -22,7 +22,8 @@ from kilotune.codegen.scamp.registers import fits, legalised, needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
-from kilotune.spaces.reverse_split.improvement import WORK_OF_A_STEP, ProgramWalk, plan_cost
+from kilotune.spaces.reverse_split.improvement import plan_cost
+from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import (
     BUS_TRANSFERS,
     INSTRUCTIONS,
@@ -31,6 +32,7 @@ from kilotune.spaces.reverse_split.programs import (
     ProgramStatus,
     Searcher,
 )
+from kilotune.spaces.reverse_split.scheduling import fitted, least_registers
 
 PROOF_WORK_OF_A_STEP = 250_000
 MOST_PROVABLE_TARGETS = 8
@@ -43,14 +45,7 @@ every second one where the improvement has not got on for `PATIENCE` steps."""
 
 PATIENCE = 60
 WORTH_A_WALK = 1.5
-WALKS_OF_A_START = 2
 """A start that is longer than the shortest by this factor is left alone."""
-
-RESTART_EVERY = 24
-"""Turns after which the walk that stands worst begins anew."""
-
-STEPS_OF_A_START = 2
-"""Before the better walks are preferred."""
 
 TIES = 32
 """More than the cost that breaks ties of any program that is proved. The price of an instruction stays below 256, which
@@ -194,10 +189,12 @@ class _ProgramSearch:
     seed: int
     seconds_left: Callable[[], float]
     best: Plan | None = None
-    best_cost: int = 1 << 30
     best_tie: tuple[int, int] = (1 << 30, 0)
-    refused: tuple[int, Plan] | None = None
-    walks: list[ProgramWalk] = field(default_factory=list)
+    standing: WalkLimits = field(default_factory=lambda: WalkLimits(1 << 30))
+
+    @property
+    def best_cost(self) -> int:
+        return self.standing.best_cost
 
     def run(self, starts: Sequence[Plan]) -> Iterator[IncumbentProgram]:
         if not self.wanted:
@@ -252,53 +249,39 @@ class _ProgramSearch:
         short = proof.bound <= SHORT[self.target] * self.costs.plain
         return turn % 2 == 1 if short or idle > PATIENCE else turn % 8 == 7
 
-    def _offer(self, plan: Plan | None, settled: bool = True) -> None:
-        """Takes a plan that is cheaper and fits the registers. The order that makes it fit is only looked for in plans that
-        have settled: that search takes longer than the next improvement of a long program."""
+    def _offer(self, plan: Plan | None) -> None:
+        """Takes a plan that is cheaper and has an order that fits the registers; remembers the cheapest that has none."""
         if plan is None:
             return
-        cost = plan_cost(plan, self.costs)
-        if cost > self.best_cost or (cost, plan) == self.refused or plan == self.best:
+        cost, unfit = plan_cost(plan, self.costs), self.standing.unfit
+        if cost > self.best_cost or plan in (unfit, self.best):
             return
-        if cost == self.best_cost and (not settled or self._tie(plan) >= self.best_tie):
+        if cost == self.best_cost and self._tie(plan) >= self.best_tie:
             return
-        if needed_registers(plan) <= self.registers or (settled and fits(plan, self.registers)):
-            self.best, self.best_cost, self.best_tie = plan, cost, self._tie(plan)
-        elif settled:
-            self.refused = (cost, plan)
+        ordered = fitted(plan, self.registers)
+        if ordered is not None and plan_cost(ordered, self.costs) == cost:
+            self.best, self.best_tie, self.standing.best_cost = ordered, self._tie(ordered), cost
+            if unfit is not None and plan_cost(unfit, self.costs) >= cost:
+                self.standing.unfit = None
+        elif cost < self.best_cost and (unfit is None or cost <= plan_cost(unfit, self.costs)):
+            self.standing.unfit = plan
 
     def _tie(self, plan: Plan) -> tuple[int, int]:
         """What breaks ties: the other cost, then the registers (of short plans)."""
         few = len(plan.steps) <= COUNTED_STEPS
-        least = next((n for n in range(1, self.registers) if fits(plan, n)), self.registers) if few else self.registers
+        least = least_registers(plan, self.registers) if few else self.registers
         return plan_cost(plan, self.other), least
 
-    def _advance(self, walk: ProgramWalk) -> None:
-        before = walk.cost
-        plan = walk.advance(self._slice(WORK_OF_A_STEP))
-        self._offer(plan, settled=walk.cost == before)
-
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
-        """Walks from all starts; then mostly the cheapest ones, and new walks where these have come to rest."""
+        """Walks from what the caller knows and from what is constructed."""
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
-        plans = [*known, *starting_plans(self.wanted, self.depth, self.target)]
+        plans = list(dict.fromkeys([*known, *starting_plans(self.wanted, self.depth, self.target)]))
         for plan in plans:
-            self._offer(plan, settled=False)
+            self._offer(plan)
         yield
-        seeds = itertools.count(self.seed * 1_000_003)
-        plans = self._worth_a_walk(plans)
-        for plan, turn in itertools.product(plans, range(WALKS_OF_A_START)):
-            self.walks.append(self._walk(plan, next(seeds), turn))
-            for _ in range(STEPS_OF_A_START):
-                self._advance(self.walks[-1])
-                yield
-        for turn in itertools.count():
-            self.walks.sort(key=lambda walk: walk.cost)
-            if turn % RESTART_EVERY == RESTART_EVERY - 1:
-                again = plans[turn // RESTART_EVERY % len(plans)]
-                self.walks[-1] = self._walk(again, next(seeds), turn // RESTART_EVERY)
-            walk = self.walks[turn % min(3, len(self.walks)) if turn % 4 else turn // 4 % len(self.walks)]
-            self._advance(walk)
+        portfolio = WalkPortfolio(self.wanted, (self.costs,), self.registers, self.seed, self._slice)
+        for plan in portfolio.plans(self._worth_a_walk(plans), self.standing):
+            self._offer(plan)
             yield
 
     def _worth_a_walk(self, plans: list[Plan]) -> list[Plan]:
@@ -309,7 +292,3 @@ class _ProgramSearch:
         if fitting and not any(plan in fitting for plan in chosen):
             chosen.append(min(fitting, key=lambda plan: len(plan.steps)))
         return chosen
-
-    def _walk(self, start: Plan, seed: int, turn: int) -> ProgramWalk:
-        """Every second one stays within the registers."""
-        return ProgramWalk(start, self.wanted, self.costs, seed, self.registers if turn % 2 else len(REGISTERS))

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
-from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, SumMeasures, verified
+from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitted, least_registers
 
 WORK_OF_A_QUESTION = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
 """Values looked at for one question; one of these limits, at random."""
@@ -66,7 +66,8 @@ def step_cost(step: PlanStep, costs: Costs) -> int:
 class ProgramWalk:
     """An endless walk from a program that computes `results` (units of `2**-start.depth`).
 
-    Once the program fits `registers`, it keeps to them. It may become dearer up to `limit`.
+    It never takes more registers than before where those are more than `registers` (None: any number). It may become dearer up
+    to `limit`.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class ProgramWalk:
         results: Sequence[Sum],
         costs: Costs,
         seed: int,
-        registers: int = len(REGISTERS),
+        registers: int | None = len(REGISTERS),
         limit: int = 0,
     ) -> None:
         self._costs, self._random = costs, random.Random(seed)
@@ -83,9 +84,9 @@ class ProgramWalk:
         self._target, self._depth, self._results = start.target, start.depth, tuple(results)
         self._program = self._made(start)
         self.cost = sum(made.cost for made in self._program)
-        self._limit = limit
+        self.limit = limit
         self._registers = registers
-        self._fitting = registers < len(REGISTERS) and fits(start, registers)
+        self._taken = 0 if registers is None else max(registers, least_registers(start, MOST_REGISTERS))
 
     def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
         """Questions until the work is done; then the program, which is never dearer than the last one, or the limit."""
@@ -93,6 +94,11 @@ class ProgramWalk:
         while spent < work:
             spent += self._turn()
         return self._plan()
+
+    @property
+    def excess(self) -> int:
+        """How many registers the program takes more than it should."""
+        return 0 if self._registers is None else max(0, self._taken - self._registers)
 
     def _made(self, plan: Plan, given: Sequence[Sum] = ()) -> list[_Made]:
         values = [Sum.image(plan.depth), *given]
@@ -108,13 +114,16 @@ class ProgramWalk:
         return made
 
     def _plan(self) -> Plan:
+        return verified(self._written(), self._results)
+
+    def _written(self) -> Plan:
         number: dict[ValueKey, int] = {(Sum.image(self._depth), False): 0}
         steps = []
         for made in self._program:
             steps.append(PlanStep(made.op, tuple(number[key] for key in made.operands), made.directions))
             number[made.key] = len(steps)
         results = tuple(number[total, False] for total in self._results)
-        return verified(Plan(self._target, self._depth, tuple(steps), results), self._results)
+        return Plan(self._target, self._depth, tuple(steps), results)
 
     def _turn(self) -> int:
         """One question: for a cheaper program, or for another one as cheap. What it took."""
@@ -131,7 +140,7 @@ class ProgramWalk:
             return setting_up
         given, targets = window
         gone = sum(made.cost for made in removed) + sum(made.cost for made in targets)
-        spare = self._random.randint(0, self._limit - self.cost) if self._limit > self.cost else 0
+        spare = self._random.randint(0, self.limit - self.cost) if self.limit > self.cost else 0
         forbidden = (self._random.choice(removed).key[0],) if plateau else ()
         boxes = [key[0].box for key in (*given, *(made.key for made in (*removed, *targets))) if key[0]]
         reach = tuple(SPARE_CELLS + max(0, *(-box[i] if i < 2 else box[i] for box in boxes)) for i in range(4))
@@ -192,18 +201,9 @@ class ProgramWalk:
 
     def _replace(self, gone: set[ValueKey], new: list[_Made]) -> None:
         """Puts new instructions in the place of others, in an order of computation, without dead ones."""
-        waiting = [made for made in self._program if made.key not in gone] + new
-        there: dict[ValueKey, None] = {(Sum.image(self._depth), False): None}
-        order: list[_Made] = []
-        while waiting:
-            ready = [made for made in waiting if all(key in there for key in made.operands)]
-            if not ready:
-                return  # an operand was a copy that left
-            for made in ready:
-                if made.key not in there:
-                    there[made.key] = None
-                    order.append(made)
-            waiting = [made for made in waiting if made not in ready]
+        order = _ordered([made for made in self._program if made.key not in gone] + new, self._depth)
+        if order is None:
+            return  # an operand was a copy that left
         needed = {(total, False) for total in self._results}
         kept: list[_Made] = []
         for made in reversed(order):
@@ -211,13 +211,35 @@ class ProgramWalk:
                 kept.append(made)
                 needed.update(made.operands)
         cost = sum(made.cost for made in kept)
-        if cost > max(self.cost, self._limit):
+        if cost > max(self.cost, self.limit):
             return
         before, self._program = self._program, kept[::-1]
-        if self._registers < len(REGISTERS):
-            fitting = fits(self._plan(), self._registers)
-            if self._fitting and not fitting:
-                self._program = before
-                return
-            self._fitting = fitting
-        self.cost = cost
+        if self._takes_more_registers():
+            self._program = before
+        else:
+            self.cost = cost
+
+    def _takes_more_registers(self) -> bool:
+        """Whether the program has no order that takes as few as before; where it has, and may take fewer, how few it takes."""
+        if self._registers is None:
+            return False
+        plan = fitted(self._written(), self._taken)
+        if plan is not None and self._taken > self._registers:
+            self._taken = max(self._registers, least_registers(plan, self._taken))
+        return plan is None
+
+
+def _ordered(waiting: list[_Made], depth: int) -> list[_Made] | None:
+    """Instructions in an order of computation, none twice; None where an operand is missing."""
+    there: set[ValueKey] = {(Sum.image(depth), False)}
+    order: list[_Made] = []
+    while waiting:
+        ready = [made for made in waiting if all(key in there for key in made.operands)]
+        if not ready:
+            return None
+        for made in ready:
+            if made.key not in there:
+                there.add(made.key)
+                order.append(made)
+        waiting = [made for made in waiting if made not in ready]
+    return order

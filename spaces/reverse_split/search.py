@@ -22,11 +22,11 @@ from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
 
-CANDIDATES_FIRST = 12
+CANDIDATES_FIRST = 1
 """Plans of splits, before anything else."""
 
 MOST_STARTS = 4
-SPLIT_EVERY = 4
+SPLIT_EVERY = 40
 MOST_BARREN = 2
 FRONT_A_TURN = 16
 

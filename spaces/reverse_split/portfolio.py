@@ -1,0 +1,93 @@
+"""Which walk goes on: successive halving of the starts, then mostly the cheapest, new ones where these have come to rest.
+
+Walks keep to the registers, or, from a start that does not fit, never take more than before: that costs nothing on the way, where a
+cheap program that takes too many registers is hardly ever brought back. Some go on without registers all the same; what they
+find that fits none is squeezed by a walk of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.improvement import WORK_OF_A_STEP, ProgramWalk
+from kilotune.spaces.reverse_split.programs import Costs
+
+WORK_OF_A_START = WORK_OF_A_STEP // 5
+"""What every walk is given in the first round of successive halving, in values looked at."""
+
+KEPT_WALKS = 6
+FAVOURED_WALKS = 3
+
+RESTART_EVERY = 24
+"""Turns after which the walk that stands worst begins anew, and so does one that squeezes."""
+
+
+@dataclass
+class WalkLimits:
+    """What walks are told of the search. `unfit`: a plan that would be cheaper and has no order that fits the registers."""
+
+    best_cost: int
+    unfit: Plan | None = None
+
+
+class WalkPortfolio:
+    """Walks from known plans of `wanted` (units of `2**-depth`); `share` says how much of a step's work the clock allows."""
+
+    def __init__(
+        self, wanted: Sequence[Sum], costs: Sequence[Costs], registers: int, seed: int, share: Callable[[int], int]
+    ) -> None:
+        self._wanted, self._costs, self._registers, self._share = tuple(wanted), tuple(costs), registers, share
+        self._seeds = itertools.count(seed * 1_000_003)
+        self._walks: list[ProgramWalk] = []
+
+    def plans(self, starts: Sequence[Plan], standing: WalkLimits) -> Iterator[Plan]:
+        """One plan a step, without an end. `standing` is read before each."""
+        yield from self._halving(starts)
+        squeezing: ProgramWalk | None = None
+        source, age = None, 0
+        for turn in itertools.count():
+            unfit = standing.unfit
+            if unfit is None or turn % 2 == 0:
+                yield self._next(starts, turn)
+                continue
+            if squeezing is None or source != unfit or age == RESTART_EVERY:
+                squeezing, source, age = self._walk(unfit, self._registers, 0), unfit, 0
+            squeezing.limit = standing.best_cost - 1
+            age += 1
+            yield self._advanced(squeezing)
+
+    def _halving(self, starts: Sequence[Plan]) -> Iterator[Plan]:
+        """The half of the walks that stands worse ends, and the others have twice the work each."""
+        walks = [self._walk(plan, self._registers, n) for n, plan in enumerate(starts)]
+        kept, work = walks, WORK_OF_A_START
+        while len(kept) > 1:
+            for walk in kept:
+                yield self._advanced(walk, work)
+            kept = sorted(kept, key=_merit)[: (len(kept) + 1) // 2]
+            work *= 2
+        self._walks = sorted(walks, key=_merit)[:KEPT_WALKS]
+
+    def _next(self, starts: Sequence[Plan], turn: int) -> Plan:
+        walks = self._walks
+        walks.sort(key=_merit)
+        if turn % RESTART_EVERY == RESTART_EVERY - 1:
+            number = turn // RESTART_EVERY
+            walks[-1] = self._walk(starts[number % len(starts)], self._registers if number % 2 else None, number)
+        favoured = turn % min(FAVOURED_WALKS, len(walks))
+        return self._advanced(walks[favoured if turn % 4 else turn // 4 % len(walks)])
+
+    def _walk(self, start: Plan, registers: int | None, number: int) -> ProgramWalk:
+        costs = self._costs[number % len(self._costs)]
+        return ProgramWalk(start, self._wanted, costs, next(self._seeds), registers)
+
+    def _advanced(self, walk: ProgramWalk, work: int = WORK_OF_A_STEP) -> Plan:
+        return walk.advance(self._share(work))
+
+
+def _merit(walk: ProgramWalk) -> int:
+    """Smaller is better."""
+    return walk.cost + walk.excess

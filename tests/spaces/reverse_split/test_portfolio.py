@@ -1,0 +1,97 @@
+"""Walks: halved by merit, kept to the registers, squeezed where they do not fit."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kilotune.codegen.scamp.kernel import Kernel, KernelSet
+from kilotune.codegen.scamp.plan import Plan, computed
+from kilotune.codegen.scamp.registers import allocate, fits
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.construction import starting_plans
+from kilotune.spaces.reverse_split.exact import shortest_program
+from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
+from kilotune.spaces.reverse_split.portfolio import WORK_OF_A_START, WalkLimits, WalkPortfolio
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, load_kernel
+from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, least_registers
+
+pytestmark = pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
+
+DEPTH = 4
+ANALOG_NET = (
+    ((0, 0, 0), (-3, 1, 0), (-3, 0, 2)),
+    ((-4, -1, 1), (-1, 2, 0), (1, 1, 0)),
+    ((-1, 2, 0), (-1, 1, -3), (0, -3, 0)),
+)
+KERNELS = KernelSet(tuple(Kernel.of_rows(rows) for rows in ANALOG_NET)).approximate(0).sums
+WANTED = tuple(total.scaled(4) for total in KERNELS)
+"""AnalogNet2's first layer in quarters, in units of a sixteenth."""
+
+
+def starts() -> list[Plan]:
+    return list(starting_plans(WANTED, DEPTH, "scamp5"))
+
+
+def test_a_walk_never_takes_more_registers_than_before() -> None:
+    tight = max(starts(), key=lambda plan: least_registers(plan, MOST_REGISTERS))
+    taken = least_registers(tight, MOST_REGISTERS)
+    assert taken > 5
+    walk = ProgramWalk(tight, WANTED, INSTRUCTIONS, seed=2, registers=5)
+    for _ in range(6):
+        plan = walk.advance(10_000)
+        now = least_registers(plan, MOST_REGISTERS)
+        assert now <= taken
+        assert walk.excess == max(0, now - 5)
+        taken = max(now, 5)
+    assert plan_cost(plan, INSTRUCTIONS) < plan_cost(tight, INSTRUCTIONS)
+
+
+def test_several_kernels_at_once_are_short_within_a_few_steps_and_fit() -> None:
+    *_, last = itertools.islice(shortest_program(WANTED, "scamp5", DEPTH), 12)
+    assert last.plan is not None
+    assert last.cost <= 24
+    assert fits(last.plan, 6)
+    assert computed(allocate_again(last.plan)) == tuple(total.scaled(1 << last.plan.depth - DEPTH) for total in WANTED)
+
+
+def allocate_again(plan: Plan) -> Plan:
+    """The plan, after its registers were found."""
+    assert len(allocate(plan).operations) == len(plan.steps)
+    return plan
+
+
+def test_halving_gives_the_better_walks_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+    whole = ProgramWalk.advance
+
+    def advance(walk: ProgramWalk, work: int = 0) -> Plan:
+        given.append((id(walk), work))
+        return whole(walk, 1_000)
+
+    monkeypatch.setattr(ProgramWalk, "advance", advance)
+    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, lambda work: work)
+    plans = starts()[:4]
+    list(itertools.islice(portfolio.plans(plans, WalkLimits(1 << 30)), 6))
+    assert [work for _, work in given] == [WORK_OF_A_START] * 4 + [2 * WORK_OF_A_START] * 2
+    assert len({walk for walk, _ in given[:4]}) == 4
+    assert {walk for walk, _ in given[4:]} < {walk for walk, _ in given[:4]}
+
+
+def test_what_fits_no_registers_is_squeezed_and_stays_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
+    tight = max(starts(), key=lambda plan: least_registers(plan, MOST_REGISTERS))
+    standing = WalkLimits(plan_cost(tight, INSTRUCTIONS) + 3, unfit=tight)
+    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 5, 0, lambda work: min(work, 5_000))
+    plans = list(itertools.islice(portfolio.plans([tight], standing), 6))
+    squeezed = plans[1::2]
+    assert all(plan_cost(plan, INSTRUCTIONS) < standing.best_cost for plan in squeezed)
+    needs = [least_registers(plan, MOST_REGISTERS) for plan in squeezed]
+    assert needs == sorted(needs, reverse=True)
+
+
+def test_the_identity_and_zero_walk_nowhere() -> None:
+    for wanted in ((Sum.image(0),), (Sum(),)):
+        *_, last = shortest_program(wanted, "scamp5", 0)
+        assert last.complete
+        assert last.cost == (0 if wanted[0] else 1)
