@@ -19,7 +19,8 @@ from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.experiments.benchmarks.reverse_split import KernelCase, 
+from kilotune.experiments.benchmarks.reverse_split import KernelCase
+from kilotune.experiments.problems.reverse_split.filters import KernelRows
 from kilotune.search.space import Assignment
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
@@ -51,7 +52,7 @@ def generated_cases(seed: int = 0) -> tuple[KernelCase, ...]:
 
 def _random_case(seed: int, name: str, side: int, count: int, largest: int, depth: int) -> KernelCase:
     generator = random.Random(f"{name} {seed}")
-    kernels: list[] = []
+    kernels: list[KernelRows] = []
     while len(kernels) < count:
         rows = tuple(tuple(generator.randint(-largest, largest) for _ in range(side)) for _ in range(side))
         if sum(map(bool, sum(rows, ()))) > 1 and rows not in kernels:
