@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.text_files import read_text_file
+from kilotune.codegen.text_files import read_text_lines
 
 RealArray = NDArray[np.float64]
 
@@ -33,6 +33,10 @@ MOST_TEXT_BYTES = 1 << 30
 
 MOST_TYPE_BYTES = 8
 """The largest element of an array: a float64."""
+
+
+BLOCK_ELEMENTS = 1 << 20
+"""How much is read, or looked at, in one piece."""
 
 
 def find_array_file(folder: Path, stem: str) -> Path | None:
@@ -54,7 +58,7 @@ def read_array(path: Path, key: str | None = None) -> RealArray:
         if stream.read(4) == b"PK\x03\x04":
             return _read_member(path, key)
         stream.seek(0)
-        return _read_npy(stream, path)
+        return _read_npy(stream, path, path.stat().st_size)
 
 
 def array_names(path: Path) -> frozenset[str]:
@@ -65,9 +69,13 @@ def array_names(path: Path) -> frozenset[str]:
 
 def check_finite(array: RealArray, path: Path) -> None:
     """Raises InputError naming the first NaN or infinite element (indices count from 0)."""
-    wrong = np.argwhere(~np.isfinite(array))
-    if len(wrong):
-        index = tuple(int(i) for i in wrong[0])
+    rows = max(1, BLOCK_ELEMENTS * len(array) // max(array.size, 1)) if array.ndim else 1
+    for start in range(0, len(array) if array.ndim else 1, rows):
+        block = array[start : start + rows] if array.ndim else array
+        if np.isfinite(block).all():
+            continue
+        first = tuple(int(i) for i in np.argwhere(~np.isfinite(block))[0])
+        index = (first[0] + start, *first[1:]) if first else ()
         place = f"element [{', '.join(map(str, index))}]"
         raise InputError(str(path), place=place, expected="a finite number", found=str(array[index]))
 
@@ -96,11 +104,11 @@ def _read_member(path: Path, key: str | None) -> RealArray:
             raise InputError(str(path), subject="arrays", expected="one", found=", ".join(members) or "none")
         name = next(iter(members)) if key is None else key
         with archive.open(members[name]) as stream:
-            return _read_npy(stream, path, f"array {name}" if len(members) > 1 else "")
+            return _read_npy(stream, path, members[name].file_size, f"array {name}" if len(members) > 1 else "")
 
 
-def _read_npy(stream: IO[bytes], path: Path, subject: str = "") -> RealArray:
-    """The array of a stream in NumPy's format, read in one piece whose size its header has said."""
+def _read_npy(stream: IO[bytes], path: Path, size_bytes: int, subject: str = "") -> RealArray:
+    """The array of a stream in NumPy's format, which has so many bytes or fewer. In blocks: of a large one there is no second copy."""
     shape, order, dtype = _read_header(stream)
     if dtype.hasobject:
         raise InputError(str(path), subject=subject, expected="an array file", found="pickled objects")
@@ -113,13 +121,19 @@ def _read_npy(stream: IO[bytes], path: Path, subject: str = "") -> RealArray:
     if count > MOST_ELEMENTS:
         found = f"{count} ({count * dtype.itemsize} bytes)"
         raise InputError(str(path), subject=subject, expected=f"at most {MOST_ELEMENTS} elements", found=found)
-    size_bytes = count * dtype.itemsize
-    content = stream.read(size_bytes)
-    if len(content) < size_bytes:
-        expected = f"{size_bytes} bytes of elements, as the header says"
-        raise InputError(str(path), subject=subject, expected=expected, found=str(len(content)))
-    array = np.frombuffer(content, dtype).reshape(shape, order="F" if order else "C")
-    return array.astype(np.float64)
+    there = size_bytes - stream.tell()
+    values = np.empty(count if there >= count * dtype.itemsize else 0)
+    for start in range(0, values.size, BLOCK_ELEMENTS):
+        block = values[start : start + BLOCK_ELEMENTS]
+        content = stream.read(block.size * dtype.itemsize)
+        if len(content) < block.size * dtype.itemsize:
+            there = start * dtype.itemsize + len(content)
+            break
+        block[:] = np.frombuffer(content, dtype)
+    if there < count * dtype.itemsize:
+        expected = f"{count * dtype.itemsize} bytes of elements, as the header says"
+        raise InputError(str(path), subject=subject, expected=expected, found=str(there))
+    return values.reshape(shape, order="F" if order else "C")
 
 
 def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -136,8 +150,8 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 def _read_text(path: Path) -> RealArray:
     numbers, rows, width = packed("d"), 0, 0
-    text = read_text_file(path, "a text file of numbers", MOST_TEXT_BYTES)
-    for number, line in enumerate(text.splitlines(), start=1):
+    lines = read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)
+    for number, line in enumerate(lines, start=1):
         fields = line.split(",") if "," in line else line.split()
         if not fields:
             continue
@@ -153,4 +167,4 @@ def _read_text(path: Path) -> RealArray:
         if len(numbers) > MOST_ELEMENTS:
             expected = f"at most {MOST_ELEMENTS} elements"
             raise InputError(str(path), place=f"line {number}", expected=expected, found="more")
-    return np.array(numbers, dtype=np.float64).reshape(rows, width) if rows else np.zeros((0, 0))
+    return np.frombuffer(numbers, dtype=np.float64).reshape(rows, width) if rows else np.zeros((0, 0))

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.array_files import RealArray, check_finite, read_array
+from kilotune.codegen.array_files import BLOCK_ELEMENTS, RealArray, check_finite, read_array
 from kilotune.codegen.diagnostics import InputError
+
+MOST_SAMPLES = 1 << 24
+"""The most rows of a data file: labels, margins and outputs of each are kept besides its features, so that narrow rows take more."""
 
 Targets = NDArray[np.int64] | NDArray[np.float64]
 
@@ -27,7 +30,7 @@ def load_dataset(path: Path, feature_count: int, class_count: int | None, *, bin
 
     With `class_count` None column 0 is a real target. `binary` (the program ends in sgn) also accepts labels -1
     and 1, which become 0 and 1. Raises InputError for a file that cannot be read, another number of axes or
-    columns, no samples, NaN or infinity, and labels that are not classes. Rows and columns count from 0.
+    columns, no samples, or more than MOST_SAMPLES, NaN or infinity, and labels that are not classes. Rows and columns count from 0.
     """
     table = read_array(path)
     expected_columns = f"{feature_count + 1} columns (a label and {feature_count} features)"
@@ -36,13 +39,28 @@ def load_dataset(path: Path, feature_count: int, class_count: int | None, *, bin
         raise InputError(str(path), subject="data", expected=f"2 axes: samples, and {expected_columns}", found=found)
     if not len(table):
         raise InputError(str(path), subject="data", expected="at least one sample", found="none")
+    if len(table) > MOST_SAMPLES:
+        raise InputError(str(path), subject="data", expected=f"at most {MOST_SAMPLES} samples", found=str(len(table)))
     if table.shape[1] != feature_count + 1:
         raise InputError(str(path), subject="data", expected=expected_columns, found=str(table.shape[1]))
     check_finite(table, path)
-    features = np.ascontiguousarray(table[:, 1:])
-    if class_count is None:
-        return Dataset(features, table[:, 0].copy())
-    return Dataset(features, _labels(table[:, 0], class_count, binary, path))
+    targets = table[:, 0].copy()
+    if class_count is not None:
+        return Dataset(_without_first_column(table), _labels(targets, class_count, binary, path))
+    return Dataset(_without_first_column(table), targets)
+
+
+def _without_first_column(table: RealArray) -> RealArray:
+    """The other columns, row after row, in the place of the table, which is gone then: a large one must not be there twice."""
+    if not table.flags.c_contiguous:
+        return np.ascontiguousarray(table[:, 1:])
+    rows, columns = len(table), table.shape[1] - 1
+    elements = table.reshape(-1)
+    step = max(1, BLOCK_ELEMENTS // table.shape[1])
+    for start in range(0, rows, step):
+        moved = table[start : start + step, 1:].copy()  # before what it is written over, in part itself
+        elements[start * columns : start * columns + moved.size] = moved.reshape(-1)
+    return elements[: rows * columns].reshape(rows, columns)
 
 
 def _labels(column: RealArray, class_count: int, binary: bool, path: Path) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Runs a program over the Reals (float64) on all samples at once: the reference that fixed-point programs approximate."""
+"""Runs a program over the Reals (float64) on many samples at once: the reference that fixed-point programs approximate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, sample_blocks, unroll
 
 Observer = Callable[[OperationInstance, FloatArray, Sequence[FloatArray]], None]
 """Called after every step with the values written [.., samples] and the values read."""
@@ -35,13 +35,30 @@ def run_float(
     observe: Observer | None = None,
     steps: Sequence[OperationInstance] | None = None,
 ) -> FloatRun:
-    """Run the program on `features` [samples, features] (one row of no features when it has no input).
+    """Run the program on `features` [samples, features] (one row of no features when it has no input), in the blocks of
+    `sample_blocks`, so that what it needs of memory does not grow with the samples. `observe` hears of every step of every block.
 
     `steps`: the unrolled program, where the caller has it already.
     """
     samples = features.shape[0]
+    steps = unroll(program) if steps is None else steps
+    outputs = np.empty((samples, program.result.size))
+    for block in sample_blocks(program, steps, samples):
+        outputs[block] = _run_block(program, steps, parameters, features[block], observe)
+    return FloatRun(outputs)
+
+
+def _run_block(
+    program: ir.Program,
+    steps: Sequence[OperationInstance],
+    parameters: Mapping[str, FloatArray],
+    features: FloatArray,
+    observe: Observer | None,
+) -> FloatArray:
+    """The results [samples, elements of the result]."""
+    samples = features.shape[0]
     storage = initial_storage(program, parameters, features)
-    for step in unroll(program) if steps is None else steps:
+    for step in steps:
         read = [_values(source, storage) for source in step.sources]
         with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
             result = _compute(step, read)
@@ -49,7 +66,7 @@ def run_float(
         if observe is not None:
             observe(step, result, read)
     outputs = storage[program.result.variable][elements_of(program.result, {}).reshape(-1)]
-    return FloatRun(np.ascontiguousarray(np.broadcast_to(outputs, (outputs.shape[0], samples)).T))
+    return np.ascontiguousarray(np.broadcast_to(outputs, (outputs.shape[0], samples)).T)
 
 
 def initial_storage(

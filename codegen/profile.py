@@ -69,5 +69,11 @@ def profile(
         elif variable.role is ir.Role.INPUT:
             widen(variable.name, features)
     run = run_float(program, parameters, features, observe)
-    ordered = {row: np.sort(np.concatenate(parts)) for row, parts in exponents.items()}
-    return Profile(minimum, maximum, ordered), run
+    return Profile(minimum, maximum, {row: _in_order(parts) for row, parts in exponents.items()}), run
+
+
+def _in_order(parts: list[FloatArray]) -> FloatArray:
+    values = np.concatenate(parts)
+    parts.clear()
+    values.sort()
+    return values

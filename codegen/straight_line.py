@@ -6,7 +6,7 @@ so that an executor has only one kernel for everything that multiplies and sums.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -19,6 +19,10 @@ Elements = npt.NDArray[np.int32]
 
 NOWHERE = -1
 """Element number of a padded place."""
+
+
+BLOCK_BYTES = 128 << 20
+"""How much intermediate values may take, of the samples that run together."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,18 @@ def unroll(program: ir.Program) -> tuple[OperationInstance, ...]:
     """All steps of the program in the order of execution."""
     rows = {id(operation): row for row, operation in enumerate(ir.operations(program.body))}
     return tuple(_steps(program.body, rows, {}))
+
+
+def sample_blocks(program: ir.Program, steps: Sequence[OperationInstance], samples: int) -> Iterator[slice]:
+    """Which samples to run together, so that intermediate values take no more than about BLOCK_BYTES at eight bytes each: blocks of
+    about equal size, all samples where that is little. Counted are the variables, and what the largest step writes and reads (twice,
+    since a product brings it in order)."""
+    stored = sum(variable.size for variable in program.variables if variable.role is not ir.Role.PARAMETER)
+    largest = max((step.out.size + 2 * sum(s.elements.size for s in step.sources) for step in steps), default=0)
+    together = max(1, BLOCK_BYTES // (8 * (stored + largest)))
+    size = -(-samples // -(-samples // together)) if samples else 1
+    for start in range(0, samples, size):
+        yield slice(start, start + size)
 
 
 def _steps(

@@ -1,7 +1,8 @@
-"""Text files of a user's, read whole: with a bound, since a file that is far too large is a mistake and would fill the memory."""
+"""Text files of a user's, whole or line by line: with a bound, since a file far too large is a mistake and would fill the memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
@@ -22,10 +23,35 @@ def read_text_file(path: Path, what: str, most_bytes: int = MOST_TEXT_BYTES) -> 
     except OSError as error:
         raise InputError(str(path), expected=what, found=error.strerror or str(error)) from None
     if len(content) > most_bytes:
-        size_bytes = path.stat().st_size
-        found = f"{size_bytes} bytes" if size_bytes > most_bytes else "more"
-        raise InputError(str(path), expected=f"{what} of at most {most_bytes} bytes", found=found)
+        raise _too_large(path, what, most_bytes)
+    return _decoded(content, path, what)
+
+
+def read_text_lines(path: Path, what: str, most_bytes: int) -> Iterator[str]:
+    """As `read_text_file`, the lines one after the other, for what need not be in memory as a whole."""
+    before = 0
     try:
-        return content.decode("utf-8-sig")
+        with path.open("rb") as stream:
+            while content := stream.readline(most_bytes + 1 - before):
+                text = _decoded(content, path, what, before)
+                before += len(content)
+                if before > most_bytes:
+                    raise _too_large(path, what, most_bytes)
+                yield from text.splitlines()
+    except OSError as error:
+        raise InputError(str(path), expected=what, found=error.strerror or str(error)) from None
+
+
+def _too_large(path: Path, what: str, most_bytes: int) -> InputError:
+    size_bytes = path.stat().st_size
+    found = f"{size_bytes} bytes" if size_bytes > most_bytes else "more"
+    return InputError(str(path), expected=f"{what} of at most {most_bytes} bytes", found=found)
+
+
+def _decoded(content: bytes, path: Path, what: str, before: int = 0) -> str:
+    """`before`: how many bytes of the file came before these."""
+    try:
+        return content.decode("utf-8" if before else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(str(path), expected=f"{what} in UTF-8", found=f"no UTF-8 at byte {error.start}") from None
+        place = f"no UTF-8 at byte {before + error.start}"
+        raise InputError(str(path), expected=f"{what} in UTF-8", found=place) from None

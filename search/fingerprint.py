@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 DIGITS = 32
+HASHED_ELEMENTS = 1 << 20
 """Hexadecimal digits of a fingerprint: 128 bits."""
 
 NOT_CONTENT: Mapping[str, Any] = {"content": False}
@@ -93,7 +94,9 @@ def _array(value: np.ndarray, place: str) -> Iterator[bytes]:
         raise TypeError(f"{place}: an array of Python objects has no canonical form.")
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     yield b"A%s%s:" % (little.dtype.str.encode(), str(value.shape).encode())
-    yield little.tobytes()
+    flat = little.reshape(-1)
+    for start in range(0, flat.size, HASHED_ELEMENTS):  # of a large one there is no second copy
+        yield flat[start : start + HASHED_ELEMENTS].tobytes()
 
 
 def _sequence(value: tuple[object, ...] | list[object], place: str) -> Iterator[bytes]:

@@ -78,7 +78,10 @@ class FixedBatch:
 
     def one(self, index: int) -> FixedBatch:
         """The batch that holds only candidate `index`."""
-        pick = slice(index, index + 1)
+        return self.part(slice(index, index + 1))
+
+    def part(self, pick: slice) -> FixedBatch:
+        """The batch that holds some of the candidates."""
         return FixedBatch(
             self.program, self.rounding, self.bits[pick], self.scales[pick], self.rows[pick], self.functions
         )

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
-from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
+from kilotune.evaluators.fixed_point.margins import BLOCK_SAMPLES, Contest, MarginSums
 
 STEPS = 2048
 """Entries of the table of the normal distribution for each deviation: no sample's share is off by more than 1e-4."""
@@ -74,9 +74,12 @@ def tail_sums(margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
     """For each candidate the sum of P(Z > (margin + bias) / sigma) over `margins` [samples], ascending, in units of WHOLE."""
     table, sums = normal_tails().astype(np.int64), []
     for bias, sigma in errors:
-        deviations = (margins + bias) * inverse(sigma)
-        tails = table[np.minimum(np.abs(deviations), LAST).astype(np.intp)]
-        sums.append(int(np.where(deviations < 0, WHOLE - tails, tails).sum()))
+        total = 0
+        for start in range(0, margins.size, BLOCK_SAMPLES):
+            deviations = (margins[start : start + BLOCK_SAMPLES] + bias) * inverse(sigma)
+            tails = table[np.minimum(np.abs(deviations), LAST).astype(np.intp)]
+            total += int(np.where(deviations < 0, WHOLE - tails, tails).sum())
+        sums.append(total)
     return sums
 
 

@@ -18,10 +18,14 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.float_evaluator import FloatRun, run_float
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of, sample_blocks
 
 UNIT_BITS = 24
 """Binary digits of the largest float margin as an integer."""
+
+
+BLOCK_SAMPLES = 1 << 14
+"""Looked at in one piece: so many squares of UNIT_BITS bits each fit 64 bits."""
 
 
 class MarginSums(NamedTuple):
@@ -34,6 +38,7 @@ class MarginSums(NamedTuple):
 
 
 NO_SUMS = MarginSums(0, 0, 0)
+EVERY = slice(None)
 
 
 @dataclass(frozen=True)
@@ -54,34 +59,42 @@ class Contest:
     @cached_property
     def scale(self) -> int:
         """The float margins times 2**scale, as integers, have UNIT_BITS bits at most."""
-        finite = self.margins[np.isfinite(self.margins)]
-        largest = float(finite.max(initial=0.0))
+        largest = float(self.margins.max(initial=0.0, where=np.isfinite(self.margins)))
         return UNIT_BITS - math.frexp(largest)[1] if largest else 0
 
     @cached_property
     def units(self) -> Int32Array:
         """The float margins [samples] in units of 2**-scale, rounded."""
         most = (1 << UNIT_BITS) - 1
-        known = np.where(np.isfinite(self.margins), self.margins, np.inf)
-        return np.minimum(np.rint(np.ldexp(known, self.scale)), most).astype(np.int32)
+        units = np.empty(self.margins.shape, dtype=np.int32)
+        for start in range(0, units.size, BLOCK_SAMPLES):
+            margins = self.margins[start : start + BLOCK_SAMPLES]
+            known = np.where(np.isfinite(margins), margins, np.inf)
+            units[start : start + BLOCK_SAMPLES] = np.minimum(np.rint(np.ldexp(known, self.scale)), most)
+        return units
 
     @cached_property
     def unit_sums(self) -> tuple[int, int]:
         """The sum of `units`, and of their squares."""
-        units = self.units.tolist()
-        return sum(units), sum(unit * unit for unit in units)
+        total, squares = 0, 0
+        for start in range(0, self.units.size, BLOCK_SAMPLES):
+            units = self.units[start : start + BLOCK_SAMPLES].astype(np.int64)
+            total, squares = total + int(units.sum()), squares + int((units * units).sum())
+        return total, squares
 
     @cached_property
     def ascending(self) -> Int32Array:
         """`units`, sorted."""
         return np.sort(self.units)
 
-    def sums(self, scores: IntArray) -> MarginSums:
-        """Sums of a candidate's scores [elements of the variable, samples] (or [.., 1], the same for all)."""
-        scores = np.broadcast_to(scores, (scores.shape[0], self.leaders.size))
-        margins = self._taken(scores, self.leaders) - self._taken(scores, self.rivals)
+    def sums(self, scores: IntArray, block: slice = EVERY) -> MarginSums:
+        """Sums of a candidate's scores [elements of the variable, samples of the block] (or [.., 1], the same for all)."""
+        leaders, rivals = self.leaders[block], self.rivals[block]
+        scores = np.broadcast_to(scores, (scores.shape[0], leaders.size))
+        margins = self._taken(scores, leaders) - self._taken(scores, rivals)
         exact = margins.astype(object)  # a square of 32-bit scores is beyond 64 bits
-        return MarginSums(int(exact.sum()), int((exact * exact).sum()), int((exact * self.units.astype(object)).sum()))
+        units = self.units[block].astype(object)
+        return MarginSums(int(exact.sum()), int((exact * exact).sum()), int((exact * units).sum()))
 
     @staticmethod
     def _taken(scores: IntArray, elements: Int32Array) -> IntArray:
@@ -95,17 +108,32 @@ def float_contest(
     steps: Sequence[OperationInstance],
 ) -> tuple[FloatRun, Contest | None]:
     """The float program's run on `features` [samples, features], and the contest that ends it; None where nothing is contested."""
-    number, executed = deciding_step(program, steps), 0
-    scores = np.zeros((0, 1))
+    number = deciding_step(program, steps)
+    blocks = [len(features[block]) for block in sample_blocks(program, steps, features.shape[0])]
+    executed, contests = 0, list[Contest]()
 
     def observe(step: OperationInstance, result: FloatArray, read: Sequence[FloatArray]) -> None:
-        nonlocal executed, scores
-        if executed == number:
-            scores = read[0].copy()
+        nonlocal executed
+        if executed % len(steps) == number:
+            found = contest_of(step, executed % len(steps), read[0], blocks[executed // len(steps)])
+            contests.extend(() if found is None else (found,))
         executed += 1
 
     run = run_float(program, parameters, features, observe, steps)
-    return run, None if number is None else contest_of(steps[number], number, scores, features.shape[0])
+    return run, _joined(contests) if contests else None
+
+
+def _joined(contests: list[Contest]) -> Contest:
+    """The contest of all samples, from those of blocks of them, which are forgotten on the way."""
+    first, samples = contests[0], sum(one.leaders.size for one in contests)
+    leaders, rivals = np.empty(samples, dtype=np.int32), np.empty(samples, dtype=np.int32)
+    margins, end = np.empty(samples), samples
+    while contests:
+        last = contests.pop()
+        block = slice(end - last.leaders.size, end)
+        leaders[block], rivals[block], margins[block] = last.leaders, last.rivals, last.margins
+        end = block.start
+    return Contest(first.step, first.variable, leaders, rivals, margins)
 
 
 def deciding_step(program: ir.Program, steps: Sequence[OperationInstance]) -> int | None:

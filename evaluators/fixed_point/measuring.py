@@ -53,6 +53,10 @@ def precision_metric(program: ir.Program) -> str:
     return "expected_flips" if program.result_kind is ir.ResultKind.CLASS else "expected_error"
 
 
+MOST_MEASURED_BYTES = 512 << 20
+"""How much candidates that are measured together may need for themselves."""
+
+
 class FixedPointEvaluator:
     """Measures candidates of one program on one data set.
 
@@ -107,6 +111,10 @@ class FixedPointEvaluator:
 
     def measure(self, batch: FixedBatch) -> list[Metrics]:
         """Metrics of every candidate of the batch, in order."""
+        together = max(1, MOST_MEASURED_BYTES // self._candidate_bytes)
+        if len(batch) > together:
+            parts = (batch.part(slice(start, start + together)) for start in range(0, len(batch), together))
+            return [metrics for part in parts for metrics in self.measure(part)]
         columns = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(bits, self.footprint.table_bytes(batch))
@@ -124,6 +132,12 @@ class FixedPointEvaluator:
         columns |= {name: computed(columns) for name, computed in self._derived.items()}
         lists = {name: values.tolist() for name, values in columns.items()}
         return [{name: values[i] for name, values in lists.items()} for i in range(len(batch))]
+
+    @cached_property
+    def _candidate_bytes(self) -> int:
+        """What one candidate may need of memory for its own: features in its format, outputs, and their differences."""
+        samples, features = (int(extent) for extent in self.task.features.shape)
+        return 2 * samples * features + 4 * 8 * samples * self.task.program.result.size
 
     def _class_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         outputs, errors = self._contested(batch)

@@ -34,6 +34,13 @@ QUICK_TERMS = 100_000_000
 """Products and other elements, of all samples and candidates, in some hundredths of a second; a longer call can be ended."""
 
 
+MOST_INPUT_BYTES = 256 << 20
+"""How much features may take in all formats that are kept."""
+
+QUANTISED_TOGETHER = 1 << 20
+"""How many elements are brought into a format in one piece."""
+
+
 class NativeProgram:
     """One program with its data, prepared for the kernel. Candidates then cost no more than their integers."""
 
@@ -92,6 +99,7 @@ class NativeProgram:
                 packed = {one: self._static(column, variable.name, *one) for one in set(formats)}
                 statics[:, column] = [packed[one] for one in formats]
             else:
+                self._make_room(set(formats))
                 packed = {one: self._input(*one) for one in set(formats)}
                 inputs[:] = [packed[one] for one in formats]
         for row in self._tabled:
@@ -229,11 +237,25 @@ class NativeProgram:
         """The features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
         key = (bits, scale)
         if key not in self._inputs:
-            values = quantise(self._features, bits, scale).astype(np.int16)
-            padding = -values.shape[0] % LANES
-            blocks = np.pad(values, ((0, padding), (0, 0))).reshape(-1, LANES, values.shape[1])
-            self._inputs[key] = _Addressed.of(np.ascontiguousarray(blocks.transpose(0, 2, 1)))
+            self._inputs[key] = _Addressed.of(self._laid_out(bits, scale))
         return self._inputs[key].address
+
+    def _make_room(self, needed: set[tuple[int, int]]) -> None:
+        """Forget features in formats that are not needed now, where all together would be too many."""
+        if len(self._inputs.keys() | needed) * self._features.size * 2 > MOST_INPUT_BYTES:
+            for key in self._inputs.keys() - needed:
+                del self._inputs[key]
+
+    def _laid_out(self, bits: int, scale: int) -> np.ndarray:
+        """The features in a format, in blocks. Some samples after the other: whole arrays of float64 would take many times as much."""
+        samples, features = self._features.shape
+        blocks = np.zeros((-(-samples // LANES), features, LANES), dtype=np.int16)
+        step = max(1, QUANTISED_TOGETHER // max(1, features * LANES)) * LANES
+        for start in range(0, samples, step):
+            values = quantise(self._features[start : start + step], bits, scale).astype(np.int16)
+            padded = np.pad(values, ((0, -values.shape[0] % LANES), (0, 0))).reshape(-1, LANES, features)
+            blocks[start // LANES : start // LANES + len(padded)] = padded.transpose(0, 2, 1)
+        return blocks
 
     def _table(self, batch: FixedBatch, row: int, values: np.ndarray) -> int:
         """The function of the row for every argument that its operand can hold, scaled and wrapped."""

@@ -5,6 +5,7 @@ Storage is int64 [elements, samples]; every value is the exact integer that the 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -18,7 +19,7 @@ from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.ir import Constants
 from kilotune.codegen.ir.numbers import Constant
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, unroll
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, sample_blocks, unroll
 from kilotune.evaluators.fixed_point.margins import NO_SUMS, Contest, MarginSums
 
 
@@ -33,8 +34,7 @@ def run_reference(
     Parameters and features are quantised here, at each candidate's widths and scales.
     """
     steps = unroll(batch.program) if steps is None else steps
-    outputs = [_run_one(batch, index, steps, parameters, features, None)[0] for index in range(len(batch))]
-    return np.stack(outputs)
+    return _run_batch(batch, parameters, features, steps, None)[0]
 
 
 def run_reference_contest(
@@ -45,8 +45,25 @@ def run_reference_contest(
     contest: Contest,
 ) -> tuple[IntArray, list[MarginSums]]:
     """Outputs as `run_reference`, and the contest's sums of each candidate."""
-    runs = [_run_one(batch, index, steps, parameters, features, contest) for index in range(len(batch))]
-    return np.stack([outputs for outputs, _ in runs]), [sums for _, sums in runs]
+    return _run_batch(batch, parameters, features, steps, contest)
+
+
+def _run_batch(
+    batch: FixedBatch,
+    parameters: Mapping[str, np.ndarray],
+    features: np.ndarray,
+    steps: Sequence[OperationInstance],
+    contest: Contest | None,
+) -> tuple[IntArray, list[MarginSums]]:
+    """In blocks of samples, so that intermediate values fit."""
+    samples = len(features)
+    outputs = np.empty((len(batch), samples, batch.program.result.size), dtype=np.int64)
+    sums = [NO_SUMS] * len(batch)
+    for index in range(len(batch)):
+        for block in sample_blocks(batch.program, steps, samples):
+            outputs[index, block], added = _run_one(batch, index, steps, parameters, features, contest, block)
+            sums[index] = MarginSums(*map(operator.add, sums[index], added))
+    return outputs, sums
 
 
 def _run_one(
@@ -56,17 +73,19 @@ def _run_one(
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
     contest: Contest | None,
+    block: slice,
 ) -> tuple[IntArray, MarginSums]:
-    """Outputs and sums of a candidate; zeros for sums where there is no contest."""
-    machine = _machine(batch, index, parameters, features)
+    """Outputs and sums of a candidate on some of the samples; zeros for sums where there is no contest."""
+    machine = _machine(batch, index, parameters, features[block])
     sums = NO_SUMS
     for number, step in enumerate(steps):
         machine.execute(step, batch.rows[index, step.row])
         if contest is not None and number == contest.step:
-            sums = contest.sums(machine.storage[contest.variable])
+            sums = contest.sums(machine.storage[contest.variable], block)
     view = batch.program.result
     result = machine.storage[view.variable][elements_of(view, {}).reshape(-1)]
-    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], features.shape[0])).T), sums
+    samples = len(features[block])
+    return np.ascontiguousarray(np.broadcast_to(result, (result.shape[0], samples)).T), sums
 
 
 def executions(
