@@ -23,6 +23,9 @@ LOCAL = "local"
 MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 """Ray's environment variables, in force since Ray 2.52."""
 
+PROBE_S = 20.0
+"""For a first actor to start."""
+
 ATTEMPTS = 5
 """To register with a head that listens; Ray's own 20 keep the user waiting for as many seconds."""
 
@@ -53,6 +56,10 @@ def connect(address: str, workers: int | None) -> Any:
             raise ValueError(f"The Ray cluster {address} cannot be reached ({first_line(error)}).") from None
         if not admitted:
             raise ValueError(_token_sentence(address))
+        if address != LOCAL and os.environ.get(MODE, "").lower() == "token" and not _actors_start(ray):
+            with contextlib.suppress(Exception), _compiled_code_silenced():
+                ray.shutdown()
+            raise ValueError(_needless_token_sentence(address))
     # Ray prints what happens to its workers on stdout, where our result goes; we report it as measurements instead.
     with contextlib.suppress(AttributeError):
         ray._private.worker.print_to_stdstream = lambda *_arguments, **_options: None
@@ -108,6 +115,35 @@ def _join(ray: Any, address: str, quiet: dict[str, Any]) -> bool:
                 return False
             raise
     return True
+
+
+def _actors_start(ray: Any) -> bool:
+    """Whether actors can be had. A head without a token lets one with a token join and run tasks, and then no actor of his lives, of
+    which Ray tells in dozens of lines of its own."""
+
+    class Probe:  # nested, so that it travels as code: the package may not be there
+        def ready(self) -> None:
+            return None
+
+    with _compiled_code_silenced():
+        try:
+            actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Probe).remote()
+            ray.get(actor.ready.remote(), timeout=PROBE_S)
+        except ray.exceptions.GetTimeoutError:
+            return True  # a cluster that is busy, for all that is known
+        except ray.exceptions.RayError:
+            return False
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.kill(actor, no_restart=True)
+    return True
+
+
+def _needless_token_sentence(address: str) -> str:
+    """For a head that was started where there was no token."""
+    return (
+        f"The Ray cluster {address} demands no token, and starts nothing for whoever sends one ({token_place()}): set {MODE} to "
+        f"disabled, or start the cluster where that token is."
+    )
 
 
 def _token_sentence(address: str) -> str:

@@ -273,6 +273,27 @@ def test_a_head_that_demands_a_token_is_told_one_or_explained(short_folder: Path
         assert head.studies() == {"s": 6}
 
 
+def test_a_head_that_demands_no_token_is_not_sent_one(short_folder: Path) -> None:
+    """It would let the client join and run tasks, and every evaluation would fail because its actor dies."""
+    bare = short_folder / "bare"
+    bare.mkdir()
+    for head in start_head(short_folder, HOME=str(bare)):
+        refused = head.tune(HOME=str(head.folder))
+        assert refused.returncode == 4
+        said = refused.stderr.splitlines()
+        assert len(said) == 2, refused.stderr  # `connecting to Ray`, and one sentence: none of Ray's own lines
+        token = head.folder / ".ray" / "auth_token"
+        assert (
+            f"The Ray cluster {head.address} demands no token, and starts nothing for whoever sends one ({token})"
+            in said[1]
+        )
+        assert "set RAY_AUTH_MODE to disabled" in said[1]
+        assert head.studies() == {}
+        followed = head.tune(HOME=str(head.folder), RAY_AUTH_MODE="disabled")
+        assert followed.returncode == 0, followed.stderr
+        assert head.studies() == {"s": 6}
+
+
 def test_a_node_without_the_package_is_named_before_there_is_a_study(short_folder: Path) -> None:
     (short_folder / "sitecustomize.py").write_text(BLOCKER)
     for head in start_head(short_folder, PYTHONPATH=str(short_folder)):
