@@ -15,13 +15,15 @@ def hold_out(data: Dataset, share: float, seed: int, classifies: bool) -> tuple[
 
     From every class `share` of the samples is held out, rounded, and one at least stays; real targets are one class. Which ones hangs on
     the seed and on nothing else, by a hash of it and of their numbers: another NumPy would shuffle otherwise. ValueError,
-    a sentence, where one of the two would be empty.
+    a sentence, for what is no share and where one of the two would be empty.
     """
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"--validation {share:g}: expected a share between 0 and 1.")
     classes = data.targets if classifies else np.zeros(len(data.targets))
     held = [number for label in np.unique(classes) for number in _drawn(np.flatnonzero(classes == label), share, seed)]
     chosen = np.zeros(len(data.targets), dtype=bool)
     chosen[held] = True
-    if not held or chosen.all():
+    if not held:
         raise ValueError(
             f"--validation {share:g}: expected a share that holds out at least one training sample and leaves one of each class, "
             f"found {len(chosen)} samples."

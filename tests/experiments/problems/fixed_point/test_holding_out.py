@@ -64,6 +64,13 @@ def test_nothing_to_hold_out_is_said(share: float, targets: np.ndarray) -> None:
         hold_out(labelled(targets), share, 0, classifies=True)
 
 
+@pytest.mark.parametrize("share", [-0.1, 1.0, 2.5, float("nan")])
+def test_what_is_no_share_is_refused(share: float) -> None:
+    """It may stand in the stored request of a study."""
+    with pytest.raises(ValueError, match=f"--validation {share:g}: expected a share between 0 and 1"):
+        hold_out(labelled(), share, 0, classifies=True)
+
+
 def test_the_space_sees_the_rest_only() -> None:
     whole, part = problem(), problem(validation=0.25)
     assert part.held_out is not None
