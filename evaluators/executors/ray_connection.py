@@ -121,13 +121,13 @@ def _actors_start(ray: Any) -> bool:
     """Whether actors can be had. A head without a token lets one with a token join and run tasks, and then no actor of his lives, of
     which Ray tells in dozens of lines of its own."""
 
-    class Probe:  # nested, so that it travels as code: the package may not be there
+    class FirstActor:  # nested, so that it travels as code: the package may not be there
         def ready(self) -> None:
             return None
 
     with _compiled_code_silenced():
         try:
-            actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Probe).remote()
+            actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(FirstActor).remote()
             ray.get(actor.ready.remote(), timeout=PROBE_S)
         except ray.exceptions.GetTimeoutError:
             return True  # a cluster that is busy, for all that is known
