@@ -18,7 +18,7 @@ from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, evaluate
 from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.retiming import exact_placing, own_placing
-from kilotune.codegen.scamp.selection import FUSED_SHIFTS, Placing, needs, select, tree
+from kilotune.codegen.scamp.selection import FUSED_SHIFTS, Placing, fused, needs, select, tree
 from kilotune.codegen.scamp.sums import InexactHalfError
 
 Cost = tuple[int, int]
@@ -68,9 +68,10 @@ def relax(
     relaxed = _Relaxation(graph, target or plan.target, registers, objective).run(
         own_placing(plan), None if medians_only else exact_placing(plan)
     )
-    if target in (None, plan.target) and cost(relaxed, objective) >= cost(plan, objective):
-        return plan
-    return relaxed
+    if target not in (None, plan.target):
+        return relaxed
+    given = [plan, fused(plan)] if plan.target == "scamp5" else [plan]
+    return min((*given, relaxed), key=lambda found: (not fits(found, registers), cost(found, objective)))
 
 
 def cost(plan: Plan, objective: str = "instructions") -> Cost:

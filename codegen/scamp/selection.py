@@ -20,6 +20,9 @@ FUSED_SHIFTS = tuple((x, y) for x in range(-2, 3) for y in range(-2, 3) if abs(x
 """What an addition of `scamp5` can shift by: nothing, one cell, or two."""
 
 
+_MOVES, _ADDITIONS, _DIFFERENCES = ("movx", "mov2x"), ("add", "addx", "add2x"), ("sub", "subx", "sub2x")
+
+
 @dataclass(frozen=True)
 class Placing:
     """By node, the image first: the transform at which it is computed (`stored`), and the shift that its addition does."""
@@ -195,23 +198,41 @@ def _grown(wanted: Sequence[ShiftPoint], order: Sequence[int]) -> dict[ShiftPoin
 
 
 def fused(plan: Plan) -> Plan:
-    """Pairs of `scamp5` instructions that one macro does: two shifts, two additions; the inner value must not be used else."""
+    """Pairs of `scamp5` instructions that one macro does, as `_fusion` says; the inner value must not be used else."""
     steps = list(plan.steps)
     uses = [0] * (len(steps) + 1)
     for number in itertools.chain(plan.results, *(step.operands for step in steps)):
         uses[number] += 1
-    for number, step in enumerate(steps, start=1):
-        inner = [steps[o - 1] if o and uses[o] == 1 else None for o in step.operands]
-        if step.op == "movx" and inner[0] is not None and inner[0].op == "movx":
-            uses[step.operands[0]] = 0
-            steps[number - 1] = PlanStep("mov2x", inner[0].operands, inner[0].directions + step.directions)
-        elif step.op == "add" and len(step.operands) == 2:
-            place = next((i for i, s in enumerate(inner) if s and s.op == "add" and len(s.operands) == 2), None)
-            found = None if place is None else inner[place]
-            if place is not None and found is not None and step.operands[1 - place] not in found.operands:
-                uses[step.operands[place]] = 0
-                steps[number - 1] = PlanStep("add", (*found.operands, step.operands[1 - place]))
+    for number in range(1, len(steps) + 1):
+        for place, operand in enumerate(steps[number - 1].operands):
+            inner = steps[operand - 1] if operand and uses[operand] == 1 else None
+            both = None if inner is None else _fusion(inner, steps[number - 1], place)
+            if both is not None:
+                uses[operand] = 0
+                steps[number - 1] = both
+                break
     return without_dead_steps(Plan(plan.target, plan.depth, tuple(steps), plan.results))
+
+
+def _fusion(inner: PlanStep, outer: PlanStep, place: int) -> PlanStep | None:
+    """One instruction for both, where `inner` is the operand of `outer` at that place; None where there is none.
+
+    A shift of a shift or of an addition, an addition of an addition, and a difference whose first operand is shifted; two cells at most.
+    """
+    ways = inner.directions + outer.directions
+    if inner.op == "add" and outer.op == "add":
+        other = outer.operands[1 - place] if len(outer.operands) == 2 else None
+        if other is not None and len(inner.operands) == 2 and other not in inner.operands:
+            return PlanStep("add", (*inner.operands, other))
+        return None
+    if len(ways) > 2 or len(inner.operands) > 2:
+        return None
+    suffix = ("", "x", "2x")[len(ways)]
+    if outer.op in _MOVES and inner.op in (*_MOVES, *_ADDITIONS):
+        return PlanStep(("mov" if inner.op in _MOVES else "add") + suffix, inner.operands, ways)
+    if outer.op in _DIFFERENCES and place == 0 and inner.op in _MOVES:
+        return PlanStep("sub" + suffix, (inner.operands[0], outer.operands[1]), ways)
+    return None
 
 
 def _directions(x: int, y: int) -> tuple[str, ...]:

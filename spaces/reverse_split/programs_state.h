@@ -9,7 +9,7 @@
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { AUKE = 0, SCAMP5 = 1 };
 enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, COPY = 6, ADD3 = 7 };
-enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8, SCAMP5_WORK = 6 };
+enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8, SCAMP5_WORK = 6, FIRST_ROOM = 4096 };
 static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
 static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
 static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
@@ -172,6 +172,9 @@ static int table_new(Table *t, uint32_t room)
     return 1;
 }
 
+/* Whether a table that holds so many entries has to be larger: small ones stay in the cache. */
+static inline int is_full(const Table *t, int32_t entries) { return (uint32_t)entries * 16 > t->mask; }
+
 static void table_put(Table *t, uint64_t key, int32_t index)
 {
     uint32_t at = place(key, t);
@@ -185,6 +188,32 @@ static void table_take(Table *t, uint64_t key, int32_t index)
     uint32_t at = place(key, t);
     while (t->slot[at] != index) at = (at + 1) & t->mask;
     t->slot[at] = -1;
+}
+
+/* Larger tables, with the entries put again in their order, so that the last one can still be taken first. Where there is no memory
+ * for them, the search ends, and until then the old ones have room for as many again. */
+static void grow_candidates(Search *s)
+{
+    Table larger;
+    if (!table_new(&larger, s->candidate_table.mask + 1)) {
+        s->failed = 1;
+        return;
+    }
+    free(s->candidate_table.slot);
+    s->candidate_table = larger;
+    for (int32_t k = 0; k < s->candidates; k++) table_put(&s->candidate_table, s->candidate[k].key, k);
+}
+
+static void grow_backs(Search *s)
+{
+    Table larger;
+    if (!table_new(&larger, s->back_table.mask + 1)) {
+        s->failed = 1;
+        return;
+    }
+    free(s->back_table.slot);
+    s->back_table = larger;
+    for (int32_t k = 0; k < s->backs; k++) table_put(&s->back_table, s->back[k].key, k);
 }
 
 static void push_hit(Search *s, int32_t index)
@@ -225,8 +254,7 @@ static int prepare(Search *s, const Problem *p)
     s->target_value = malloc(sizeof *s->target_value * (targets + 1));
     return s->candidate && s->back && s->hit && s->target_moved && s->back_moved && s->target_shape && s->pending &&
            s->hard && s->searched && s->target_value &&
-           table_new(&s->candidate_table, (uint32_t)s->candidate_room) &&
-           table_new(&s->back_table, (uint32_t)s->back_room) && table_new(&s->target_table, targets + 1);
+           table_new(&s->candidate_table, FIRST_ROOM) && table_new(&s->back_table, FIRST_ROOM) && table_new(&s->target_table, targets + 1);
 }
 
 static void release(Search *s)

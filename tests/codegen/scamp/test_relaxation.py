@@ -11,7 +11,7 @@ from kilotune.codegen.scamp.naive import naive_plan
 from kilotune.codegen.scamp.plan import Plan, PlanStep, computed
 from kilotune.codegen.scamp.registers import allocate, fits
 from kilotune.codegen.scamp.relaxation import cost, medians, relax
-from kilotune.codegen.scamp.selection import Placing, needs
+from kilotune.codegen.scamp.selection import Placing, fused, needs
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
@@ -115,3 +115,41 @@ def test_plans_translate_between_the_instruction_sets(kernel: Kernel) -> None:
             prove(format_program(allocate(translated)), wanted.sums, 3)
         else:
             assert computed(translated) == wanted.sums
+
+
+@pytest.mark.parametrize(
+    ("steps", "one"),
+    [
+        ((PlanStep("movx", (0,), ("north",)), PlanStep("movx", (1,), ("east",))), ("mov2x", (0,), ("north", "east"))),
+        ((PlanStep("movx", (0,), ("north",)), PlanStep("sub", (1, 0))), ("subx", (0, 0), ("north",))),
+        (
+            (PlanStep("movx", (0,), ("north",)), PlanStep("subx", (1, 0), ("west",))),
+            ("sub2x", (0, 0), ("north", "west")),
+        ),
+        ((PlanStep("mov2x", (0,), ("north", "east")), PlanStep("sub", (1, 0))), ("sub2x", (0, 0), ("north", "east"))),
+    ],
+)
+def test_two_instructions_become_one(steps: tuple[PlanStep, ...], one: tuple[object, ...]) -> None:
+    plan = Plan("scamp5", 0, steps, (2,))
+    (step,) = fused(plan).steps
+    assert (step.op, step.operands, step.directions) == one
+    assert computed(fused(plan)) == computed(plan)
+
+
+def test_an_addition_is_shifted_by_its_own_macro() -> None:
+    steps = (
+        PlanStep("neg", (0,)),
+        PlanStep("add", (0, 1)),
+        PlanStep("movx", (2,), ("south",)),
+        PlanStep("movx", (3,), ("south",)),
+    )
+    plan = Plan("scamp5", 0, steps, (4,))
+    assert fused(plan).steps[1:] == (PlanStep("add2x", (0, 1), ("south", "south")),)
+
+
+@given(plans())
+@settings(max_examples=200, deadline=None)
+def test_fusing_keeps_what_is_computed(plan: Plan) -> None:
+    if plan.target == "scamp5":
+        assert len(fused(plan).steps) <= len(plan.steps)
+        assert computed(fused(plan)) == computed(plan)
