@@ -6,6 +6,8 @@ a register to itself, and the negated sum is two macros.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.program import Operation, ScampProgram
@@ -23,13 +25,17 @@ def plan_of(program: ScampProgram) -> Plan:
     """
     held = {"A": 0}
     steps: list[PlanStep] = []
-    for operation in program.operations:
+    results = {kernel: 0 for kernel, when in enumerate(program.reading_times) if not when}
+    for number, operation in enumerate(program.operations, start=1):
         steps.append(PlanStep(operation.op, tuple(held[name] for name in operation.sources), operation.directions))
         for lost in operation.destinations[1:]:
             held.pop(lost, None)
         held[operation.destinations[0]] = len(steps)
+        for kernel, when in enumerate(program.reading_times):
+            if when == number:
+                results[kernel] = held[program.results[kernel]]
     halvings = sum(program.instruction(operation).halvings for operation in program.operations)
-    return Plan(program.target, halvings, tuple(steps), tuple(held[name] for name in program.results))
+    return Plan(program.target, halvings, tuple(steps), tuple(results[k] for k in range(len(program.results))))
 
 
 def as_macros(program: ScampProgram) -> ScampProgram:
@@ -53,29 +59,44 @@ def as_macros(program: ScampProgram) -> ScampProgram:
             steps.append(PlanStep(renamed.get(step.op, step.op), operands))
         numbers[number] = len(steps)
     results = tuple(numbers[result] for result in plan.results)
-    return allocate(Plan("scamp5", plan.depth, tuple(steps), results), len(REGISTERS))
+    return allocate(Plan("scamp5", plan.depth, tuple(steps), results), len(REGISTERS), kept=not program.read_after)
 
 
 def format_macros(program: ScampProgram, name: str = "convolve") -> str:
-    """A C++ header with one inline function. Raises as `as_macros`."""
+    """A C++ header with one inline function. Raises as `as_macros`.
+
+    Where results are read before the end, the function is given what consumes them: it is called with the number of the kernel, from 1,
+    and the register, in between the macros. It may write NEWS and digital registers, no analogue one, and leaves every element flagged.
+    """
     macros = as_macros(program)
+    where = "consumed from" if macros.read_after else "in"
     flagged = any(macros.instruction(operation).needs_all_flagged for operation in macros.operations)
     lines = [
         "// A kernel for SCAMP-5, written by kilotune.",
-        f"// Image in A; results in {', '.join(macros.results)}. {_count(len(macros.operations), 'macro')},"
+        f"// Image in A; results {where} {', '.join(macros.results)}. {_count(len(macros.operations), 'macro')},"
         f" {_count(macros.bus_transfers, 'bus transfer')}.",
         "#include <scamp5.hpp>",
         "",
-        f"inline void {name}()",
+        *(["template <class Consume>"] if macros.read_after else []),
+        f"inline void {name}({'Consume consume' if macros.read_after else ''})",
         "{",
         "    using namespace SCAMP5_PE;",
         "    scamp5_kernel_begin();",
         *(["        all();  // shifts by two need every processing element flagged"] if flagged else []),
-        *(f"        {_call(macros, operation)};" for operation in macros.operations),
+        *(f"        {line};" for line in _calls(macros)),
         "    scamp5_kernel_end();",
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _calls(program: ScampProgram) -> Iterator[str]:
+    """The macros, and where results are read in between, what consumes them."""
+    read = list(zip(program.read_after, range(1, len(program.results) + 1), program.results, strict=False))
+    yield from (f"consume({kernel}, {register})" for when, kernel, register in read if not when)
+    for number, operation in enumerate(program.operations, start=1):
+        yield _call(program, operation)
+        yield from (f"consume({kernel}, {register})" for when, kernel, register in read if when == number)
 
 
 def _call(program: ScampProgram, operation: Operation) -> str:

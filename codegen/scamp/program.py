@@ -19,11 +19,21 @@ class Operation:
 
 @dataclass(frozen=True)
 class ScampProgram:
-    """The image is in A; `results` are the registers of the kernels' results, in order."""
+    """The image is in A; `results` are the registers of the kernels' results, in order.
+
+    They hold them at the end, or, with `read_after`, each right after so many instructions: then it is read, and its register
+    may be written again.
+    """
 
     target: str
     operations: tuple[Operation, ...]
     results: tuple[str, ...]
+    read_after: tuple[int, ...] = ()
+
+    @property
+    def reading_times(self) -> tuple[int, ...]:
+        """By result: after how many instructions it is read."""
+        return self.read_after or (len(self.operations),) * len(self.results)
 
     def instruction(self, operation: Operation) -> Instruction:
         """The row of the target's instruction set. Raises `KeyError` for an instruction that the target lacks."""

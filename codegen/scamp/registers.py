@@ -56,9 +56,9 @@ def legalised(plan: Plan) -> Plan:
     return Plan(plan.target, plan.depth, tuple(steps), tuple(renumbered[result] for result in plan.results))
 
 
-def needed_registers(plan: Plan) -> int:
-    """How many registers the plan takes in its own order."""
-    remaining = _uses(plan)
+def needed_registers(plan: Plan, kept: bool = True) -> int:
+    """How many registers the plan takes in its own order. `kept`: results stay to the end; else each is consumed as it is there."""
+    remaining = _uses(plan, kept)
     live, most = 1, 1  # the image is there even when nothing reads it
     if not remaining[0]:
         live = 0
@@ -72,33 +72,33 @@ def needed_registers(plan: Plan) -> int:
     return most
 
 
-def schedule(plan: Plan, registers: int) -> Plan | None:
+def schedule(plan: Plan, registers: int, kept: bool = True) -> Plan | None:
     """The plan in an order that takes at most that many registers; None when none was found.
 
     The plan's own order where it fits. Otherwise a search that is exhaustive within `SEARCHED_SETS` and `SEARCHED_STEPS`.
     """
-    if needed_registers(plan) <= registers:
+    if needed_registers(plan, kept) <= registers:
         return plan
     if len(plan.steps) > LONGEST_SEARCHED:
         return None
-    order = _Scheduler(plan, registers).search() if registers > 0 else None
+    order = _Scheduler(plan, registers, kept).search() if registers > 0 else None
     return None if order is None else reordered(plan, order)
 
 
-def fit(plan: Plan, registers: int) -> Plan:
+def fit(plan: Plan, registers: int, kept: bool = True) -> Plan:
     """The plan without dead steps, with the copies that it needs, in an order for as few registers as possible.
 
     Raises `RegisterPressureError` when more than `registers` are needed.
     """
     whole = legalised(without_dead_steps(plan))
-    if len(whole.steps) > LONGEST_REORDERED and needed_registers(whole) <= registers:
+    if len(whole.steps) > LONGEST_REORDERED and needed_registers(whole, kept) <= registers:
         return whole
-    least_live = max(1, len(set(whole.results)))
+    least_live = max(1, len(set(whole.results))) if kept else 1
     for count in range(least_live, registers + 1):
-        ordered = schedule(whole, count)
+        ordered = schedule(whole, count, kept)
         if ordered is not None:
             return ordered
-    least = next((n for n in range(registers + 1, len(REGISTERS) + 1) if schedule(whole, n) is not None), None)
+    least = next((n for n in range(registers + 1, len(REGISTERS) + 1) if schedule(whole, n, kept) is not None), None)
     more = f"{least} would do" if least else f"the chip's {len(REGISTERS)} are too few as well"
     raise RegisterPressureError(
         f"The program needs more than the {registers} register{'s' if registers != 1 else ''} given; {more}."
@@ -110,15 +110,16 @@ def fits(plan: Plan, registers: int) -> bool:
     return schedule(legalised(without_dead_steps(plan)), registers) is not None
 
 
-def allocate(plan: Plan, registers: int = len(REGISTERS)) -> ScampProgram:
-    """The plan on registers, as few as possible; the image is in A.
+def allocate(plan: Plan, registers: int = len(REGISTERS), kept: bool = True) -> ScampProgram:
+    """The plan on registers, as few as possible; the image is in A. Unless results are `kept` to the end, each is read right after the
+    instruction that computes it, and its register may be taken by the next one.
 
     Raises `RegisterPressureError` when more than `registers` (1 to 6) are needed.
     """
     if not 1 <= registers <= len(REGISTERS):
         raise RegisterPressureError(f"A program can have 1 to {len(REGISTERS)} registers, not {registers}.")
-    ordered = fit(plan, registers)
-    graph = interference(ordered)
+    ordered = fit(plan, registers, kept)
+    graph = interference(ordered, kept)
     colours = colour(graph, registers)
     if colours is None:
         raise RegisterPressureError(f"The program needs more than the {registers} registers given.")
@@ -132,16 +133,17 @@ def allocate(plan: Plan, registers: int = len(REGISTERS)) -> ScampProgram:
         )
         for number, step in enumerate(ordered.steps, start=1)
     )
-    return ScampProgram(ordered.target, operations, tuple(names[result] for result in ordered.results))
+    read_after = () if kept else ordered.results
+    return ScampProgram(ordered.target, operations, tuple(names[result] for result in ordered.results), read_after)
 
 
-def interference(plan: Plan) -> InterferenceGraph:
+def interference(plan: Plan, kept: bool = True) -> InterferenceGraph:
     """Which values are alive at once, or kept apart by an instruction, in the plan's order."""
     last = {number: number for number in range(len(plan.steps) + 1)}
     for number, step in enumerate(plan.steps, start=1):
         for operand in step.operands:
             last[operand] = number
-    for result in plan.results:
+    for result in plan.results if kept else ():
         last[result] = len(plan.steps) + 1
     edges: set[tuple[int, int]] = set()
     scratch: list[tuple[int, ...]] = []
@@ -197,13 +199,13 @@ def colour(graph: InterferenceGraph, colours: int) -> tuple[int, ...] | None:
     return tuple(chosen) if extend(graph.count - 1, 1) else None
 
 
-def _uses(plan: Plan) -> list[int]:
-    """How often each value is read; being a result is a use that never ends."""
+def _uses(plan: Plan, kept: bool) -> list[int]:
+    """How often each value is read; being a result that is kept is a use that never ends."""
     uses = [0] * (len(plan.steps) + 1)
     for step in plan.steps:
         for operand in step.operands:
             uses[operand] += 1
-    for result in plan.results:
+    for result in plan.results if kept else ():
         uses[result] += 1
     return uses
 
@@ -225,13 +227,13 @@ def _pressure(plan: Plan, step: PlanStep, live: int, dying: set[int], destroyed:
 class _Scheduler:
     """Depth first over sets of computed values (bit masks); a set that failed once is not entered again."""
 
-    def __init__(self, plan: Plan, registers: int) -> None:
+    def __init__(self, plan: Plan, registers: int, kept: bool) -> None:
         self._plan = plan
         self._registers = registers
         self._failed: set[int] = set()
         self._looked = 0
         self._order: list[int] = []
-        self._remaining = _uses(plan)
+        self._remaining = _uses(plan, kept)
         self._operands = [0, *(sum(1 << operand for operand in set(step.operands)) for step in plan.steps)]
         self._users: list[list[int]] = [[] for _ in self._remaining]
         for number, step in enumerate(plan.steps, start=1):

@@ -4,7 +4,8 @@
     B = subx(A, east, A)
 
 Directions stand where the chip's macros have them: behind the shifted operands. A division names the registers that it
-destroys too: `B, C, D = div(A)`. The first line says the target and the registers of the results.
+destroys too: `B, C, D = div(A)`. The first line says the target and the registers of the results, which hold them at the end,
+or, as in `results in A after 7, B after 12`, when so many instructions are done.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS, Ins
 from kilotune.codegen.scamp.program import Operation, ScampProgram, violation
 from kilotune.codegen.scamp.sums import DIRECTIONS
 
-_HEADER = re.compile(r"#\s*(\w+)\s*;\s*image in A\s*;\s*results in\s+([A-F](?:\s*,\s*[A-F])*)\s*")
+_HEADER = re.compile(
+    r"#\s*(\w+)\s*;\s*image in A\s*;\s*results in\s+([A-F](?: after \d+)?(?:\s*,\s*[A-F](?: after \d+)?)*)\s*", re.ASCII
+)
 _LINE = re.compile(r"\s*([A-F](?:\s*,\s*[A-F])*)\s*=\s*(\w+)\s*\(([^()]*)\)\s*")
 
 
@@ -34,9 +37,16 @@ def arguments(row: Instruction, operation: Operation) -> tuple[str, ...]:
 
 def format_program(program: ScampProgram) -> str:
     """The whole text, with its header."""
-    lines = [f"# {program.target}; image in A; results in {', '.join(program.results)}"]
+    lines = [f"# {program.target}; image in A; results in {results_text(program)}"]
     lines += [format_operation(program.instruction(operation), operation) for operation in program.operations]
     return "\n".join(lines) + "\n"
+
+
+def results_text(program: ScampProgram) -> str:
+    """The registers of the results, and when they are read where that is not the end."""
+    if not program.read_after:
+        return ", ".join(program.results)
+    return ", ".join(f"{name} after {when}" for name, when in zip(program.results, program.read_after, strict=True))
 
 
 def parse_program(text: str, path: str = "program") -> ScampProgram:
@@ -49,13 +59,18 @@ def parse_program(text: str, path: str = "program") -> ScampProgram:
         raise InputError(
             path, line=first + 1, column=1, expected=expected, found=repr(rows[first]) if rows else "nothing"
         )
-    program = ScampProgram(header[1], (), tuple(_names(header[2])))
+    results = [name.partition(" after ") for name in _names(header[2])]
+    read_after = tuple(int(when) for _, _, when in results if when)
+    program = ScampProgram(header[1], (), tuple(name for name, _, _ in results))
     operations = []
     for number, row in enumerate(rows[first + 1 :], start=first + 2):
         line = row.partition("#")[0]
         if line.strip():
             operations.append(_parse_line(program, line, path, number))
-    return ScampProgram(program.target, tuple(operations), program.results)
+    if read_after and (len(read_after) < len(results) or max(read_after) > len(operations)):
+        expected = "every result at the end, or every one after a number of instructions that there are"
+        raise InputError(path, line=first + 1, column=1, expected=expected, found=repr(rows[first]))
+    return ScampProgram(program.target, tuple(operations), program.results, read_after)
 
 
 def _parse_line(program: ScampProgram, line: str, path: str, number: int) -> Operation:

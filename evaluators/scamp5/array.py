@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.scamp.instructions import Instruction
-from kilotune.codegen.scamp.program import Operation
+from kilotune.codegen.scamp.program import Operation, ScampProgram
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.codegen.scamp.text import parse_program
 
@@ -80,7 +80,8 @@ def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> ArrayRun:
     values: dict[str, FloatArray] = {"A": _saturated(image, chip)}
     known: dict[str, BoolArray] = {"A": np.ones(image.shape[-2:], dtype=bool)}
     largest = float(np.abs(values["A"]).max(initial=0.0))
-    for operation in program.operations:
+    read = _read(program, values, known, 0)
+    for number, operation in enumerate(program.operations, start=1):
         row = program.instruction(operation)
         result = _compute(row, operation, values, image.shape)
         there = _known(row, operation, known, image.shape[-2:])
@@ -88,7 +89,17 @@ def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> ArrayRun:
             values[name] = _written(result * factor, row, chip, generator)
             known[name] = there
             largest = max(largest, float(np.abs(values[name]).max(initial=0.0)))
-    return ArrayRun(tuple(values[n] for n in program.results), tuple(known[n] for n in program.results), largest)
+        read |= _read(program, values, known, number)
+    results = [read[kernel] for kernel in range(len(program.results))]
+    return ArrayRun(tuple(value for value, _ in results), tuple(there for _, there in results), largest)
+
+
+def _read(
+    program: ScampProgram, values: dict[str, FloatArray], known: dict[str, BoolArray], number: int
+) -> dict[int, tuple[FloatArray, BoolArray]]:
+    """What is read after so many instructions, by kernel."""
+    times = zip(program.results, program.reading_times, strict=True)
+    return {kernel: (values[name], known[name]) for kernel, (name, when) in enumerate(times) if when == number}
 
 
 def shifted(image: npt.NDArray[ScalarT], by: Cell) -> npt.NDArray[ScalarT]:

@@ -47,7 +47,7 @@ _MACROS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 holds what the neighbour in it had; `= NEWS@second` reads the NEWS of the neighbour in that direction."""
 
 _CALL = re.compile(r"(\w+)\(([^()]*)\)")
-_HEADER = re.compile(r"Image in A; results in ([A-F](?:, [A-F])*)\.")
+_HEADER = re.compile(r"Image in A; results (in|consumed from) ([A-F](?:, [A-F])*)\.")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def read_macros(source: str) -> tuple[tuple[MacroCall, ...], tuple[str, ...]]:
             if match is None:
                 raise WrongProgramError(f"{text} is no call of a macro.")
             calls.append(MacroCall(match[1], tuple(name.strip() for name in match[2].split(",") if name.strip())))
-    return tuple(calls), tuple(header[1].split(", "))
+    return tuple(calls), tuple(header[2].split(", "))
 
 
 def breach(call: MacroCall) -> str | None:
@@ -112,7 +112,11 @@ def check_macros(source: str, wanted: Sequence[Sum], depth: int) -> int:
     calls, results = read_macros(source)
     held: dict[str, CellWeights] = {"A": {(0, 0): Fraction(1)}}
     flagged, count = False, 0
+    consumed: dict[int, tuple[str, CellWeights]] = {}
     for number, call in enumerate(calls, start=1):
+        if call.name == "consume":
+            _consume(call, held, consumed, number)
+            continue
         if call == MacroCall("all", ()):
             flagged = True
             continue
@@ -126,11 +130,23 @@ def check_macros(source: str, wanted: Sequence[Sum], depth: int) -> int:
             count += 1
     if len(results) != len(wanted):
         raise WrongProgramError(f"The header has {len(results)} results, {len(wanted)} kernels are wanted.")
+    read = consumed or {number: (name, held.get(name, {})) for number, name in enumerate(results, start=1)}
     for number, (register, total) in enumerate(zip(results, wanted, strict=True), start=1):
         expected = {cell: Fraction(weight, 1 << depth) for cell, weight in total}
-        if {cell: weight for cell, weight in held.get(register, {}).items() if weight} != expected:
-            raise WrongProgramError(f"Register {register} does not hold kernel {number} at the end.")
+        name, weights = read.get(number, ("", {}))
+        if name != register or {cell: weight for cell, weight in weights.items() if weight} != expected:
+            raise WrongProgramError(f"Register {register} does not hold kernel {number} when it is read.")
     return count
+
+
+def _consume(
+    call: MacroCall, held: Mapping[str, CellWeights], consumed: dict[int, tuple[str, CellWeights]], number: int
+) -> None:
+    """Keeps what a kernel's register holds when it is read."""
+    kernel, register = (*call.arguments, "", "")[:2]
+    if len(call.arguments) != 2 or not kernel.isdecimal() or register not in held or int(kernel) in consumed:
+        raise WrongProgramError(f"Macro {number}: {call} consumes no result, or one that was consumed before.")
+    consumed[int(kernel)] = (register, held[register])
 
 
 def _transfers(call: MacroCall) -> tuple[_Transfer, ...]:

@@ -5,7 +5,7 @@ Nothing of how the program was found is used: only its text, the instruction set
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.sums import Sum
@@ -25,6 +25,7 @@ def execute(text: str) -> tuple[tuple[Sum, ...], int]:
     # Fine enough for every division that the program makes, so that no half is inexact.
     depth = sum(program.instruction(operation).halvings for operation in program.operations)
     registers: dict[str, Sum] = {"A": Sum.image(depth)}
+    results = _read(program, registers, 0)
     for number, operation in enumerate(program.operations, start=1):
         row = program.instruction(operation)
         missing = [name for name in operation.sources if name not in registers]
@@ -35,10 +36,19 @@ def execute(text: str) -> tuple[tuple[Sum, ...], int]:
         registers[operation.destinations[0]] = result
         for name, factor in zip(operation.destinations[1:], row.left, strict=True):
             registers[name] = result.scaled(factor)
-    empty = [name for name in program.results if name not in registers]
-    if empty:
-        raise WrongProgramError(f"The result register {empty[0]} holds nothing.")
-    return tuple(registers[name] for name in program.results), depth
+        results |= _read(program, registers, number)
+    return tuple(results[kernel] for kernel in range(len(program.results))), depth
+
+
+def _read(program: ScampProgram, registers: Mapping[str, Sum], number: int) -> dict[int, Sum]:
+    """What is read after so many instructions, by kernel. Raises `WrongProgramError` for a register that holds nothing."""
+    read = {}
+    for kernel, (name, when) in enumerate(zip(program.results, program.reading_times, strict=True)):
+        if when == number:
+            if name not in registers:
+                raise WrongProgramError(f"The result register {name} holds nothing.")
+            read[kernel] = registers[name]
+    return read
 
 
 def prove(text: str, wanted: Sequence[Sum], depth: int) -> ScampProgram:

@@ -30,6 +30,7 @@ SHAPES: tuple[tuple[str, int, int, int, int], ...] = (
     ("ternary 3x3 x2", 3, 2, 1, 0),
     ("ternary 3x3 x4", 3, 4, 1, 0),
     ("ternary 3x3 x6", 3, 6, 1, 0),
+    ("ternary 3x3 x16", 3, 16, 1, 0),
     ("ternary 5x5", 5, 1, 1, 0),
     ("ternary 5x5 x2", 5, 2, 1, 0),
     ("3-bit 3x3", 3, 1, 4, 2),

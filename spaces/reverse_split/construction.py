@@ -34,6 +34,7 @@ class _ConstructionWriter:
         self.depth, self._target = depth, target
         self._steps: list[PlanStep] = []
         self._numbers = {Sum.image(depth): 0}
+        self._computed = dict(self._numbers)  # what is forgotten too
 
     def __contains__(self, value: object) -> bool:
         return value in self._numbers
@@ -41,7 +42,7 @@ class _ConstructionWriter:
     def _write(self, value: Sum, op: str, *operands: Sum, directions: tuple[str, ...] = ()) -> Sum:
         if value and value not in self._numbers:
             self._steps.append(PlanStep(op, tuple(self._numbers[operand] for operand in operands), directions))
-            self._numbers[value] = len(self._steps)
+            self._numbers[value] = self._computed[value] = len(self._steps)
         return value
 
     def shift(self, value: Sum, cell: Cell) -> Sum:
@@ -136,7 +137,7 @@ class _ConstructionWriter:
         self._numbers = {value: number for value, number in self._numbers.items() if value in kept}
 
     def plan(self, sums: Sequence[Sum]) -> Plan:
-        results = tuple(self._numbers[total] for total in sums)
+        results = tuple(self._computed[total] for total in sums)
         plan = without_dead_steps(Plan(self._target, self.depth, tuple(self._steps), results))
         return fused(plan) if self._target == "scamp5" else plan
 
@@ -152,10 +153,11 @@ def _path(cells: Sum, upright: bool) -> list[Cell]:
     return path
 
 
-def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Plan]:
+def starting_plans(sums: Sequence[Sum], depth: int, target: str, kept: bool = True) -> Iterator[Plan]:
     """Programs that compute the sums (units of `2**-depth`; none zero, none the image), in some order of promise.
 
-    The last one takes the fewest registers: two to four, and one for each result that waits. The others may take many."""
+    The last one takes the fewest registers: two to four, and, where results are `kept`, one for each that waits. The others may
+    take many."""
     seen: set[Plan] = set()
     corrections = tuple(_correction(total) for total in sums)
     without = (0,) * len(sums)
@@ -177,7 +179,7 @@ def starting_plans(sums: Sequence[Sum], depth: int, target: str) -> Iterator[Pla
         writer = _ConstructionWriter(depth, target)
         for total in sums:
             writer.digit_by_digit(total, units)
-            writer.forget_all_but(sums)
+            writer.forget_all_but(sums if kept else ())
         yield writer.plan(sums)
 
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
-from kilotune.codegen.scamp.registers import fits, legalised, needed_registers
+from kilotune.codegen.scamp.registers import legalised, needed_registers
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
@@ -87,17 +87,18 @@ def lexicographic(first: Costs, second: Costs) -> Costs:
     return Costs(*(a * TIES + b for a, b in zip(first, second, strict=True)))
 
 
-def first_plans(targets: Sequence[Sum], target: str, depth: int, registers: int | None) -> Iterator[Plan]:
+def first_plans(
+    targets: Sequence[Sum], target: str, depth: int, registers: int | None, kept: bool = True
+) -> Iterator[Plan]:
     """Plans of the targets (in order, in units of `2**-depth`) that fit the registers (None: those that take the fewest
     last); quickly, and none of them short."""
     wanted = distinct(targets, depth)
-    plans = starting_plans(wanted, depth, target) if wanted else iter((Plan(target, depth, (), ()),))
+    plans = starting_plans(wanted, depth, target, kept) if wanted else iter((Plan(target, depth, (), ()),))
     for plan in plans:
         whole = with_trivial(plan, wanted, targets, depth)
-        # Other orders are looked for in short plans only: that search takes long where it fails.
-        own_order = registers is None or needed_registers(legalised(whole)) <= registers
-        if own_order or (len(whole.steps) <= COUNTED_STEPS and fits(whole, registers or len(REGISTERS))):
-            yield whole
+        ordered = whole if registers is None else fitted(whole, registers, kept)
+        if ordered is not None:
+            yield ordered
 
 
 def shortest_program(
@@ -109,6 +110,7 @@ def shortest_program(
     registers: int = len(REGISTERS),
     seed: int = 0,
     starts: Sequence[Plan] = (),
+    kept: bool = True,
     seconds_left: Callable[[], float] = lambda: math.inf,
 ) -> Iterator[IncumbentProgram]:
     """Standings of the search for the cheapest program that computes `targets` (in units of `2**-depth`) in order.
@@ -116,7 +118,8 @@ def shortest_program(
     The last standing is complete, but the search for a long program will not end by itself: stop asking. Each step takes
     well below a second, and no longer than `seconds_left()` or so. Of equally cheap programs it prefers fewer transfers
     (instructions, where transfers are the objective), then fewer registers; standings with a new plan of the same cost may
-    follow one that proves the cost. `starts`: known plans, in the same units. Plans fit `registers` (1 to 6) as
+    follow one that proves the cost. `starts`: known plans, in the same units.
+    `kept`: results stay to the end. Plans fit `registers` (1 to 6) as
     `registers.fits` says; their depth may exceed `depth` where halves are taken early. Raises `RuntimeError` without a
     C compiler, `KeyError` for an unknown target or objective.
     """
@@ -124,9 +127,12 @@ def shortest_program(
     other = BUS_TRANSFERS if costs is INSTRUCTIONS else INSTRUCTIONS
     wanted = distinct(targets, depth)
     zero = costs.plain if any(not total for total in targets) else 0
-    for found in _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left).run(starts):
-        plan = None if found.plan is None else with_trivial(found.plan, wanted, targets, depth)
-        if plan is None or fits(plan, registers):
+    search = _ProgramSearch(target, depth, wanted, costs, other, registers, seed, seconds_left, kept)
+    for found in search.run(starts):
+        plan = None
+        if found.plan is not None:
+            plan = fitted(with_trivial(found.plan, wanted, targets, depth), registers, kept)
+        if plan is not None or found.plan is None:
             yield IncumbentProgram(plan, found.cost + zero, found.bound + zero, found.complete)
 
 
@@ -188,6 +194,7 @@ class _ProgramSearch:
     registers: int
     seed: int
     seconds_left: Callable[[], float]
+    kept: bool
     best: Plan | None = None
     best_tie: tuple[int, int] = (1 << 30, 0)
     standing: WalkLimits = field(default_factory=lambda: WalkLimits(1 << 30))
@@ -258,7 +265,7 @@ class _ProgramSearch:
             return
         if cost == self.best_cost and self._tie(plan) >= self.best_tie:
             return
-        ordered = fitted(plan, self.registers)
+        ordered = fitted(plan, self.registers, self.kept)
         if ordered is not None and plan_cost(ordered, self.costs) == cost:
             self.best, self.best_tie, self.standing.best_cost = ordered, self._tie(ordered), cost
             if unfit is not None and plan_cost(unfit, self.costs) >= cost:
@@ -269,17 +276,17 @@ class _ProgramSearch:
     def _tie(self, plan: Plan) -> tuple[int, int]:
         """What breaks ties: the other cost, then the registers (of short plans)."""
         few = len(plan.steps) <= COUNTED_STEPS
-        least = least_registers(plan, self.registers) if few else self.registers
+        least = least_registers(plan, self.registers, self.kept) if few else self.registers
         return plan_cost(plan, self.other), least
 
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from what the caller knows and from what is constructed."""
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
-        plans = list(dict.fromkeys([*known, *starting_plans(self.wanted, self.depth, self.target)]))
+        plans = list(dict.fromkeys([*known, *starting_plans(self.wanted, self.depth, self.target, self.kept)]))
         for plan in plans:
             self._offer(plan)
         yield
-        portfolio = WalkPortfolio(self.wanted, (self.costs,), self.registers, self.seed, self._slice)
+        portfolio = WalkPortfolio(self.wanted, (self.costs,), self.registers, self.seed, self._slice, self.kept)
         for plan in portfolio.plans(self._worth_a_walk(plans), self.standing):
             self._offer(plan)
             yield
@@ -288,7 +295,7 @@ class _ProgramSearch:
         """The short ones, and the shortest that fits the registers."""
         shortest = min(len(plan.steps) for plan in plans)
         chosen = [plan for plan in plans if len(plan.steps) <= WORTH_A_WALK * shortest]
-        fitting = [plan for plan in plans if needed_registers(legalised(plan)) <= self.registers]
+        fitting = [plan for plan in plans if needed_registers(legalised(plan), self.kept) <= self.registers]
         if fitting and not any(plan in fitting for plan in chosen):
             chosen.append(min(fitting, key=lambda plan: len(plan.steps)))
         return chosen

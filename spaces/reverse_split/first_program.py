@@ -20,10 +20,10 @@ def first_plan(problem: SplitProblem) -> Plan:
     the fewest."""
     wanted = [total.scaled(1 << SPARE_DEPTH) for total in problem.wanted]
     depth, costs = problem.depth + SPARE_DEPTH, _costs(problem)
-    fitting = first_plans(wanted, problem.target, depth, problem.registers)
+    fitting = first_plans(wanted, problem.target, depth, problem.registers, not problem.consumed)
     first = min(fitting, key=lambda plan: plan_cost(plan, costs), default=None)
     if first is None:  # its failure says how many registers would do
-        *_, first = first_plans(wanted, problem.target, depth, None)
+        *_, first = first_plans(wanted, problem.target, depth, None, not problem.consumed)
     return first
 
 

@@ -67,7 +67,7 @@ class ProgramWalk:
     """An endless walk from a program that computes `results` (units of `2**-start.depth`).
 
     It never takes more registers than before where those are more than `registers` (None: any number). It may become dearer up
-    to `limit`.
+    to `limit`. `kept`: the results stay in their registers to the end.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class ProgramWalk:
         seed: int,
         registers: int | None = len(REGISTERS),
         limit: int = 0,
+        kept: bool = True,
     ) -> None:
         self._costs, self._random = costs, random.Random(seed)
         self._measures = SumMeasures()
@@ -86,7 +87,8 @@ class ProgramWalk:
         self.cost = sum(made.cost for made in self._program)
         self.limit = limit
         self._registers = registers
-        self._taken = 0 if registers is None else max(registers, least_registers(start, MOST_REGISTERS))
+        self._kept = kept
+        self._taken = 0 if registers is None else max(registers, least_registers(start, MOST_REGISTERS, kept))
 
     def advance(self, work: int = WORK_OF_A_STEP) -> Plan:
         """Questions until the work is done; then the program, which is never dearer than the last one, or the limit."""
@@ -223,9 +225,9 @@ class ProgramWalk:
         """Whether the program has no order that takes as few as before; where it has, and may take fewer, how few it takes."""
         if self._registers is None:
             return False
-        plan = fitted(self._written(), self._taken)
+        plan = fitted(self._written(), self._taken, self._kept)
         if plan is not None and self._taken > self._registers:
-            self._taken = max(self._registers, least_registers(plan, self._taken))
+            self._taken = max(self._registers, least_registers(plan, self._taken, self._kept))
         return plan is None
 
 

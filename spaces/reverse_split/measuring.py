@@ -57,11 +57,13 @@ class SplitProblem:
             raise ValueError(f"There is no instruction set {self.target!r}; there are {', '.join(INSTRUCTION_SETS)}.")
         if not 1 <= self.registers <= len(REGISTERS):
             raise ValueError(f"A program can have 1 to {len(REGISTERS)} registers, not {self.registers}.")
+
+    @property
+    def consumed(self) -> bool:
+        """Whether results are read as they finish: where there are more of them than registers, or as many as the chip has, which leaves
+        none for the image."""
         kernels = len(set(self.wanted))
-        if kernels > self.registers:
-            raise ValueError(
-                f"The {kernels} different kernels need a register each for their results, and there are {self.registers}."
-            )
+        return kernels > self.registers or kernels == len(REGISTERS)
 
     @property
     def wanted(self) -> tuple[Sum, ...]:
@@ -143,5 +145,5 @@ def _test_image() -> npt.NDArray[np.float64]:
 
 
 def _proved(problem: SplitProblem, plan: Plan) -> ProvedProgram:
-    text = format_program(allocate(plan, problem.registers))
+    text = format_program(allocate(plan, problem.registers, not problem.consumed))
     return ProvedProgram(prove(text, problem.wanted, problem.depth), text, plan)

@@ -35,12 +35,20 @@ class WalkLimits:
 
 
 class WalkPortfolio:
-    """Walks from known plans of `wanted` (units of `2**-depth`); `share` says how much of a step's work the clock allows."""
+    """Walks from known plans of `wanted` (units of `2**-depth`); `share` says how much of a step's work the clock allows.
+    `kept`: results stay to the end."""
 
     def __init__(
-        self, wanted: Sequence[Sum], costs: Sequence[Costs], registers: int, seed: int, share: Callable[[int], int]
+        self,
+        wanted: Sequence[Sum],
+        costs: Sequence[Costs],
+        registers: int,
+        seed: int,
+        share: Callable[[int], int],
+        kept: bool = True,
     ) -> None:
         self._wanted, self._costs, self._registers, self._share = tuple(wanted), tuple(costs), registers, share
+        self._kept = kept
         self._seeds = itertools.count(seed * 1_000_003)
         self._walks: list[ProgramWalk] = []
 
@@ -82,7 +90,7 @@ class WalkPortfolio:
 
     def _walk(self, start: Plan, registers: int | None, number: int) -> ProgramWalk:
         costs = self._costs[number % len(self._costs)]
-        return ProgramWalk(start, self._wanted, costs, next(self._seeds), registers)
+        return ProgramWalk(start, self._wanted, costs, next(self._seeds), registers, kept=self._kept)
 
     def _advanced(self, walk: ProgramWalk, work: int = WORK_OF_A_STEP) -> Plan:
         return walk.advance(self._share(work))

@@ -22,9 +22,11 @@ PAPER = SplitLimits(NODE_LIMIT, plans=1, first_discrepancies=1 << 20, factors=Fa
 
 
 def paper_plans(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_LIMIT) -> Iterator[SplitPlan]:
-    """Ends with the first of the plans of the least cost before relaxation; empty when the limit was too low for any. Without
-    a compiler every better plan comes when it is found."""
+    """Ends with the first of the plans of the least cost before relaxation; empty when the limit was too low for any, and for results
+    that are consumed as they finish: AUKE keeps them. Without a compiler every better plan comes when it is found."""
     sums = start_sums(problem.wanted)
+    if problem.consumed:
+        return
     if not sums:
         yield SplitPlan((), (), 1, 1)
         return
@@ -38,6 +40,8 @@ def paper_plans(problem: SplitProblem, weights: OrderWeights, nodes: int = NODE_
 
 def first_descent(problem: SplitProblem) -> tuple[str, ...] | None:
     """The best pair all the way, whatever the registers hold; None where that takes more than `MOST_DEPTH` splits."""
+    if problem.consumed:
+        return None
     sums, weights = start_sums(problem.wanted), OrderWeights()
     limits = replace(PAPER, registers=problem.registers, descends=True)
     report = search_splits(sums, problem.depth, limits, weights) if sums else None

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_FOUND = 0, FOUND = 1, GAVE_UP = 2, NO_MEMORY = 3, MOST_STEPS = 127, OPERANDS = 3 };
+enum { NOT_FOUND = 0, FOUND = 1, GAVE_UP = 2, NO_MEMORY = 3, MOST_STEPS = 255, OPERANDS = 3, WORDS = 4 };
 
 typedef struct {
-    uint64_t low, high;
+    uint64_t word[WORDS];
 } Set;
 
 typedef struct {
@@ -27,20 +27,28 @@ typedef struct {
 
 static inline uint32_t slot_of(Set set, uint32_t mask)
 {
-    uint64_t h = set.low * 0x9e3779b97f4a7c15ULL ^ set.high * 0xc2b2ae3d27d4eb4fULL;
+    uint64_t h = 0;
+    for (int i = 0; i < WORDS; i++) h = (h ^ set.word[i]) * 0x9e3779b97f4a7c15ULL;
     return (uint32_t)(h >> 32) & mask;
+}
+
+static inline int is_empty(const Set *set)
+{
+    uint64_t any = 0;
+    for (int i = 0; i < WORDS; i++) any |= set->word[i];
+    return !any;
 }
 
 /* The slot of a set, or the free one where it would stand; sets are never empty there. */
 static Set *find(Schedule *s, Set set)
 {
     uint32_t at = slot_of(set, s->mask);
-    while ((s->failed[at].low | s->failed[at].high) && (s->failed[at].low != set.low || s->failed[at].high != set.high))
-        at = (at + 1) & s->mask;
+    while (!is_empty(&s->failed[at]) && memcmp(&s->failed[at], &set, sizeof set)) at = (at + 1) & s->mask;
     return &s->failed[at];
 }
 
-/* How the number of live values changes with a step; 2 where it cannot be done now. */
+/* How the number of live values changes with a step, whose own value dies at once where nothing reads it; 2 where the step
+ * cannot be done now. */
 static int growth_of(const Schedule *s, int step)
 {
     const int32_t *operand = s->operand + OPERANDS * step;
@@ -60,7 +68,7 @@ static int growth_of(const Schedule *s, int step)
         }
     }
     if (s->live + (dying == kept_apart) > s->registers) return 2;
-    return 1 - dying;
+    return (s->uses[step + 1] > 0) - dying;
 }
 
 static void take(Schedule *s, int step, int growth)
@@ -70,8 +78,7 @@ static void take(Schedule *s, int step, int growth)
     s->done[step] = 1;
     s->order[s->count++] = step;
     s->live += growth;
-    if (step < 64) s->all.low |= (uint64_t)1 << step;
-    else s->all.high |= (uint64_t)1 << (step - 64);
+    s->all.word[step / 64] |= (uint64_t)1 << step % 64;
 }
 
 static void take_back(Schedule *s, int growth)
@@ -81,8 +88,7 @@ static void take_back(Schedule *s, int growth)
     for (int i = 0; i < OPERANDS && operand[i] >= 0; i++) s->uses[operand[i]]++;
     s->done[step] = 0;
     s->live -= growth;
-    if (step < 64) s->all.low &= ~((uint64_t)1 << step);
-    else s->all.high &= ~((uint64_t)1 << (step - 64));
+    s->all.word[step / 64] &= ~((uint64_t)1 << step % 64);
 }
 
 /* Takes steps as long as one does no harm; how many, their growths in `growths`. */
@@ -108,8 +114,8 @@ static int extend(Schedule *s)
     int8_t growths[MOST_STEPS];
     int taken = take_harmless(s, growths), result = NOT_FOUND;
     if (s->count == s->steps) return FOUND;
-    Set here = s->all, *slot = here.low | here.high ? find(s, here) : NULL;
-    if (!slot || !(slot->low | slot->high)) {
+    Set here = s->all, *slot = is_empty(&here) ? NULL : find(s, here);
+    if (!slot || is_empty(slot)) {
         if (--s->left < 0) result = GAVE_UP;
         for (int step = 0; step < s->steps && result == NOT_FOUND; step++) {
             if (s->done[step] || growth_of(s, step) != 1) continue;
@@ -124,8 +130,8 @@ static int extend(Schedule *s)
     return result;
 }
 
-/* `uses`: how often each value is read, and once more for each result that it is. `sets`: at most so many sets are visited. order: the
- * numbers of the steps, from 0. Every step must reach a result. */
+/* `uses`: how often each value is read, and once more for each result that it is, where results are kept to the end. `sets`: at most so many sets are visited. order: the
+ * numbers of the steps, from 0. */
 int kilotune_schedule(int32_t steps, int32_t registers, const int32_t *operand, const uint8_t *apart, const int32_t *uses,
                       int64_t sets, int32_t *order)
 {

@@ -19,7 +19,7 @@ from kilotune.evaluators.compiled_library import load_library
 SETS = 4_000
 """Sets of computed values that one search may visit: a few milliseconds where it fails."""
 
-MOST_STEPS = 127
+MOST_STEPS = 255
 """Longer plans keep their own order."""
 
 OPERANDS = 3
@@ -39,23 +39,26 @@ def load_scheduler() -> ctypes.CDLL | None:
     return loaded.library
 
 
-def fitted(plan: Plan, registers: int, sets: int = SETS) -> Plan | None:
+def fitted(plan: Plan, registers: int, kept: bool = True, sets: int = SETS) -> Plan | None:
     """The plan without dead steps, with the copies that it needs, in an order that takes at most that many registers; None
-    when none was found within `sets`. Without a C compiler as `registers.schedule` does. Raises `MemoryError`."""
+    when none was found within `sets`. `kept`: results stay to the end. Without a C compiler as `registers.schedule` does.
+    Raises `MemoryError`."""
     whole = legalised(without_dead_steps(plan))
-    if needed_registers(whole) <= registers:
+    if needed_registers(whole, kept) <= registers:
         return whole
     library = load_scheduler()
     rows = [whole.instruction(step) for step in whole.steps]
-    if library is None or len(rows) > MOST_STEPS or any(row.destroyed for row in rows):
-        return schedule(whole, registers)
+    if len(rows) > MOST_STEPS:
+        return None
+    if library is None or any(row.destroyed for row in rows):
+        return schedule(whole, registers, kept)
     operands = np.full((len(rows), OPERANDS), -1, dtype=np.int32)
     uses = np.zeros(len(rows) + 1, dtype=np.int32)
     for number, step in enumerate(whole.steps):
         operands[number, : len(step.operands)] = step.operands
         for operand in step.operands:
             uses[operand] += 1
-    for result in whole.results:
+    for result in whole.results if kept else ():
         uses[result] += 1
     apart = np.array([sum(1 << index for index in row.apart) for row in rows], dtype=np.uint8)
     order = np.zeros(len(rows), dtype=np.int32)
@@ -66,12 +69,12 @@ def fitted(plan: Plan, registers: int, sets: int = SETS) -> Plan | None:
     return reordered(whole, (order + 1).tolist()) if answer == _FOUND else None
 
 
-def least_registers(plan: Plan, most: int, sets: int = SETS) -> int:
+def least_registers(plan: Plan, most: int, kept: bool = True) -> int:
     """The fewest registers that an order was found for, `most` where none was found for fewer; at least one."""
-    whole = fitted(plan, most, sets)
-    count = most if whole is None else min(most, needed_registers(whole))
-    while count > 1 and (found := fitted(whole or plan, count - 1, sets)) is not None:
-        whole, count = found, min(count - 1, needed_registers(found))
+    whole = fitted(plan, most, kept)
+    count = most if whole is None else min(most, needed_registers(whole, kept))
+    while count > 1 and (found := fitted(whole or plan, count - 1, kept)) is not None:
+        whole, count = found, min(count - 1, needed_registers(found, kept))
     return count
 
 

@@ -79,6 +79,7 @@ def _cheapest(
         registers=problem.registers,
         seed=seed,
         starts=pool.plans[:MOST_STARTS],
+        kept=not problem.consumed,
         seconds_left=seconds_left,
     )
     plan: Plan | None = None

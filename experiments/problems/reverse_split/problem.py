@@ -234,13 +234,10 @@ def approximated(kernels: KernelSet, depth: int | None, name: str) -> Approximat
 
 
 def require_registers(wanted: ApproximatedSet, registers: int, name: str) -> None:
-    """ValueError when it is plain that no program fits: more results than registers, or a sum in a single register; and for
-    registers that the chip does not have."""
+    """ValueError when it is plain that no program fits, a sum in a single register; and for registers that the chip does not
+    have."""
     if not 1 <= registers <= len(REGISTERS):
         raise ValueError(f"{name}: expected 1 to {len(REGISTERS)} registers, found {registers}.")
-    distinct = len(set(wanted.sums))
-    if distinct > registers:
-        raise ValueError(f"{name}: {distinct} different kernels need at least {distinct} registers, {registers} given.")
     cells = max((len(total.terms) for total in wanted.sums), default=0)
     if cells > 1 and registers == 1:
         raise ValueError(f"{name}: a kernel of {cells} weights needs at least 2 registers, 1 given.")

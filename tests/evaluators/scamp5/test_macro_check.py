@@ -6,6 +6,7 @@ import itertools
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -18,6 +19,7 @@ from kilotune.codegen.scamp.program import Operation, ScampProgram, violation
 from kilotune.codegen.scamp.registers import RegisterPressureError, allocate
 from kilotune.codegen.scamp.sums import DIRECTIONS, Sum
 from kilotune.codegen.scamp.text import format_program, parse_program
+from kilotune.evaluators.scamp5.array import run
 from kilotune.evaluators.scamp5.macro_check import breach, check_macros, read_macros
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError, execute, prove
 from tests.codegen.scamp.random_plans import plans
@@ -166,3 +168,56 @@ def test_emitted_macros_pass_whatever_the_program(plan: Plan) -> None:
     except RegisterPressureError:
         return
     check_macros(source, computed(plan), plan.depth)
+
+
+CONSUMED = """# scamp5; image in A; results in B after 1, B after 2
+B = movx(A, east)
+B = movx(A, west)
+"""
+CONSUMED_SUMS = (Sum.of({(1, 0): 1}), Sum.of({(-1, 0): 1}))
+
+
+def test_results_are_consumed_where_the_program_says() -> None:
+    source = source_of(CONSUMED)
+    assert check_macros(source, CONSUMED_SUMS, 0) == 4
+    assert prove(CONSUMED, CONSUMED_SUMS, 0).read_after == (1, 2)
+    for written, instead, complaint in (
+        ("consume(1, B);\n", "", "kernel 1 when it is read"),
+        ("consume(1, B)", "consume(1, A)", "kernel 1 when it is read"),
+        ("consume(2, B)", "consume(1, B)", "consumed before"),
+        ("consume(2, B)", "consume(2, F)", "consumes no result"),
+    ):
+        assert written in source
+        with pytest.raises(WrongProgramError, match=complaint):
+            check_macros(source.replace(written, instead), CONSUMED_SUMS, 0)
+
+
+@pytest.mark.parametrize("header", ["B after 1, B after 3", "B after 1, B", "B after 1 B after 2"])
+def test_a_reading_that_never_comes_is_refused(header: str) -> None:
+    with pytest.raises(InputError):
+        parse_program(CONSUMED.replace("B after 1, B after 2", header))
+
+
+def test_a_result_that_is_read_too_early_holds_nothing() -> None:
+    with pytest.raises(WrongProgramError, match="result register B holds nothing"):
+        prove(CONSUMED.replace("after 1", "after 0"), CONSUMED_SUMS, 0)
+    with pytest.raises(WrongProgramError, match="Output 1"):
+        prove(CONSUMED.replace("after 1", "after 2"), CONSUMED_SUMS, 0)
+
+
+@given(plans())
+@settings(max_examples=60, deadline=None)
+def test_consumed_results_are_those_of_the_plan_in_every_execution(plan: Plan) -> None:
+    try:
+        program = allocate(plan, kept=False)
+        kept = allocate(plan)
+    except RegisterPressureError:
+        return
+    assert len(program.registers) <= len(kept.registers)
+    text = format_program(program)
+    assert prove(text, computed(plan), plan.depth) == program
+    check_macros(format_macros(program), computed(plan), plan.depth)
+    image = np.arange(49.0).reshape(7, 7)
+    for one, other in zip(run(text, image).results, run(format_program(kept), image).results, strict=True):
+        inner = np.s_[3:4, 3:4]
+        np.testing.assert_allclose(one[inner], other[inner])

@@ -174,5 +174,10 @@ def test_problems_that_no_machine_has_are_refused() -> None:
         SplitProblem(kernels(SOBEL), "avr")
     with pytest.raises(ValueError, match="registers"):
         SplitProblem(kernels(SOBEL), registers=0)
-    with pytest.raises(ValueError, match="register each"):
-        SplitProblem(kernels(SOBEL, box(2)), registers=1)
+
+
+def test_results_are_consumed_where_the_registers_cannot_keep_them() -> None:
+    assert SplitProblem(kernels(SOBEL, box(2)), registers=1).consumed
+    assert not SplitProblem(kernels(SOBEL, box(2)), registers=2).consumed
+    assert not SplitProblem(kernels(*(box(n) for n in range(2, 7)))).consumed
+    assert SplitProblem(kernels(*(box(n) for n in range(2, 8)))).consumed

@@ -84,7 +84,9 @@ def graph_words(program: ScampProgram, graph: ValueGraph, best: Trial) -> str:
     of_op = Counter(operation.op for operation in program.operations)
     ops = ", ".join(f"{count} {op}" for op, count in of_op.most_common())
     shifted = sum(operand.shifted for operand in graph.operands)
-    results = ", ".join(f"kernel {k} in {name}" for k, name in enumerate(program.results, start=1))
+    times = zip(program.results, program.reading_times, strict=True)
+    early = " after instruction {}" if program.read_after else ""
+    results = ", ".join(f"kernel {k} in {name}{early.format(when)}" for k, (name, when) in enumerate(times, start=1))
     return (
         f"The best program, trial {best.number}: {counted(program.instructions, 'instruction')}"
         f"{f' ({ops})' if ops else ''} and {counted(program.bus_transfers, 'bus transfer')} for {program.target}. "

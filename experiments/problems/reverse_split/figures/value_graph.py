@@ -76,6 +76,8 @@ def value_graph(program: ScampProgram) -> ValueGraph:
     held = {"A": (0, 1)}  # by register: the node, and the multiple of its value
     read: dict[tuple[str, int], int] = {}  # the last reader of a register's value
     lost = []
+    results = dict[int, list[int]]()
+    _read_results(program, held, read, results, 0)
     for number, operation in enumerate(program.operations, start=1):
         row = program.instruction(operation)
         sources = [held[name] for name in operation.sources]
@@ -92,16 +94,27 @@ def value_graph(program: ScampProgram) -> ValueGraph:
         for name, factor in zip(operation.destinations[1:], row.left, strict=True):
             held[name] = (number, factor)
             lost.append((name, number))
-    results: dict[int, list[int]] = {}
-    for kernel, name in enumerate(program.results, start=1):
-        results.setdefault(held[name][0], []).append(kernel)
-        read[name, held[name][0]] = len(nodes)
+        _read_results(program, held, read, results, number)
     nodes = [_with_results(node, tuple(results.get(node.number, ()))) for node in nodes]
     lives = [Life(node.register, node.number, node.number, node.number) for node in nodes]
     lives = [
         Life(life.register, life.node, life.first, read.get((life.register, life.node), life.first)) for life in lives
     ]
     return ValueGraph(depth, tuple(nodes), tuple(operands), tuple(lives), tuple(lost))
+
+
+def _read_results(
+    program: ScampProgram,
+    held: dict[str, tuple[int, int]],
+    read: dict[tuple[str, int], int],
+    results: dict[int, list[int]],
+    number: int,
+) -> None:
+    """The results that are read after so many instructions; one that is kept to the end is read behind the last."""
+    for kernel, (name, when) in enumerate(zip(program.results, program.reading_times, strict=True), start=1):
+        if when == number:
+            results.setdefault(held[name][0], []).append(kernel)
+            read[name, held[name][0]] = when + (not program.read_after)
 
 
 def _with_results(node: ValueNode, results: tuple[int, ...]) -> ValueNode:
