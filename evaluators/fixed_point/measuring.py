@@ -62,13 +62,12 @@ class FixedPointEvaluator:
 
     Metrics of a classifier: `accuracy_percent`; `disagreements` with the float program, and `disagreements_where_right`
     counting only samples that the float program classifies correctly; `expected_flips`, how many disagreements there would be on
-    other samples of the kind (`fidelity`), and `whole_flips`, the same to the nearest whole. Of a numerical model:
-    `precision_loss`, the largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root
-    mean square with its uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of
-    both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their sum), `demoted` (8-bit variables), and executed `multiplies_W` and
-    `adds_W` by width. With `timing` also `cycles` and `latency_ms`, as its cost table predicts them, and those that `derived`
-    computes from them. `in_place` lets results overwrite operands that die, `refine` improves placements
-    (`codegen.fixed.footprint`).
+    other samples of the kind (`fidelity`). Of a numerical model: `precision_loss`, the largest absolute difference from the
+    float outputs (Shiftry Section 3), `expected_error`, their root mean square with its uncertainty (`fidelity`), and
+    `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their
+    sum), `demoted` (8-bit variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
+    `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
+    operands that die, `refine` improves placements (`codegen.fixed.footprint`).
     """
 
     def __init__(
@@ -151,7 +150,6 @@ class FixedPointEvaluator:
             "disagreements": disagreements,
             "disagreements_where_right": (wrong & right).sum(axis=1),
             "expected_flips": flips.astype(np.float64),
-            "whole_flips": np.rint(flips),
         }
 
     def _contested(self, batch: FixedBatch) -> tuple[IntArray, list[MarginErrors] | None]:

@@ -6,9 +6,9 @@ A tree: the options of P depend on B, and T and the coverage of (m, M) are asked
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile
-from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task, precision_metric
+from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.front import Ranking
@@ -44,6 +44,20 @@ SEMANTICS = 1
 """Version of what the decisions mean; part of the fingerprint."""
 
 
+ROUNDED_FLIPS = "rounded_flips_percent"
+"""The metric of `rounded_flips_percent`."""
+
+ROUNDING_STEP_PERCENT = 0.5
+"""What some hundreds of samples cannot tell from nothing."""
+
+
+def rounded_flips_percent(samples: int, metrics: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Expected flips [candidates] in per cent of the samples, to the nearest half: programs that are equal in it count as equally precise
+    where memory is to decide."""
+    percent = 100.0 / samples * metrics["expected_flips"]
+    return np.asarray(np.rint(percent / ROUNDING_STEP_PERCENT) * ROUNDING_STEP_PERCENT)
+
+
 @dataclass(frozen=True)
 class SeeDotOptions(FixedPointOptions):
     """What a user may set: `FixedPointOptions`, and which bitwidths are allowed. Of equally precise programs the one of least
@@ -61,9 +75,10 @@ class SeeDotSpace:
     def __init__(self, task: Task, options: SeeDotOptions = SeeDotOptions(), backend: Backend = Backend.AUTO) -> None:
         self.task = task
         self.options = options
-        self.evaluator = FixedPointEvaluator(
-            task, backend, options.in_place, timing=options.timing, derived=options.derived_metrics
-        )
+        derived: dict[str, DerivedMetric] = dict(options.derived_metrics)
+        if self._classifies:
+            derived[ROUNDED_FLIPS] = partial(rounded_flips_percent, len(task.features))
+        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, timing=options.timing, derived=derived)
         self.profile, _ = profile(task.program, task.parameters, task.features)
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
         self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding, options.accumulator)
@@ -71,13 +86,14 @@ class SeeDotSpace:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Precision, then what is minimised. Of a classifier the flips to be expected in whole samples, so that nobody pays 32 bits for
-        a thousandth of one; but for memory within limits exactly, since what fits is paid for already.
+        """Precision, then what is minimised. Of a classifier the flips to be expected in steps of half a per cent, so that nobody pays
+        32 bits for one sample in a thousand, and exactly among what is equal; but for memory within limits exactly at once, since what
+        fits is paid for already.
         """
         precision, minimized = Objective(precision_metric(self.task.program)), Objective(self.options.minimized)
         if not self._classifies or (self.options.limits and self.options.asks_for_memory):
             return (precision, minimized)
-        return (Objective("whole_flips"), minimized, precision)
+        return (Objective(ROUNDED_FLIPS), minimized, precision)
 
     @property
     def _classifies(self) -> bool:

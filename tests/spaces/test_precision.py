@@ -1,0 +1,100 @@
+"""What leads where: expected flips under limits, memory before them without, half per cents in seedot; the papers' procedures as ever."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.bundle import load_bundle
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.fixed_point.model import task_of
+from kilotune.search.front import Ranking
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment, Space
+from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace, rounded_flips_percent
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+BUNDLE = load_bundle(resolve_model("protonn-cancer"))
+TASK = task_of(BUNDLE, BUNDLE.train)
+NUMERICAL = load_bundle(resolve_model("mlp-diabetes"))
+ROOM = 1 << 20
+
+
+def shiftry(**options: object) -> ShiftrySpace:
+    return ShiftrySpace(TASK, ShiftryOptions(**options))  # type: ignore[arg-type]
+
+
+def best_of(space: Space, candidates: list[Assignment]) -> dict[str, float]:
+    ranking = Ranking.of(space)
+    return dict(min(space.evaluate(candidates), key=ranking.rank).metrics)
+
+
+def test_bytes_under_a_limit_are_used_for_what_disagreements_do_not_see() -> None:
+    space = shiftry(flash_limit_bytes=ROOM)
+    wide: Assignment = {d.name: d.options[0] for d in space.decisions}
+    narrow = {**wide, "W": next(o for d in space.decisions if d.name == "W" for o in d.options if "int8" in str(o))}
+    metrics = [m.metrics for m in space.evaluate([wide, narrow])]
+    assert [m["disagreements"] for m in metrics] == [0, 0]
+    assert metrics[0]["expected_flips"] < metrics[1]["expected_flips"]
+    assert best_of(space, [narrow, wide])["memory_bytes"] == metrics[0]["memory_bytes"] > metrics[1]["memory_bytes"]
+    assert best_of(shiftry(), [narrow, wide])["memory_bytes"] == metrics[1]["memory_bytes"]
+
+
+def test_the_paper_evaluates_as_it_did() -> None:
+    """Of candidates with as many disagreements its procedure takes the first, whatever their expected flips."""
+    space = shiftry()
+    answer = run_procedure(space)
+    assert answer is not None
+    space.evaluator.measure = scrambled(space)  # type: ignore[method-assign]
+    again = run_procedure(space)
+    assert again is not None
+    assert again.assignment == answer.assignment
+
+
+def scrambled(space: ShiftrySpace):  # type: ignore[no-untyped-def]
+    """The evaluator with the order of expected flips turned round."""
+    measure = space.evaluator.measure
+    return lambda batch: [{**m, "expected_flips": -m["expected_flips"]} for m in measure(batch)]
+
+
+@pytest.mark.parametrize(("space", "first"), [(ShiftrySpace, "memory_bytes"), (SeeDotSpace, "expected_error")])
+def test_numerical_programs_are_ranked_by_their_expected_error(space: type, first: str) -> None:
+    made = space(task_of(NUMERICAL, NUMERICAL.train))
+    assert made.objectives[0].metric == first
+    assert "expected_error" in [objective.metric for objective in made.objectives[:2]]
+    found = made.evaluate([{d.name: d.options[0] for d in made.decisions}] if first == "memory_bytes" else WIDE)
+    assert 0 < found[0].metrics["expected_error"] < found[0].metrics["precision_loss"]
+
+
+WIDE: list[Assignment] = [{"bitwidth": 16, "maxscale": 8, "table_index_bits": 6, "coverage": 0.9}]
+
+
+def test_half_per_cents() -> None:
+    found = rounded_flips_percent(400, {"expected_flips": np.array([0.0, 0.99, 1.01, 2.9, 3.1, 400.0])})
+    np.testing.assert_array_equal(found, [0.0, 0.0, 0.5, 0.5, 1.0, 100.0])
+
+
+def test_seedot_pays_32_bits_only_where_they_are_paid_for() -> None:
+    candidates: list[Assignment] = [
+        {"bitwidth": bits, "maxscale": scale, "table_index_bits": 6, "coverage": 0.9}
+        for bits, scale in ((16, 6), (32, 16))
+    ]
+    bytes_of = [m.metrics["memory_bytes"] for m in SeeDotSpace(TASK).evaluate(candidates)]
+    flips = [m.metrics["expected_flips"] for m in SeeDotSpace(TASK).evaluate(candidates)]
+    assert bytes_of[0] < bytes_of[1]
+    assert 1.0 > flips[0] > flips[1]  # less than a sample
+    assert best_of(SeeDotSpace(TASK), candidates)["memory_bytes"] == bytes_of[0]
+    limited = SeeDotSpace(TASK, SeeDotOptions(flash_limit_bytes=ROOM))
+    assert best_of(limited, candidates)["memory_bytes"] == bytes_of[1]
+
+
+def test_seedots_paper_takes_the_best_training_accuracy() -> None:
+    space = SeeDotSpace(TASK, SeeDotOptions(bitwidths=(16,)))
+    answer = run_procedure(space)
+    assert answer is not None
+    candidates: list[Assignment] = [
+        {"bitwidth": 16, "maxscale": scale, "table_index_bits": 6, "coverage": 0.9} for scale in range(16)
+    ]
+    most = max(m.metrics["accuracy_percent"] for m in space.evaluate(candidates))
+    assert answer.metrics["accuracy_percent"] == most
