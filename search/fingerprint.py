@@ -30,8 +30,10 @@ from typing import Any
 import numpy as np
 
 DIGITS = 32
-HASHED_ELEMENTS = 1 << 20
 """Hexadecimal digits of a fingerprint: 128 bits."""
+
+HASHED_ELEMENTS = 1 << 20
+"""Elements of an array that are hashed in one piece."""
 
 NOT_CONTENT: Mapping[str, Any] = {"content": False}
 """Metadata of a data class field that says nothing about what is measured."""

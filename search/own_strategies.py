@@ -10,13 +10,14 @@ import ast
 import enum
 import functools
 import pkgutil
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 FOLDER = Path(__file__).parent / "strategies"
-DECLARATION = "\nSTRATEGY = "
+DECLARATION = re.compile(r"^STRATEGY\b[^=\n]*=", re.MULTILINE)
 
 
 class Needs(enum.Enum):
@@ -60,11 +61,12 @@ def own_strategy_names() -> tuple[str, ...]:
 
 def _declared(text: str) -> OwnStrategy | None:
     """What the text of a module declares; None: it is no strategy's."""
-    _, found, rest = text.partition(DECLARATION)
+    found = DECLARATION.search(text)
     if not found:
         return None
-    assignment = ast.parse("STRATEGY = " + rest).body[0]
-    assert isinstance(assignment, ast.Assign)
+    assignment = ast.parse(text[found.start() :]).body[0]
+    assert isinstance(assignment, (ast.Assign, ast.AnnAssign))
+    assert assignment.value is not None
     expression = compile(ast.Expression(assignment.value), "STRATEGY", "eval")
     strategy: OwnStrategy = eval(expression, {"OwnStrategy": OwnStrategy, "Needs": Needs})
     return strategy

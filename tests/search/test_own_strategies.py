@@ -59,7 +59,24 @@ def test_the_names_cost_no_import_of_a_strategy() -> None:
         "print(*own_strategies()); print(*(m for m in sys.modules if 'strategies.' in m or m in ('optuna', 'numpy')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["exhaustive greedy local refine tpe count_tpe anneal cp random", ""]
+    names, imported = done.stdout.splitlines()
+    assert [*own_strategies()] == names.split()
+    assert {"exhaustive", "tpe", "cp"} < set(names.split())
+    assert imported == ""
+
+
+def test_a_declaration_may_be_annotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = BACKWARDS.lstrip()
+    assert "\nSTRATEGY = OwnStrategy(" in text
+    (tmp_path / "plain.py").write_text(text)
+    (tmp_path / "annotated.py").write_text(text.replace("\nSTRATEGY = ", "\nSTRATEGY: OwnStrategy = "))
+    (tmp_path / "none.py").write_text(text.replace("STRATEGY = ", "MY_STRATEGY = "))
+    monkeypatch.setattr("kilotune.search.own_strategies.FOLDER", tmp_path)
+    own_strategies.cache_clear()
+    found = dict(own_strategies())
+    own_strategies.cache_clear()
+    assert set(found) == {"plain", "annotated"}
+    assert found["plain"] == found["annotated"]
 
 
 @pytest.mark.slow
