@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -155,10 +156,10 @@ def cache_command(clear: bool) -> None:
     """Say how many measurements are kept for later studies, and where."""
     from kilotune.evaluators.executors.cache import EvaluationCache
 
-    cache = EvaluationCache()
-    kept, path = len(cache), cache.path
-    if clear:
-        cache.clear()
+    with contextlib.closing(EvaluationCache()) as cache:
+        kept, path = len(cache), cache.path
+        if clear:
+            cache.clear()
     click.echo(f"{path}: {kept} measurements{' forgotten' if clear else ''}")
 
 

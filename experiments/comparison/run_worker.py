@@ -31,8 +31,7 @@ POLL_S = 0.1
 
 def make_runs(connection: Connection, url: str, name: str, plan: ComparisonPlan) -> None:
     """Make the runs that come until the pipe ends, and send news of them; None, while one is made, ends it within a second."""
-    store = Store(url)
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    with contextlib.closing(Store(url)) as store, contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             run = connection.recv()
             if run is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import click
 from platformdirs.unix import Unix
 
 from kilotune.search.store import Store
@@ -16,5 +17,9 @@ def default_storage() -> str:
 
 
 def open_store(storage: str | None) -> Store:
-    """The store of --storage, or of `default_storage`. StoreError when it cannot be used."""
-    return Store(storage or default_storage())
+    """The store of --storage, or of `default_storage`; in a command it is closed with that. StoreError when it cannot be used."""
+    store = Store(storage or default_storage())
+    command = click.get_current_context(silent=True)
+    if command is not None:
+        command.call_on_close(store.close)
+    return store
