@@ -45,9 +45,7 @@ def test_a_description_may_name_its_processor(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(mine))
     assert find_device(str(tmp_path / "mine.json")).processor == "native"
     (tmp_path / "mine.json").write_text(json.dumps({**mine, "processor": "z80"}))
-    with pytest.raises(
-        InputError, match=r"native, .*or an AVR such as atmega328p, found 'z80'"
-    ):
+    with pytest.raises(InputError, match=r"native, .*or an AVR such as atmega328p, found 'z80'"):
         find_device(str(tmp_path / "mine.json"))
 
 
