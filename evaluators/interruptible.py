@@ -7,6 +7,7 @@ the call is told to stop.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import math
 import threading
@@ -18,6 +19,9 @@ T = TypeVar("T")
 POLL_S = 0.02
 GRACE_S = 1.0
 """How long a call that was told to stop is waited for; it goes on by itself after that, and nobody sees its result."""
+
+EXIT_S = 10.0
+"""How long the process waits for such a call when it ends: C++ that returns into a Python that is gone aborts the process."""
 
 
 class StopFlag:
@@ -66,7 +70,8 @@ def interruptible(
                 stopped = True
     except BaseException:
         stop()
-        running.acquire(timeout=GRACE_S)
+        if not running.acquire(timeout=GRACE_S):
+            atexit.register(running.acquire, timeout=EXIT_S)
         raise
     if errors:
         raise errors[0]

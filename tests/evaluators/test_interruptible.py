@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -53,3 +55,25 @@ def test_a_call_whose_time_is_over_is_stopped_and_its_result_counts() -> None:
         return "so far"
 
     assert interruptible(call, stopped.set, lambda: 0.0) == "so far"
+
+
+def test_a_process_does_not_end_under_a_call_that_it_has_left() -> None:
+    """CP-SAT aborted it with status -6."""
+    code = """
+import contextlib, time
+from kilotune.evaluators import interruptible as module
+
+def over():
+    raise KeyboardInterrupt
+
+def call():
+    time.sleep(0.5)
+    print("came back")
+
+module.GRACE_S = 0.0
+with contextlib.suppress(KeyboardInterrupt):
+    module.interruptible(call, lambda: None, over)
+print("left")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["left", "came back", ""]), done.stderr
