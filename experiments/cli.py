@@ -26,7 +26,7 @@ from kilotune.experiments.commands.compare import compare_command
 from kilotune.experiments.commands.dashboard import dashboard_command
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.commands.export_targets import ExportCommand, TargetName
-from kilotune.experiments.commands.interrupts import INTERRUPTED_LINE, quits_in_imports
+from kilotune.experiments.commands.interrupts import INTERRUPTED_LINE, QuitsInImports
 from kilotune.experiments.commands.listing_options import given_to_listing, listed_names, with_listing_options
 from kilotune.experiments.commands.near_choice import NearChoice
 from kilotune.experiments.commands.report import report_command
@@ -187,7 +187,7 @@ cli.add_command(dashboard_command)
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every expected mistake becomes one sentence on stderr and its exit status."""
-    with quits_in_imports():
+    with QuitsInImports():
         sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
 
 

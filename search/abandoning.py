@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
+from kilotune.search.importing import is_importing
+
 TICK_S = 0.1
-_IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
 
 
 class Abandoned(BaseException):
@@ -180,15 +181,6 @@ def _can_interrupt() -> bool:
 def _watch_of(handler: Any) -> Watch | None:
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, Watch) else None
-
-
-def is_importing(frame: FrameType | None) -> bool:
-    """Whether an import goes on in a frame, or in what called it."""
-    while frame is not None:
-        if frame.f_code.co_filename in _IMPORTING:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _must_go_on(frame: FrameType | None) -> bool:

@@ -6,16 +6,16 @@ not inside an import, where a library may turn it into anything: there the proce
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from types import FrameType
 
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.search.abandoning import is_importing
+from kilotune.search.importing import is_importing
+
+TYPE_CHECKING = False  # of typing, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED_LINE = "interrupted; finished trials are kept: `tune list studies`, `tune resume STUDY`"
 
@@ -29,18 +29,22 @@ def quit_on_interrupt() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN if is_worker else _quit)
 
 
-@contextlib.contextmanager
-def quits_in_imports() -> Iterator[None]:
-    """For a command: KeyboardInterrupt wherever that is safe."""
-    before = signal.getsignal(signal.SIGINT)
-    ours = threading.current_thread() is threading.main_thread() and before in (signal.default_int_handler, _quit)
-    if ours:
-        signal.signal(signal.SIGINT, _quit_or_raise)
-    try:
-        yield
-    finally:
-        if ours:
-            signal.signal(signal.SIGINT, before)
+class QuitsInImports:
+    """For `with`, around a command: KeyboardInterrupt wherever that is safe. Off the main thread, and where somebody else handles Ctrl-C
+    or ignores it, it changes nothing."""
+
+    def __enter__(self) -> None:
+        self._before = signal.getsignal(signal.SIGINT)
+        self._ours = self._before in (signal.default_int_handler, _quit)
+        try:
+            if self._ours:
+                signal.signal(signal.SIGINT, _quit_or_raise)
+        except ValueError:  # another thread
+            self._ours = False
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            signal.signal(signal.SIGINT, self._before)
 
 
 def _quit_or_raise(number: int, frame: FrameType | None) -> None:
@@ -50,6 +54,7 @@ def _quit_or_raise(number: int, frame: FrameType | None) -> None:
 
 
 def _quit(_number: int, _frame: FrameType | None) -> None:
-    with contextlib.suppress(OSError):
+    try:
         os.write(2, f"{INTERRUPTED_LINE}\n".encode())
-    os._exit(ExitStatus.INTERRUPTED)
+    finally:  # also where nobody reads it
+        os._exit(ExitStatus.INTERRUPTED)
