@@ -19,6 +19,7 @@ from types import MappingProxyType
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.registers import legalised, needed_registers
+from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
@@ -32,7 +33,9 @@ from kilotune.spaces.reverse_split.programs import (
     ProgramStatus,
     Searcher,
 )
+from kilotune.spaces.reverse_split.recomputing import recomputed
 from kilotune.spaces.reverse_split.scheduling import fitted, least_registers
+from kilotune.spaces.reverse_split.sharing import shared_plans
 
 PROOF_WORK_OF_A_STEP = 250_000
 MOST_PROVABLE_TARGETS = 8
@@ -257,7 +260,8 @@ class _ProgramSearch:
         return turn % 2 == 1 if short or idle > PATIENCE else turn % 8 == 7
 
     def _offer(self, plan: Plan | None) -> None:
-        """Takes a plan that is cheaper and has an order that fits the registers; remembers the cheapest that has none."""
+        """Takes a plan that is cheaper and has an order that fits the registers. The cheapest that has none is remembered, and taken with
+        some of its values computed twice if it is still cheaper then."""
         if plan is None:
             return
         cost, unfit = plan_cost(plan, self.costs), self.standing.unfit
@@ -267,11 +271,20 @@ class _ProgramSearch:
             return
         ordered = fitted(plan, self.registers, self.kept)
         if ordered is not None and plan_cost(ordered, self.costs) == cost:
-            self.best, self.best_tie, self.standing.best_cost = ordered, self._tie(ordered), cost
-            if unfit is not None and plan_cost(unfit, self.costs) >= cost:
-                self.standing.unfit = None
-        elif cost < self.best_cost and (unfit is None or cost <= plan_cost(unfit, self.costs)):
-            self.standing.unfit = plan
+            self._take(ordered)
+            return
+        if cost < self.best_cost:
+            if unfit is None or cost <= plan_cost(unfit, self.costs):
+                self.standing.unfit = plan
+            ordered = recomputed(plan, self.registers, self.kept, self.seed)
+            if ordered is not None and plan_cost(ordered, self.costs) < self.best_cost:
+                self._take(ordered)
+
+    def _take(self, plan: Plan) -> None:
+        cost, unfit = plan_cost(plan, self.costs), self.standing.unfit
+        self.best, self.best_tie, self.standing.best_cost = plan, self._tie(plan), cost
+        if unfit is not None and plan_cost(unfit, self.costs) >= cost:
+            self.standing.unfit = None
 
     def _tie(self, plan: Plan) -> tuple[int, int]:
         """What breaks ties: the other cost, then the registers (of short plans)."""
@@ -282,7 +295,10 @@ class _ProgramSearch:
     def _improvement(self, starts: Sequence[Plan]) -> Iterator[None]:
         """Walks from what the caller knows and from what is constructed."""
         known = [replace(plan, results=tuple(dict.fromkeys(plan.results))) for plan in starts]
-        plans = list(dict.fromkeys([*known, *starting_plans(self.wanted, self.depth, self.target, self.kept)]))
+        known += starting_plans(self.wanted, self.depth, self.target, self.kept)
+        for plan in shared_plans(self.wanted, self.depth, self.target):
+            known += (plan, relax(plan, self.registers))
+        plans = list(dict.fromkeys(plan for plan in known if plan.depth == self.depth))
         for plan in plans:
             self._offer(plan)
         yield
