@@ -11,14 +11,21 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 
 from kilotune.codegen.scamp.graph import SumGraph, Transform, graph_of
 from kilotune.codegen.scamp.instructions import REGISTERS
 from kilotune.codegen.scamp.plan import Plan, evaluate
 from kilotune.codegen.scamp.registers import fits
 from kilotune.codegen.scamp.retiming import exact_placing, own_placing
-from kilotune.codegen.scamp.selection import FUSED_SHIFTS, Placing, fused, needs, select, tree
+from kilotune.codegen.scamp.selection import (
+    FUSED_SHIFTS,
+    Placing,
+    RememberedTrees,
+    ShiftPointTree,
+    fused,
+    needs,
+    select,
+)
 from kilotune.codegen.scamp.sums import InexactHalfError
 
 Cost = tuple[int, int]
@@ -31,9 +38,6 @@ MOST_STEPS_PLACED = 250
 
 SELECTED_NODES = 5_000
 """Nodes that instructions are selected for, over all placings that are tried; about a second."""
-
-TREES_KEPT = 4096
-"""Sets of points whose trees one relaxation remembers."""
 
 MEDIAN_NODES = 100_000
 """Nodes that are looked at for medians."""
@@ -56,16 +60,18 @@ def relax(
     target: str | None = None,
     objective: str = "instructions",
     medians_only: bool = False,
+    tree_of: ShiftPointTree | None = None,
 ) -> Plan:
     """A plan of the same results that is not longer, and fits the registers if the given one does.
 
     With another `target` the plan is translated as well; then it may be longer. `objective` is "instructions" or
-    "transfers" (bus transfers); the other one breaks ties. `medians_only` leaves out what the paper does not do.
+    "transfers" (bus transfers); the other one breaks ties. `medians_only` leaves out what the paper does not do. `tree_of`: of whoever
+    relaxes many plans, `RememberedTrees`.
     """
     if len(plan.steps) > MOST_STEPS_PLACED and target in (None, plan.target):
         return plan
     graph = graph_of(plan)
-    relaxed = _Relaxation(graph, target or plan.target, registers, objective).run(
+    relaxed = _Relaxation(graph, target or plan.target, registers, objective, tree_of or RememberedTrees()).run(
         own_placing(plan), None if medians_only else exact_placing(plan)
     )
     if target not in (None, plan.target):
@@ -111,9 +117,9 @@ def medians(graph: SumGraph, placing: Placing) -> Placing:
 
 
 class _Relaxation:
-    def __init__(self, graph: SumGraph, target: str, registers: int, objective: str) -> None:
+    def __init__(self, graph: SumGraph, target: str, registers: int, objective: str, tree_of: ShiftPointTree) -> None:
         self._graph, self._target, self._registers, self._objective = graph, target, registers, objective
-        self._tree = lru_cache(maxsize=TREES_KEPT)(tree)  # neighbours differ in one node or two
+        self._tree = tree_of
 
     def run(self, own: Placing, together: Placing | None) -> Plan:
         plain = Placing.plain(self._graph)

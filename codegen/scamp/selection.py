@@ -16,6 +16,9 @@ from kilotune.codegen.scamp.plan import Plan, PlanStep, without_dead_steps
 ShiftPoint = tuple[int, int, int]
 ShiftPointTree = Callable[[frozenset[ShiftPoint]], Mapping[ShiftPoint, ShiftPoint]]
 
+TREES_KEPT = 4096
+"""Sets of points whose trees are remembered at once."""
+
 FUSED_SHIFTS = tuple((x, y) for x in range(-2, 3) for y in range(-2, 3) if abs(x) + abs(y) <= 2)
 """What an addition of `scamp5` can shift by: nothing, one cell, or two."""
 
@@ -163,6 +166,25 @@ class _Selection:
             return self._write("zero" if self._target == "auke" else "res")
         value = self._value(result, transform)
         return value if transform.sign > 0 else self._write("neg", value)
+
+
+class RememberedTrees:
+    """`tree`, which computes each set of points once. It belongs to whoever asks for many plans that are nearly alike; a copy
+    that is sent to another process has computed nothing yet."""
+
+    def __init__(self) -> None:
+        self._known: dict[frozenset[ShiftPoint], Mapping[ShiftPoint, ShiftPoint]] = {}
+
+    def __call__(self, points: frozenset[ShiftPoint]) -> Mapping[ShiftPoint, ShiftPoint]:
+        found = self._known.get(points)
+        if found is None:
+            if len(self._known) >= TREES_KEPT:
+                self._known.clear()
+            found = self._known[points] = tree(points)
+        return found
+
+    def __reduce__(self) -> tuple[type[RememberedTrees], tuple[()]]:
+        return RememberedTrees, ()
 
 
 def tree(points: frozenset[ShiftPoint]) -> Mapping[ShiftPoint, ShiftPoint]:

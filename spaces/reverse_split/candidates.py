@@ -8,6 +8,7 @@ from functools import cached_property
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.registers import RegisterPressureError
+from kilotune.codegen.scamp.selection import RememberedTrees
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.scamp5.symbolic import WrongProgramError
 from kilotune.search.space import (
@@ -49,6 +50,7 @@ class ReverseSplitCandidates:
     def __init__(self, problem: SplitProblem) -> None:
         self.problem = problem
         self._measured: dict[tuple[tuple[str, Option], ...], ProvedProgram | str] = {}
+        self._trees = RememberedTrees()  # plans of one search share most of their sets of points
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -147,11 +149,11 @@ class ReverseSplitCandidates:
         relaxation = Relaxation(assignment.get(RELAXATION, Relaxation.NONE.value))
         try:
             try:
-                return proved_program(self.problem, self.plan(assignment), relaxation)
+                return proved_program(self.problem, self.plan(assignment), relaxation, self._trees)
             except RegisterPressureError:
                 if relaxation is Relaxation.NONE:
                     raise
-                return proved_program(self.problem, self.plan(assignment, shared=False), Relaxation.NONE)
+                return proved_program(self.problem, self.plan(assignment, shared=False), Relaxation.NONE, self._trees)
         except (ValueError, WrongProgramError, InputError) as error:
             return str(error)
 

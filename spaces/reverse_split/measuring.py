@@ -15,6 +15,7 @@ from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError, allocate
 from kilotune.codegen.scamp.relaxation import relax
+from kilotune.codegen.scamp.selection import ShiftPointTree
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.array import FULL_SCALE, Chip, NoiseModel, run
@@ -85,14 +86,23 @@ class ProvedProgram:
     plan: Plan
 
 
-def proved_program(problem: SplitProblem, plan: Plan, relaxation: Relaxation = Relaxation.FULL) -> ProvedProgram:
-    """The program of a plan. RegisterPressureError when it does not fit, WrongProgramError when it is wrong."""
+def proved_program(
+    problem: SplitProblem, plan: Plan, relaxation: Relaxation = Relaxation.FULL, tree_of: ShiftPointTree | None = None
+) -> ProvedProgram:
+    """The program of a plan; `tree_of` as in `relax`. RegisterPressureError when it does not fit, WrongProgramError when it is wrong."""
     spare = problem.depth + SPARE_DEPTH
     plan = replace(plan, depth=max(plan.depth, spare))
     if relaxation is not Relaxation.NONE or plan.target != problem.target:
         objective = "instructions" if problem.goal is KernelGoal.INSTRUCTIONS else "transfers"
         medians_only = relaxation is not Relaxation.FULL
-        relaxed = relax(plan, problem.registers, target=problem.target, objective=objective, medians_only=medians_only)
+        relaxed = relax(
+            plan,
+            problem.registers,
+            target=problem.target,
+            objective=objective,
+            medians_only=medians_only,
+            tree_of=tree_of,
+        )
         try:
             return _proved(problem, relaxed)
         except RegisterPressureError:
