@@ -32,14 +32,15 @@ def simulate(setting: Setting, images: int, record_starts: bool = False, settle:
     """Run it: compiled, or tick by tick where there is no C compiler. `settle`: no further than to where the state of
     everything has come back, relative to the image that is through; the ticks of the images that follow are known then. They
     are those of an endless stream: the last images of a stream, behind which links are free, may finish sooner."""
-    kernel = _kernel()
+    kernel = load_timing()
     if kernel is None:
         return simulate_reference(setting, images)
     return _compiled(kernel, setting, images, record_starts, settle)
 
 
 @cache
-def _kernel() -> ctypes.CDLL | None:
+def load_timing() -> ctypes.CDLL | None:
+    """The compiled tick simulation; None when there is no working C compiler."""
     loaded = load_library(Path(__file__).with_name("timing.c"))
     if loaded is None:
         return None

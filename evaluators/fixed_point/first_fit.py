@@ -26,12 +26,13 @@ _Temporaries, _Meeting = structures(Path(__file__).with_name("first_fit.c"), "Te
 
 def compiled_first_fit(placer: Placer) -> PlaceMany:
     """What `placer.place` finds, for many width maps at once; without a C compiler by the definition itself."""
-    library = _library()
+    library = load_first_fit()
     return placer.place_each if library is None else _CompiledFirstFit(placer, library)
 
 
 @cache
-def _library() -> ctypes.CDLL | None:
+def load_first_fit() -> ctypes.CDLL | None:
+    """The compiled placement of many candidates; None when there is no working C compiler."""
     loaded = load_library(Path(__file__).with_name("first_fit.c"))
     return None if loaded is None else loaded.library
 

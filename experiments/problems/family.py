@@ -130,10 +130,11 @@ class WritesOptions(Protocol):
 
 @runtime_checkable
 class DeclaresLibraries(Protocol):
-    """Ability of a factory: what a search imports of other packages takes its time, which no budget should pay for."""
+    """Ability of a factory: what a search imports of other packages or compiles takes its time, which no budget should pay for."""
 
     def libraries(self, request: TuneRequest) -> tuple[str, ...]:
-        """Names of modules: what reading the input, the paper's procedure and the report's measurements import."""
+        """Names of modules: what reading the input, the paper's procedure and the report's measurements import; `module:function()` where
+        a function loads C code."""
 
 
 def libraries_of(factory: ProblemFactory, request: TuneRequest) -> tuple[str, ...]:

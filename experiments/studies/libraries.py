@@ -1,8 +1,9 @@
-"""Libraries that a search imports, imported before the clock of its budget starts.
+"""Libraries that a search imports, and its own C code that it compiles, before the clock of its budget starts.
 
 Solvers and samplers take a second to import, several on a busy machine, and an import cannot be abandoned in the middle (see
 `search.abandoning`). So spaces and strategies name theirs, those of plug-ins too. What is not named is imported when it is
-needed, and then the budget pays for it.
+needed, and then the budget pays for it. C code is compiled once a machine, which takes seconds too: else the first search of
+all would find less than the next ones.
 """
 
 from __future__ import annotations
@@ -39,19 +40,23 @@ def load_libraries(
 
 
 def load(modules: Iterable[str], say: Callable[[str], object], after_s: float = SAY_AFTER_S) -> None:
-    """Import them in this order, `module` or `module:attribute` (for modules that are filled when they are used). What
-    cannot be imported is left to whoever needs it, who knows what to say."""
+    """Import them in this order: `module`, `module:attribute` (for modules that are filled when they are used), or
+    `module:function()`, which is called, and loads C code. What fails is left to whoever needs it, who knows what to say."""
     for name in modules:
         module, _, attribute = name.partition(":")
         if module in sys.modules and not attribute:
             continue
-        slow = threading.Timer(after_s, say, [f"loading {module.partition('.')[0]} ..."])
+        compiles = attribute.endswith("()")
+        what = f"compiling {module.rpartition('.')[2]}" if compiles else f"loading {module.partition('.')[0]}"
+        slow = threading.Timer(after_s, say, [f"{what} ..."])
         slow.daemon = True
         slow.start()
         try:
             with contextlib.suppress(Exception):
                 loaded = importlib.import_module(module)
                 if attribute:
-                    getattr(loaded, attribute)
+                    found = getattr(loaded, attribute.removesuffix("()"))
+                    if compiles:
+                        found()
         finally:
             slow.cancel()

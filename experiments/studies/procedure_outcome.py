@@ -17,6 +17,7 @@ class ProcedureState(enum.Enum):
     """How the procedure ended."""
 
     ENDED = "ended"
+    NO_ANSWER = "ended without an answer"  # nothing that it proposed can be used
     NOT_ENDED = "not ended"  # there was not enough time for it
     NONE = "none"  # the space has none
 
@@ -39,6 +40,8 @@ class ProcedureOutcome:
         if self.state is ProcedureState.NOT_ENDED:
             at_it = "" if self.seconds is None else f", after {self.seconds:.1f} s of it"
             return f"The paper's procedure did not end within the budget{at_it}: how its answer compares with the best is not known."
+        if self.state is ProcedureState.NO_ANSWER:
+            return "The paper's procedure ended without an answer: nothing that it proposed meets the constraints."
         return None
 
 
@@ -54,10 +57,14 @@ def procedure_in_time(
     if not isinstance(study.space, HasProcedure):
         return ProcedureOutcome(ProcedureState.NONE)
     if study.procedure_ended:
-        return ProcedureOutcome(ProcedureState.ENDED, study.procedure)
+        return _ended(study.procedure)
     if is_over is not never and study.procedure_first and result.status not in ENDED_EARLY:
         return ProcedureOutcome(ProcedureState.NOT_ENDED, seconds=result.elapsed_s)
     measured = made_in_time(is_over, lambda: (measure(),))
     if measured is None:
         return ProcedureOutcome(ProcedureState.NOT_ENDED)
-    return ProcedureOutcome(ProcedureState.ENDED, measured[0])
+    return _ended(measured[0])
+
+
+def _ended(answer: Trial | None) -> ProcedureOutcome:
+    return ProcedureOutcome(ProcedureState.NO_ANSWER if answer is None else ProcedureState.ENDED, answer)

@@ -33,6 +33,12 @@ from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.cm.embedding import LIBRARIES
 from kilotune.spaces.cm.space import CmSpace
 
+COMPILED = (
+    "kilotune.evaluators.cm.timing:load_timing()",
+    "kilotune.spaces.cm.annealing:load_kernel()",
+)
+"""What loads the C code of a search, compiled once a machine."""
+
 DEFAULT_NETWORK = "resnet20"
 
 
@@ -122,8 +128,9 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
-    """The solvers of the paper's procedure, and what reads a file."""
-    return LIBRARIES if request.input in LAYERS else ("onnx", *LIBRARIES)
+    """The solvers of the paper's procedure, what measures mappings, and what reads a file."""
+    named = (*LIBRARIES, *COMPILED)
+    return named if request.input in LAYERS else ("onnx", *named)
 
 
 def build_problem(request: TuneRequest) -> MappingProblem:

@@ -32,6 +32,12 @@ from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
+COMPILED = (
+    "kilotune.evaluators.fixed_point.kernel:load_kernel()",
+    "kilotune.evaluators.fixed_point.first_fit:load_first_fit()",
+)
+"""What loads the C code of a search, compiled once a machine."""
+
 LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
 """Options of a request by what --limit calls them."""
 
@@ -145,8 +151,9 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
-    """What reads a model, and the solver that places variables within a limit on RAM."""
-    return LIBRARIES if request.options.get("ram_limit_bytes") is None else (*LIBRARIES, LIBRARY)
+    """What reads a model, what executes candidates, and the solver that places variables within a limit on RAM."""
+    named = (*LIBRARIES, *COMPILED)
+    return named if request.options.get("ram_limit_bytes") is None else (*named, LIBRARY)
 
 
 def build_problem(request: TuneRequest) -> ModelProblem:

@@ -30,6 +30,12 @@ from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 
+COMPILED = (
+    "kilotune.spaces.memory.native:load_kernel()",
+    "kilotune.spaces.memory.native:load_ejection()",
+)
+"""What loads the C code of a search, compiled once a machine."""
+
 ARTEFACTS = MappingProxyType({"placement": "placement.csv", "picture": "placement.svg", "migrations": "migrations.csv"})
 
 DEFAULT_INSTANCE = "fastgrnn-digits"
@@ -134,9 +140,9 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
-    """The solver that bounds a placement in several banks, and what reads a model."""
+    """The compiled searches, the solver that bounds a placement in several banks, and what reads a model."""
     banks = request.options.get("banks") or request.options.get("migration_price") is not None
-    return (*((LIBRARY,) if banks else ()), *(PARSER_LIBRARIES if Path(request.input).is_dir() else ()))
+    return (*COMPILED, *((LIBRARY,) if banks else ()), *(PARSER_LIBRARIES if Path(request.input).is_dir() else ()))
 
 
 def build_problem(request: TuneRequest) -> PlacementProblem:

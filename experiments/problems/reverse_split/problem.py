@@ -34,6 +34,13 @@ from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
+COMPILED = (
+    "kilotune.spaces.reverse_split.native:load_kernel()",
+    "kilotune.spaces.reverse_split.programs:load_kernel()",
+    "kilotune.spaces.reverse_split.scheduling:load_scheduler()",
+)
+"""What loads the C code of a search, compiled once a machine."""
+
 DEFAULT_TARGET = "scamp5"
 DEFAULT_DEPTH = 4
 """For weights that are no sums of halves. The error is always said."""
@@ -197,8 +204,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
-    """Those of the photographs that the best program is tried on."""
-    return LIBRARIES
+    """Those of the photographs that the best program is tried on, and the compiled searches."""
+    return (*LIBRARIES, *COMPILED)
 
 
 def build_problem(request: TuneRequest) -> KernelProblem:

@@ -1,6 +1,7 @@
 """What a search imports of other packages it imports before the clock of its budget starts."""
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -93,3 +94,59 @@ def test_what_is_loaded_at_once_is_not_named() -> None:
     lines: list[str] = []
     load(("json", "no_such_library", "numpy:array"), lines.append, after_s=60.0)
     assert lines == []
+
+
+LATE_BUILDS = """
+import json, subprocess
+from kilotune.evaluators import compiled_library
+from kilotune.experiments.studies.command_time import CommandTime
+
+begun, builds = [], []
+begin, build = CommandTime.__init__, compiled_library._built
+
+def start(self, *arguments, **keywords):
+    begin(self, *arguments, **keywords)
+    begun.append(self)
+
+def built(compiler, source, *others):
+    if begun:
+        builds.append(source.name)
+    else:
+        print("before", source.name)
+    return build(compiler, source, *others)
+
+CommandTime.__init__, compiled_library._built = start, built
+{search}
+print(json.dumps(builds))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--space", "reverse-split"],
+        ["--space", "memory"],
+        ["--space", "memory", "--strategy", "tpe"],
+        ["--space", "shiftry"],
+        ["--space", "seedot", "--strategy", "local"],
+        ["--space", "cm", "--input", "lenet5", "--strategy", "anneal"],
+    ],
+    ids=" ".join,
+)
+def test_c_code_is_compiled_before_the_clock_starts(given: list[str], tmp_path: Path) -> None:
+    """Else the first search on a machine finds less in its budget than all others."""
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    command = COMMAND.format(arguments=[*given, "--budget", "5trials", "--no-output", "--study", "s"])
+    ran = subprocess.run(
+        [sys.executable, "-c", LATE_BUILDS.format(search=command)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**environment(tmp_path), "CC": "cc -O0", "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "before" in ran.stdout
+    assert json.loads(ran.stdout.splitlines()[-1]) == []

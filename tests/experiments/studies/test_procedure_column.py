@@ -66,7 +66,7 @@ class WithoutAnswer(FlatProblem):
 
 @pytest.mark.parametrize(
     ("space", "state"),
-    [(FlatProblem(3, 3, 1), ProcedureState.NONE), (WithoutAnswer(3, 3, 1), ProcedureState.ENDED)],
+    [(FlatProblem(3, 3, 1), ProcedureState.NONE), (WithoutAnswer(3, 3, 1), ProcedureState.NO_ANSWER)],
 )
 def test_no_procedure_and_one_without_an_answer(space: FlatProblem, state: ProcedureState) -> None:
     study = Study(space, "random", procedure_first=True)

@@ -8,13 +8,13 @@ import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.onnx.quantise import integer_shape
-from kilotune.evaluators.cm.timing import _kernel, simulate
+from kilotune.evaluators.cm.timing import load_timing, simulate
 from kilotune.experiments.problems.cm.networks import weightless
 from kilotune.spaces.cm.procedure import snake_candidate
 from kilotune.spaces.cm.space import CmSpace
 from tests.spaces.cm.random_pipelines import random_setting
 
-pytestmark = pytest.mark.skipif(_kernel() is None, reason="no C compiler")
+pytestmark = pytest.mark.skipif(load_timing() is None, reason="no C compiler")
 
 IMAGES, LAST = 30, 6
 """The last images of a stream have nobody behind them, so those may finish sooner than in an endless one."""
