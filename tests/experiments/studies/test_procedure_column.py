@@ -80,4 +80,6 @@ def test_a_procedure_beside_the_search_without_time_has_not_ended() -> None:
     result = study.run(InProcessExecutor(space), Budget(trials=5))
     unended = procedure_in_time(study, result, lambda: run_procedure(space), lambda: True)
     assert unended == ProcedureOutcome(ProcedureState.NOT_ENDED)
-    assert procedure_in_time(study, result, lambda: run_procedure(space), lambda: False).state is ProcedureState.ENDED
+    assert (
+        procedure_in_time(study, result, lambda: run_procedure(space), lambda: False).state is ProcedureState.NO_ANSWER
+    )
