@@ -38,7 +38,7 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
 
     It is compiled again only when a file, the compiler, the flags or the processor change.
     """
-    compiler = _compiler()
+    compiler = find_compiler()
     if compiler is None:
         return None
     try:
@@ -57,15 +57,17 @@ def load_library(source: Path, includes: Sequence[Path] = (), libraries: Sequenc
 
 def build_library(source: Path) -> Path | None:
     """Build a C source into a shared library without loading it: a plugin, whose symbols only its host can resolve."""
-    compiler = _compiler()
+    compiler = find_compiler()
     try:
         return None if compiler is None else _built(compiler, source, (), (), cache_folder())
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def _compiler() -> tuple[str, ...] | None:
-    """$CC, which may have options (`ccache gcc`, `gcc -m32`), as a shell would take it apart; else what is usual."""
+def find_compiler() -> tuple[str, ...] | None:
+    """$CC, which may have options (`ccache gcc`, `gcc -m32`), as a shell would take it apart; else what is usual, None where
+    there is none. ValueError, a sentence, when $CC is no command, or no C compiler, or has options that it refuses: whoever
+    begins a search calls it first, so that such a one leaves no study behind."""
     chosen = os.environ.get("CC", "")
     try:
         words = shlex.split(chosen)

@@ -73,11 +73,13 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
     tune compare --suite five-spaces --name five --budget 5s
     tune report five
     """
+    from kilotune.evaluators.compiled_library import find_compiler
     from kilotune.experiments.comparison.records import load
     from kilotune.experiments.comparison.session import run_comparison
     from kilotune.experiments.studies.storage import open_store
 
     files = _files(options)
+    find_compiler()
     store = open_store(options["storage"])
     name, plan = _plan(store, options)
     _refuse_inputs(files, plan, store, options)

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from kilotune.evaluators.compiled_library import find_compiler
 from kilotune.evaluators.executors.ray_connection import LOCAL, connect
 from kilotune.evaluators.executors.ray_nodes import check_nodes
 from kilotune.experiments.artefacts.folder import RefusedOutputError
@@ -38,6 +39,7 @@ def search(options: dict[str, Any]) -> int:
     a sentence, for what cannot be used; InputError for an input."""
     budget, stop = Budget.parse(options["budget"]), StopRule.parse(options["stop"] or str(SETTLED))
     _limit_s(options)
+    find_compiler()
     _reach_workers(options)
     request = request_from(
         options["space"],
@@ -64,6 +66,7 @@ def search(options: dict[str, Any]) -> int:
 def resume(study: str, options: dict[str, Any]) -> int:
     """The study goes on; the exit status. As `search`."""
     _limit_s(options)
+    find_compiler()
     _reach_workers(options)
     given = None if options["stop"] is None else StopRule.parse(options["stop"])
     store, budget = open_store(options["storage"]), Budget.parse(options["budget"])

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, SupportsIndex
 
+from kilotune.evaluators.compiled_library import find_compiler
 from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
@@ -82,6 +83,7 @@ def tune(
     seed = _whole("seed", seed, 0, LARGEST_SEED)
     problem: Problem
     if isinstance(space, str):
+        find_compiler()
         request = request_from(
             space,
             input=None if input is None else os.fspath(input),

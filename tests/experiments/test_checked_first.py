@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kilotune import tune
 from kilotune.experiments.cli import main
 from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.search.comparison_store import comparisons
 from kilotune.search.store import Store
 
 
@@ -70,3 +72,40 @@ def test_the_result_may_not_be_the_database_that_is_made_for_it(
         main(["--space", "memory", "--budget", "1trials", "--storage", "studies.db", "--json", "./studies.db"])
     assert end.value.code == ExitStatus.BAD_INPUT
     assert Store("studies.db").studies() == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--space", "memory", "--no-output"),
+        ("--space", "cm", "--input", "lenet5", "--no-output"),
+        ("resume", "first", "--no-output"),
+        ("compare", "--space", "memory", "--strategies", "greedy,random", "--repeats", "1", "--name", "compared"),
+    ],
+)
+def test_a_compiler_that_is_none_leaves_no_study(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not even where the search would have come to compiled code only after its first trials."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KILOTUNE_STORAGE", "studies.db")
+    with pytest.raises(SystemExit):
+        main(["--space", "memory", "--study", "first", "--budget", "1trials", "--no-output", "--quiet"])
+    before = Store("studies.db").studies()
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--budget", "3trials"])
+    assert end.value.code == ExitStatus.BAD_INPUT
+    assert "CC=no-such-compiler: expected a C compiler" in capsys.readouterr().err
+    assert Store("studies.db").studies() == before
+    assert comparisons(Store("studies.db")) == []
+
+
+def test_a_compiler_that_is_none_leaves_no_study_of_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    database = tmp_path / "studies.db"
+    with pytest.raises(ValueError, match="CC=no-such-compiler: expected a C compiler"):
+        tune("memory", budget="3trials", study="badcc", storage=database)
+    assert Store(str(database)).studies() == []
