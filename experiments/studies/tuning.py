@@ -202,9 +202,9 @@ def run(
                 handle_interrupts=False,
                 first_answer_s=time.for_first_answer(budget),
             )
+            used_s = time.spent_s()
         finally:
             executor.close()
-        used_s = time.spent_s()
         outcome = conclude(problem, study, result, is_over=time.concluded(study))
         return dataclasses.replace(outcome, asked=time.budget, used_s=used_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -15,22 +16,18 @@ LAST_SHARE = 0.1
 
 
 def usage_sentence(result: Result, objectives: Sequence[Objective], asked: Budget, used_s: float) -> str:
-    """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended. Empty without a run."""
-    course = result.course
-    if course is None:
+    """`Used 24.1 of 60 s: ...`. `asked`: the command's budget; `used_s`: until the search ended. All seconds in it are the
+    command's, from its beginning, as the budget's are. Empty without a run."""
+    if result.course is None:
         return ""
+    course = _of_the_command(result.course, used_s)
     parts = []
     if course.proved_s is not None:
         parts.append(
             f"proved {extreme(objectives[0])} {metric_label(objectives[0].metric)} after {course.proved_s:.1f} s"
         )
     parts.append(_last_share(course, objectives))
-    begun_s = used_s - course.seconds
-    if (
-        course.improvements
-        and begun_s + course.improvements[0][0] > asked.seconds
-        and result.evaluations == course.trials
-    ):
+    if course.improvements and course.improvements[0][0] > asked.seconds and result.evaluations == course.trials:
         parts.append(
             f"there was none within the budget, and a search goes on up to {FIRST_ANSWER_S:g} s for a first one"
         )
@@ -48,6 +45,17 @@ def going_on_for(objectives: Sequence[Objective]) -> str:
 def extreme(objective: Objective) -> str:
     """The better end of it."""
     return "least" if objective.direction is Direction.MINIMIZE else "greatest"
+
+
+def _of_the_command(course: Course, used_s: float) -> Course:
+    """The same, with its seconds counted from when the command began, and not its search."""
+    begun_s = used_s - course.seconds
+    return dataclasses.replace(
+        course,
+        seconds=used_s,
+        proved_s=None if course.proved_s is None else begun_s + course.proved_s,
+        improvements=tuple((begun_s + found_s, trial) for found_s, trial in course.improvements),
+    )
 
 
 def _share(course: Course, asked: Budget, used_s: float) -> str:

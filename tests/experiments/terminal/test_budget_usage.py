@@ -1,0 +1,72 @@
+"""What a command says of its budget: every second of it on one clock."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kilotune.experiments.terminal.budget_usage import usage_sentence
+from kilotune.search.budget import Budget
+from kilotune.search.result import Course, Result, Status
+from kilotune.search.space import Measurement, Objective, Trial
+
+
+def trial(number: int, peak_bytes: float) -> Trial:
+    """A measured one."""
+    return Trial(number, {"place": number}, Measurement({"peak_bytes": peak_bytes}))
+
+
+def said(
+    found_s: tuple[float, ...], search_s: float, used_s: float, asked: Budget, proved_s: float | None = None
+) -> str:
+    """Of a search that took so long and found something better at those of its seconds."""
+    improvements = tuple((at_s, trial(number, 100.0 - number)) for number, at_s in enumerate(found_s))
+    count = len(found_s)
+    course = Course(asked, search_s, count, proved_s, improvements)
+    best = improvements[-1][1]
+    proved = proved_s is not None
+    result = Result("s", Status.FINISHED, None, best, True, (best,), None, None, proved, count, count, search_s, course)
+    return usage_sentence(result, [Objective("peak_bytes")], asked, used_s)
+
+
+@pytest.mark.parametrize(
+    ("found_s", "search_s", "used_s", "proved_s", "sentence"),
+    [
+        pytest.param(
+            (1.3,),
+            1.3,
+            7.1,
+            None,
+            "Used 7.1 of 5 s: the best came after 7.1 s, in the last tenth of the time; there was none within the budget, and a "
+            "search goes on up to 5 s for a first one.",
+            id="nothing within the budget: 5.8 s were for the input",
+        ),
+        pytest.param(
+            (0.5, 1.0),
+            2.0,
+            5.0,
+            1.5,
+            "Used 5.0 of 5 s: proved least peak bytes after 4.5 s; the best came after 4.0 s, the last tenth of the time "
+            "brought nothing.",
+            id="proved",
+        ),
+        pytest.param(
+            (0.5, 1.7),
+            2.0,
+            5.0,
+            None,
+            "Used 5.0 of 5 s: the best came after 4.7 s, in the last tenth of the time, which brought peak bytes 100 -> 99.",
+            id="the last tenth is the command's: from 4.5 s on, where the search's own was from 4.8 s",
+        ),
+    ],
+)
+def test_all_seconds_are_counted_from_the_beginning_of_the_command(
+    found_s: tuple[float, ...], search_s: float, used_s: float, proved_s: float | None, sentence: str
+) -> None:
+    assert said(found_s, search_s, used_s, Budget(seconds=5.0), proved_s) == sentence
+
+
+def test_a_budget_of_trials_has_no_end_in_seconds() -> None:
+    text = said((0.5,), 2.0, 3.0, Budget(math.inf, 1))
+    assert text == "Used 1 of 1 trials: the best came after 1.5 s, the last tenth of the time brought nothing."
