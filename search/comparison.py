@@ -171,7 +171,7 @@ def excess(loss: float, reference: float) -> float:
 
 def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
     """The leader, and the strategies that it does not beat significantly at the end of the budget. Pairs that do not vary, so
-    that there is nothing to test, count as they are when there are `FEWEST_PAIRS` of them."""
+    that there is nothing to test, count as they are when there are as many of them as a verdict needs (`seeds_needed`)."""
     leader = comparison.standings[0]
     level = [leader.strategy]
     for standing in comparison.standings[1:]:
@@ -183,7 +183,7 @@ def indistinguishable(comparison: Comparison) -> tuple[str, ...]:
 
 def _certain(pairwise: PairwiseTest) -> bool:
     if pairwise.adjusted_final is None:
-        return pairwise.final.pairs >= FEWEST_PAIRS
+        return pairwise.needs_final is None
     return pairwise.adjusted_final < SIGNIFICANCE
 
 
@@ -283,8 +283,11 @@ def _pairwise_tests(
             soon = paired_test([area(a) for a, _ in pairs], [area(b) for _, b in pairs], alike)
             tests.append((first, second, final, soon))
     finals, areas = holm([test[2].p for test in tests]), holm([test[3].p for test in tests])
+    needed = seeds_needed(len(names))
     return tuple(
-        PairwiseTest(*test, final, soon, _needed(test[2], _tested(finals)), _needed(test[3], _tested(areas)))
+        PairwiseTest(
+            *test, final, soon, _needed(test[2], _tested(finals), needed), _needed(test[3], _tested(areas), needed)
+        )
         for test, final, soon in zip(tests, finals, areas, strict=True)
     )
 
@@ -293,16 +296,17 @@ def _tested(adjusted: Sequence[float | None]) -> int:
     return sum(p is not None for p in adjusted)
 
 
-def _needed(test: PairedTest, tests: int) -> int | None:
-    """How many seeds it takes, one p of so many, where even the least p that so many differing pairs can give is not significant."""
+def _needed(test: PairedTest, tests: int, enough: int) -> int | None:
+    """How many seeds it takes, one p of so many, where even the least p that so many differing pairs can give is not significant.
+    `enough`: how many must differ when all pairs of strategies are tested, since one that does not vary yet may later."""
     differing = test.wins + test.losses
     if not differing:
         return None
     if test.p is None:
-        return None if test.pairs >= FEWEST_PAIRS else FEWEST_PAIRS
+        return None if test.pairs >= enough else enough
     if tests * least_p(differing) < SIGNIFICANCE:
         return None
-    return -(-pairs_needed(tests) * test.pairs // differing)
+    return -(-enough * test.pairs // differing)
 
 
 def _regret_area(curve: Curve, reference: float, worst: float, horizon_s: float) -> float:

@@ -157,6 +157,22 @@ def test_what_no_outcome_could_show_needs_more_seeds(seeds: int, needed: int | N
     assert seeds_needed(4) == 8
 
 
+@pytest.mark.parametrize(("seeds", "needed"), [(2, 11), (6, 11), (10, 11), (11, None)])
+def test_what_no_seed_changes_needs_as_many_seeds_as_the_verdict(seeds: int, needed: int | None) -> None:
+    """Eight strategies have 28 pairs, most of which do not vary: Holm's correction is over all that may come to be tested."""
+    runs = [
+        run(name, seed, (1, 1.0, 10.0 + place + (0.1 * seed if name in "gh" else 0.0)))
+        for place, name in enumerate("abcdefgh")
+        for seed in range(seeds)
+    ]
+    compared = compare(runs, None)
+    constant = {name: count for name, count in undecided(compared).items() if name not in "gh"}
+    assert constant == ({} if needed is None else dict.fromkeys("bcdef", needed))
+    assert (indistinguishable(compared)[1:] == ()) is (needed is None)
+    assert seeds_needed(8) == 11
+    assert set(undecided(compared).values()) <= {11}
+
+
 def test_pairs_that_do_not_differ_show_nothing_and_more_seeds_are_needed() -> None:
     """Eight seeds are enough where all differ; where every second pair does, twice as many."""
     runs = [

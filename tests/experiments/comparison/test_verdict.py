@@ -97,7 +97,7 @@ NONE = [NOTHING] * 10
         pytest.param(
             runs("a", [10.0] * 3) + runs("b", [11.0] * 3) + runs("c", [12.0] * 3),
             None,
-            "Best median: a, 10; 3 seeds cannot tell whether it is better than b and c (needs 6 seeds).",
+            "Best median: a, 10; 3 seeds cannot tell whether it is better than b and c (needs 7 seeds).",
             id="too few seeds to call anything worse",
         ),
         pytest.param(
