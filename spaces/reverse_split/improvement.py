@@ -19,7 +19,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramStatus, Searcher, SumMeasures, verified
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitted, least_registers
 
-WORK_OF_A_QUESTION = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
+WORK_OF_A_QUESTION = (500, 500, 1_000, 1_000, 2_000, 3_000)
 """Values looked at for one question; one of these limits, at random."""
 
 WORK_OF_A_STEP = 300_000
