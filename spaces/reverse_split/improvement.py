@@ -20,7 +20,11 @@ from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramS
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, fitted, least_registers
 
 WORK_OF_A_QUESTION = (500, 500, 1_000, 1_000, 2_000, 3_000)
-"""Values looked at for one question; one of these limits, at random."""
+"""Values looked at for one question on a long program; one of these limits, at random."""
+
+SHORT_PROGRAM = 14
+WORK_ON_SHORT = (1_000, 1_000, 1_000, 3_000, 3_000, 10_000, 40_000)
+"""Values looked at for one question on a program of at most `SHORT_PROGRAM` instructions: little is left to find nearby."""
 
 WORK_OF_A_STEP = 300_000
 """Values looked at between two standings; a fraction of a second."""
@@ -156,7 +160,9 @@ class ProgramWalk:
             forbidden=forbidden,
         )
         searcher = Searcher(question, self._measures)
-        answer = searcher.ask(gone + spare if plateau else gone - 1, self._random.choice(WORK_OF_A_QUESTION))
+        short = len(self._program) <= SHORT_PROGRAM
+        works = WORK_ON_SHORT if short else WORK_OF_A_QUESTION
+        answer = searcher.ask(gone + spare if plateau else gone - 1, self._random.choice(works))
         if answer.status is ProgramStatus.FOUND and answer.plan is not None and answer.plan.depth == self._depth:
             self._replace({made.key for made in (*removed, *targets)}, self._made(answer.plan, question.given))
         return answer.work + setting_up

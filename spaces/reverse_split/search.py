@@ -8,9 +8,10 @@ start from the best plans of splits, and between them the rounds of splits go on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.search.space import Assignment
@@ -22,11 +23,11 @@ from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
 
-CANDIDATES_FIRST = 1
-"""Plans of splits, before anything else."""
+CANDIDATES_FIRST: Mapping[str, int] = MappingProxyType({"auke": 8, "scamp5": 1})
+"""Plans of splits, before anything else. The macros do so much at once that walks are better from the start."""
 
 MOST_STARTS = 4
-SPLIT_EVERY = 40
+SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
 MOST_BARREN = 2
 FRONT_A_TURN = 16
 
@@ -62,7 +63,7 @@ def _cheapest(
     yield ProgramSearchStep(first, bound, False)
     splits = split_candidates(space, seed, seconds_left)
     barren = 0  # rounds of splits in a row that gave nothing
-    for candidate in islice(splits, CANDIDATES_FIRST):
+    for candidate in islice(splits, CANDIDATES_FIRST[problem.target]):
         barren = barren + 1 if candidate is None else 0
         if candidate is not None:
             pool.add(candidate)
@@ -89,7 +90,7 @@ def _cheapest(
         if standing.plan is not None and standing.plan != plan and standing.cost <= pool.best:
             plan = standing.plan
             candidate = space.program_candidate(plan)
-        elif number % (SPLIT_EVERY * (1 + barren)) == 0 and pool.best > bound:
+        elif number % (SPLIT_EVERY[problem.target] * (1 + barren)) == 0 and pool.best > bound:
             candidate = next(splits, None)
             barren = barren + 1 if candidate is None else 0
         if candidate is not None:
