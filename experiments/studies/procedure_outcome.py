@@ -67,4 +67,6 @@ def procedure_in_time(
 
 
 def _ended(answer: Trial | None) -> ProcedureOutcome:
-    return ProcedureOutcome(ProcedureState.NO_ANSWER if answer is None else ProcedureState.ENDED, answer)
+    if answer is None or answer.measurement.failure is not None:
+        return ProcedureOutcome(ProcedureState.NO_ANSWER)
+    return ProcedureOutcome(ProcedureState.ENDED, answer)

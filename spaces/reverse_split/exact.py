@@ -36,6 +36,7 @@ from kilotune.spaces.reverse_split.programs import (
 from kilotune.spaces.reverse_split.recomputing import recomputed
 from kilotune.spaces.reverse_split.scheduling import fitted, least_registers
 from kilotune.spaces.reverse_split.sharing import shared_plans
+from kilotune.spaces.reverse_split.slices import WorkSlices
 
 PROOF_WORK_OF_A_STEP = 250_000
 MOST_PROVABLE_TARGETS = 8
@@ -167,13 +168,14 @@ class _Proof:
     path: tuple[int, ...] = ()
     open: bool = True
     found: bool = False
+    worked: int = 0
 
     def advance(self, below: int, work: int) -> Plan | None:
         """One slice at the bound's cost; a plan is one of that cost. Closed when the bound has reached `below`."""
         if self.bound >= below or not self.open:
             return None
         answer = self.searcher.ask(self.bound, work, self.path)
-        self.path = answer.path
+        self.path, self.worked = answer.path, self.worked + answer.work
         self.found = self.found or answer.plan is not None
         if answer.status is ProgramStatus.EXHAUSTED:
             if self.found:
@@ -211,6 +213,7 @@ class _ProgramSearch:
             yield IncumbentProgram(Plan(self.target, self.depth, (), ()), 0, 0, True)
             return
         bound = lower_bound(self.wanted, self.depth, self.target, self.costs)
+        slices = WorkSlices(self.seconds_left)
         provable = len(self.wanted) <= MOST_PROVABLE_TARGETS
         proof = _Proof(Searcher(ProgramQuery(self.target, self.depth, self.wanted, self.costs)), bound, open=provable)
         improvement = self._improvement(starts)
@@ -219,7 +222,7 @@ class _ProgramSearch:
             prove = self._proof_turn(turn, proof, idle)
             before = self.best_cost
             if prove:
-                self._offer(proof.advance(self.best_cost, self._slice(PROOF_WORK_OF_A_STEP)))
+                self._offer(self._advance(proof, slices))
             else:
                 next(improvement)
             idle = 0 if self.best_cost < before else idle + (0 if prove else 1)
@@ -227,22 +230,30 @@ class _ProgramSearch:
             ties = complete and provable and self.target == "scamp5"
             yield IncumbentProgram(self.best, self.best_cost, min(proof.bound, self.best_cost), complete and not ties)
             if ties:
-                yield from self._ties()
+                yield from self._ties(slices)
             if complete:
                 return
 
+    def _advance(self, proof: _Proof, slices: WorkSlices) -> Plan | None:
+        left, worked = self.seconds_left(), proof.worked
+        plan = proof.advance(self.best_cost, slices.slice(PROOF_WORK_OF_A_STEP))
+        slices.note(proof.worked - worked, left)
+        return plan
+
     def _slice(self, work: int) -> int:
-        """How much of a step's work the clock allows."""
+        """How much of a walk's work the clock allows."""
         return int(max(1_000, min(work, work * self.seconds_left())))
 
-    def _ties(self) -> Iterator[IncumbentProgram]:
+    def _ties(self, slices: WorkSlices) -> Iterator[IncumbentProgram]:
         """Once the cost is proved: the least of what breaks ties, looked for with a limit on the work."""
         costs = lexicographic(self.costs, self.other)
         searcher = Searcher(ProgramQuery(self.target, self.depth, self.wanted, costs))
         left, excess, path = WORK_ON_TIES, 0, tuple[int, ...]()
         while left > 0 and excess < self.best_tie[0] and self.best_tie[0] < TIES:
             budget = self.best_cost * TIES + excess
-            answer = searcher.ask(budget, self._slice(PROOF_WORK_OF_A_STEP), path)
+            seconds = self.seconds_left()
+            answer = searcher.ask(budget, slices.slice(PROOF_WORK_OF_A_STEP), path)
+            slices.note(answer.work, seconds)
             left -= answer.work + 1
             path = answer.path
             self._offer(answer.plan)

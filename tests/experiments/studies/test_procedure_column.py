@@ -17,7 +17,7 @@ from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, ProcedureState, procedure_in_time
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import Procedure
+from kilotune.search.space import Measurement, Procedure, Trial
 from kilotune.search.study import Study
 from tests.commands import tune
 from tests.search.problems import FlatProblem
@@ -83,3 +83,14 @@ def test_a_procedure_beside_the_search_without_time_has_not_ended() -> None:
     assert (
         procedure_in_time(study, result, lambda: run_procedure(space), lambda: False).state is ProcedureState.NO_ANSWER
     )
+
+
+def test_an_answer_that_cannot_be_measured_is_none() -> None:
+    """Its column would be empty, and nobody would know why."""
+    space = WithoutAnswer(3, 3, 1)
+    study = Study(space, "random")
+    result = study.run(InProcessExecutor(space), Budget(trials=5))
+    failed = Trial(1, {"x": 1}, Measurement(failure="The program needs more than the 6 registers given."))
+    found = procedure_in_time(study, result, lambda: failed, lambda: False)
+    assert found == ProcedureOutcome(ProcedureState.NO_ANSWER)
+    assert "without an answer" in (found.sentence() or "")

@@ -25,7 +25,7 @@ from kilotune.spaces.cm.space import CmSpace
 @pytest.fixture(autouse=True)
 def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(annealing, "load_kernel", lambda: None)
-    monkeypatch.setattr(timing, "_kernel", lambda: None)
+    monkeypatch.setattr(timing, "load_timing", lambda: None)
 
 
 @pytest.mark.parametrize("strict", [False, True])
