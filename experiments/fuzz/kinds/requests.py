@@ -6,7 +6,15 @@ from random import Random
 
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, on_files
-from kilotune.experiments.fuzz.kinds.databases import COMMANDS, COMPARISON, DATABASE, STUDY, change_cell, database, rows
+from kilotune.experiments.fuzz.kinds.databases import (
+    COMMANDS,
+    COMPARISON,
+    DATABASE,
+    STUDY,
+    change_cell,
+    database,
+    rows_of_today,
+)
 
 EXTENDED = ("compare", "--name", COMPARISON, "--strategies", "nowhere", "--quiet")
 """Refused when the stored plan has been read: going on with it would start processes."""
@@ -30,6 +38,6 @@ REQUESTS = Kind(
     _corpus,
     (on_files(DATABASE, _request), on_files(DATABASE, _plan)),
     writes=(DATABASE, f"{DATABASE}-*"),
-    contents=rows,
+    contents=rows_of_today,
     named=(STUDY, COMPARISON, "nowhere"),
 )

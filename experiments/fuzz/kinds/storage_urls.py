@@ -7,7 +7,7 @@ from random import Random
 
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind
-from kilotune.experiments.fuzz.kinds.databases import DATABASE, database, rows
+from kilotune.experiments.fuzz.kinds.databases import DATABASE, database, rows_of_today
 from kilotune.experiments.fuzz.text_mutations import mutate_text
 
 URLS = (
@@ -94,6 +94,6 @@ STORAGE_URLS = Kind(
     _corpus,
     (_part, _part, _letters),
     writes=(DATABASE, f"{DATABASE}-*"),
-    contents=rows,
+    contents=rows_of_today,
     named=("--storage", "database"),
 )

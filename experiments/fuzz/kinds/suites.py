@@ -7,7 +7,7 @@ from random import Random
 from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, corpus_files, on_files
-from kilotune.experiments.fuzz.kinds.databases import COMPARISON, DATABASE, database, rows
+from kilotune.experiments.fuzz.kinds.databases import COMPARISON, DATABASE, database, rows_of_today
 from kilotune.experiments.fuzz.kinds.models import model_folder
 from kilotune.experiments.fuzz.text_mutations import mutate_text
 
@@ -74,7 +74,7 @@ SUITES = Kind(
     _corpus,
     tuple(on_files("*.toml", mutate) for mutate in (mutate_bytes, mutate_text, *[still_a_suite] * 5)),
     writes=(DATABASE, f"{DATABASE}-*"),
-    contents=rows,
+    contents=rows_of_today,
     named=(COMPARISON,),
     read_first=f"The comparison {COMPARISON!r} was of other cases",
 )

@@ -135,7 +135,6 @@ def processor_seconds(pid: int) -> float:
     [
         ("memory", "random", "buffers.csv"),
         ("shiftry", "refine", "network"),
-        ("shiftry", "cp", "network"),
         ("seedot", "exhaustive", "network"),
         ("reverse-split", "exhaustive", "gauss5"),
         ("reverse-split", "cp", "gauss5"),
