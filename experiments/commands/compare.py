@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from kilotune.evaluators.compiled_library import find_compiler
 from kilotune.experiments.artefacts.inputs import files_of_store, files_read
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
 from kilotune.experiments.commands import completion
@@ -73,7 +74,6 @@ def compare_command(context: click.Context, /, **options: Any) -> None:
     tune compare --suite five-spaces --name five --budget 5s
     tune report five
     """
-    from kilotune.evaluators.compiled_library import find_compiler
     from kilotune.experiments.comparison.records import load
     from kilotune.experiments.comparison.session import run_comparison
     from kilotune.experiments.studies.storage import open_store

@@ -83,7 +83,6 @@ def tune(
     seed = _whole("seed", seed, 0, LARGEST_SEED)
     problem: Problem
     if isinstance(space, str):
-        find_compiler()
         request = request_from(
             space,
             input=None if input is None else os.fspath(input),
@@ -110,7 +109,9 @@ def tune(
 
 
 def _begun(request: TuneRequest, budget: Budget, family: SpaceFamily | None = None) -> CommandTime:
-    """The clock, when it has nothing to import."""
+    """The clock, when it has nothing to import. ValueError when $CC is no compiler."""
+    if family is None:
+        find_compiler()
     load_libraries(request, family=family)
     return CommandTime(budget)
 

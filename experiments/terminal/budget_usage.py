@@ -48,7 +48,7 @@ def extreme(objective: Objective) -> str:
 
 
 def _of_the_command(course: Course, used_s: float) -> Course:
-    """The same, with its seconds counted from when the command began, and not its search."""
+    """The course with its seconds counted from when the command began, and not its search."""
     begun_s = used_s - course.seconds
     return dataclasses.replace(
         course,
