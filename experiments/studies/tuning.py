@@ -47,6 +47,7 @@ from kilotune.search.space import Assignment, Measurement, Metrics, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
+from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
@@ -133,6 +134,7 @@ def resume(
     if moved_to is not None:
         row = with_moved_input(store, row, moved_to)
     problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
+    make_strategy(row.strategy, problem.space, row.seed)  # refused before the study is running, where it cannot be had
     return problem, _resumed(store, row, problem), row
 
 
