@@ -61,5 +61,6 @@ FAMILY = SpaceFamily(
         SpaceListing("networks", "kilotune.experiments.problems.cm.listings:networks"),
         SpaceListing("hardware", "kilotune.experiments.problems.cm.listings:hardware"),
     ),
+    model_files=("ONNX",),
     rank=40,
 )

@@ -103,5 +103,6 @@ FAMILY = SpaceFamily(
             ),
         ),
     ),
+    model_files=(),
     rank=10,
 )
