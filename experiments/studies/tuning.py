@@ -26,6 +26,7 @@ from kilotune.experiments.problems.problem import (
     LoadsTestData,
     Problem,
     RunsOnDevice,
+    approximation_of,
     certificate_of,
     device_of,
     float_metrics_of,
@@ -72,6 +73,7 @@ class TuneOutcome:
     validation: Validation = NOTHING_HELD_OUT
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
+    approximation: dict[str, Any] | None = None  # what all candidates lose against the input
 
     @property
     def procedure(self) -> Trial | None:
@@ -248,6 +250,7 @@ def conclude(
         tuple(on_device(trial) for trial in result.front[:most_checked]),
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
+        approximation=made_in_time(is_over, lambda: approximation_of(problem)),
     )
 
 
@@ -330,6 +333,7 @@ def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
         "proved": result.proved,
         "size": count_candidates(problem.space),
         "certificate": certificate_of(problem),
+        **({} if outcome.approximation is None else {"approximation": outcome.approximation}),
         **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
         "evaluations": result.evaluations,
         "elapsed_s": round(result.elapsed_s, 3),
