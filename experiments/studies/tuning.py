@@ -48,7 +48,6 @@ from kilotune.search.space import Assignment, Measurement, Metrics, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
-from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
@@ -131,12 +130,12 @@ def resume(
     store: Store, name: str, moved_to: str | None = None, time: CommandTime | None = None
 ) -> tuple[Problem, Study, StudyRow]:
     """A stored study as it was asked for, within a command's time or in whatever it takes. `moved_to`: where its input is now,
-    which the study keeps. StoreError when there is something else than the study searched."""
+    which the study keeps. StoreError when there is something else than the study searched. Its strategy is not needed until it goes
+    on: `Study.make_strategy` says whether it can be had."""
     row = store.study(name)
     if moved_to is not None:
         row = with_moved_input(store, row, moved_to)
     problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
-    make_strategy(row.strategy, problem.space, row.seed)  # refused before the study is running, where it cannot be had
     return problem, _resumed(store, row, problem), row
 
 

@@ -27,6 +27,7 @@ typedef struct {
     const uint64_t *forbid;
     const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
     int64_t work_limit;
+    const volatile int32_t *stop; /* 1: end soon */
 } Problem;
 
 typedef struct {
