@@ -47,8 +47,8 @@ def interruptible(
     call: Callable[[], T], stop: Callable[[], object], seconds_left: Callable[[], float] = lambda: math.inf
 ) -> T:
     """What `call()` returns, or raises. It must release Python's lock, as functions of ctypes do, and own all that it
-    touches. `stop` asks it to end soon, and is called again and again until it has ended: when `seconds_left()` is no more (then its result still counts), or when an exception
-    is raised here meanwhile, which goes on."""
+    touches. `stop` asks it to end soon, and is called again and again until it has ended: when `seconds_left()` is no more (then
+    its result still counts), or when an exception is raised here meanwhile, which goes on."""
     results: list[T] = []
     errors: list[BaseException] = []
     running = (
