@@ -83,7 +83,13 @@ class NativeProgram:
         order, starts = self._shared(batch, statics, inputs)
         outputs = np.empty((count, self._features.shape[0], self._program.result.size), dtype=np.int16)
         margin_sums = np.zeros((count, len(MarginSums._fields)), dtype=np.int64)
-        arrays: dict[str, np.ndarray] = {"order": order, "starts": starts, "rows": batch.rows, "statics": statics, "packs": packs}
+        arrays: dict[str, np.ndarray] = {
+            "order": order,
+            "starts": starts,
+            "rows": batch.rows,
+            "statics": statics,
+            "packs": packs,
+        }
         arrays |= {"tables": tables, "inputs": inputs, "outputs": outputs, "margin_sums": margin_sums}
         c_batch = _Batch(count=count, **{name: array.ctypes.data for name, array in arrays.items()})
         c_program, flag = self._c_program, StopFlag()
