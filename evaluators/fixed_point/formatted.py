@@ -28,7 +28,7 @@ MOST_INPUT_BYTES = 256 << 20
 QUANTISED_TOGETHER = 1 << 20
 """How many elements are brought into a format in one piece."""
 
-Format = tuple[int, int]
+StoredFormat = tuple[int, int]
 """Bitwidth and scale."""
 
 (_Table,) = structures(Path(__file__).with_name("lookup.h"), "Table")
@@ -60,9 +60,9 @@ class FormattedData:
         self._weights: list[Weights] = []
         self._packs_of: dict[str, list[int]] = {}  # numbers of packed weights, by their variable
         self._known_weights: dict[tuple[str, tuple[int, ...], bytes], int] = {}
-        self._parameter_addresses: dict[tuple[str, Format], tuple[int, ...]] = {}
-        self._inputs: dict[Format, np.ndarray] = {}
-        self._input_addresses: dict[Format, int] = {}
+        self._parameter_addresses: dict[tuple[str, StoredFormat], tuple[int, ...]] = {}
+        self._inputs: dict[StoredFormat, np.ndarray] = {}
+        self._input_addresses: dict[StoredFormat, int] = {}
         self._tables: dict[tuple[object, ...], int] = {}
         self._kept: list[object] = []  # what C points to
 
@@ -84,7 +84,7 @@ class FormattedData:
         """The numbers of the packed weights that are a parameter's."""
         return self._packs_of.get(variable, ())
 
-    def parameter(self, variable: str, kind: Format) -> tuple[int, ...]:
+    def parameter(self, variable: str, kind: StoredFormat) -> tuple[int, ...]:
         """Addresses of a parameter in a format: its elements, then its packed weights in the order of `packs_of`."""
         key = (variable, kind)
         if key not in self._parameter_addresses:
@@ -93,13 +93,13 @@ class FormattedData:
             self._parameter_addresses[key] = tuple(self._address(array) for array in (values, *packs))
         return self._parameter_addresses[key]
 
-    def make_room(self, needed: set[Format]) -> None:
+    def make_room(self, needed: set[StoredFormat]) -> None:
         """Forget features in formats that are not needed now, where all together would be too many."""
         if len(self._inputs.keys() | needed) * self._features.size * 2 > MOST_INPUT_BYTES:
             for kind in self._inputs.keys() - needed:
                 del self._inputs[kind], self._input_addresses[kind]
 
-    def input(self, kind: Format) -> int:
+    def input(self, kind: StoredFormat) -> int:
         """The address of the features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
         if kind not in self._inputs:
             self._inputs[kind] = _laid_out(self._features, *kind)

@@ -16,7 +16,7 @@ from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.fidelity import LAST, MarginErrors, inverse, normal_tails
-from kilotune.evaluators.fixed_point.formatted import LANES, Format, FormattedData, TableKey, Weights
+from kilotune.evaluators.fixed_point.formatted import LANES, FormattedData, StoredFormat, TableKey, Weights
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts
@@ -24,7 +24,7 @@ from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
 _LITERAL, _STATIC, _DYNAMIC = range(3)
-_TABLE_COLUMNS = [Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION]
+_TABLE_COLUMNS = (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION)
 
 
 _Operand, _Step, _Program, _Batch = structures(
@@ -115,7 +115,7 @@ class NativeProgram:
         for column, variable in enumerate(self._program.variables):
             if variable.role not in (ir.Role.PARAMETER, ir.Role.INPUT):
                 continue
-            formats: list[Format]
+            formats: list[StoredFormat]
             formats = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
             if variable.role is ir.Role.INPUT:
                 self._data.make_room(set(formats))
@@ -133,7 +133,7 @@ class NativeProgram:
         tables = np.zeros((len(batch), len(self._operations)), dtype=np.int64)
         for row, operation in self._tabled:
             widths = batch.bits[:, self._numbers[operation.a.variable]]
-            columns = np.concatenate([batch.rows[:, row, _TABLE_COLUMNS], widths[:, None]], axis=1)
+            columns = np.concatenate([batch.rows[:, row][:, _TABLE_COLUMNS], widths[:, None]], axis=1)
             keys = list(map(tuple, columns.tolist()))
             found = {
                 key: self._data.table(operation, TableKey(*key), batch.functions[key[3]], batch.rounding)
