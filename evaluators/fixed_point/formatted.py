@@ -14,6 +14,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.reference import evaluate_function
@@ -30,6 +31,9 @@ QUANTISED_TOGETHER = 1 << 20
 
 StoredFormat = tuple[int, int]
 """Bitwidth and scale."""
+
+ParameterFormat = tuple[int, int, ParameterEncoding | None]
+"""Bitwidth, scale and encoding."""
 
 (_Table,) = structures(Path(__file__).with_name("lookup.h"), "Table")
 
@@ -60,7 +64,7 @@ class FormattedData:
         self._weights: list[Weights] = []
         self._packs_of: dict[str, list[int]] = {}  # numbers of packed weights, by their variable
         self._known_weights: dict[tuple[str, tuple[int, ...], bytes], int] = {}
-        self._parameter_addresses: dict[tuple[str, StoredFormat], tuple[int, ...]] = {}
+        self._parameter_addresses: dict[tuple[str, ParameterFormat], tuple[int, ...]] = {}
         self._inputs: dict[StoredFormat, np.ndarray] = {}
         self._input_addresses: dict[StoredFormat, int] = {}
         self._tables: dict[tuple[object, ...], int] = {}
@@ -84,11 +88,11 @@ class FormattedData:
         """The numbers of the packed weights that are a parameter's."""
         return self._packs_of.get(variable, ())
 
-    def parameter(self, variable: str, kind: StoredFormat) -> tuple[int, ...]:
+    def parameter(self, variable: str, kind: ParameterFormat) -> tuple[int, ...]:
         """Addresses of a parameter in a format: its elements, then its packed weights in the order of `packs_of`."""
         key = (variable, kind)
         if key not in self._parameter_addresses:
-            values = quantise(self._parameters[variable], *kind).astype(np.int16).reshape(-1)
+            values = stored_integers(self._parameters[variable], *kind).astype(np.int16).reshape(-1)
             packs = [packed(values, self._weights[number].elements) for number in self.packs_of(variable)]
             self._parameter_addresses[key] = tuple(self._address(array) for array in (values, *packs))
         return self._parameter_addresses[key]

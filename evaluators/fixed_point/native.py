@@ -16,7 +16,14 @@ from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.fidelity import LAST, MarginErrors, inverse, normal_tails
-from kilotune.evaluators.fixed_point.formatted import LANES, FormattedData, StoredFormat, TableKey, Weights
+from kilotune.evaluators.fixed_point.formatted import (
+    LANES,
+    FormattedData,
+    ParameterFormat,
+    StoredFormat,
+    TableKey,
+    Weights,
+)
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
 from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts
@@ -122,11 +129,20 @@ class NativeProgram:
                 held = {one: self._data.input(one) for one in set(formats)}
                 inputs[:] = [held[one] for one in formats]
                 continue
-            found = {one: self._data.parameter(variable.name, one) for one in set(formats)}
-            addresses = np.array([found[one] for one in formats], dtype=np.int64)
+            stored = self._parameter_formats(batch, column, formats)
+            found = {one: self._data.parameter(variable.name, one) for one in set(stored)}
+            addresses = np.array([found[one] for one in stored], dtype=np.int64)
             statics[:, column] = addresses[:, 0]
             packs[:, self._data.packs_of(variable.name)] = addresses[:, 1:]
         return statics, packs, inputs
+
+    @staticmethod
+    def _parameter_formats(batch: FixedBatch, column: int, formats: Sequence[StoredFormat]) -> list[ParameterFormat]:
+        numbers = batch.encoded[:, column].tolist()
+        return [
+            (*form, None if number < 0 else batch.encodings[number])
+            for form, number in zip(formats, numbers, strict=True)
+        ]
 
     def _tables(self, batch: FixedBatch) -> IntArray:
         """Where the kernel finds tables [candidates, operations]."""
