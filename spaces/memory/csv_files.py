@@ -131,6 +131,11 @@ def migrations_csv(migrations: Sequence[Migration]) -> str:
     return _text([("point", "id", "bank", "source", "target", "size"), *rows])
 
 
+def order_csv(operators: Sequence[str]) -> str:
+    """A row an operator, in the order in which they run: `point,operator`."""
+    return _text([("point", "operator"), *enumerate(operators)])
+
+
 def _text(rows: Iterable[Sequence[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)

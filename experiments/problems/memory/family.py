@@ -56,6 +56,11 @@ FAMILY = SpaceFamily(
             help="Column upper of a CSV is the last point of a life, as IREE writes it, not the first one after",
         ),
         click.Option(
+            ["--order"],
+            type=click.Choice(["file", "search"]),
+            help="Whether the operators of a TFLite or ONNX file run in its order, or in one that is searched too  [default: file]",
+        ),
+        click.Option(
             ["--heap"],
             type=click.IntRange(0),
             metavar="N",

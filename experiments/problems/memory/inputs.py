@@ -88,6 +88,16 @@ def load_instance(path: Path, options: PlacementOptions) -> Instance:
     return found if step == 1 else _aligned(found, step)
 
 
+def load_graph(path: Path) -> TensorGraph:
+    """The operators of a file whose order can be searched. InputError for what cannot be used, ValueError for one without operators."""
+    graph = None if path.is_dir() else read_graph(path)
+    if graph is None:
+        raise ValueError(
+            f"--order search needs the operators of a network: expected a TFLite or ONNX file, found {path}."
+        )
+    return graph
+
+
 def alignment_of(path: Path, options: PlacementOptions) -> int:
     """Bytes of which all addresses of a network's tensors are multiples: what is asked for, or what the runtime of such files has."""
     if options.alignment is not None:

@@ -28,6 +28,7 @@ class PlacementOptions:
     alignment: int | None = None
     inclusive: bool | None = None
     heap: int | None = None
+    order: str | None = None
 
 
 def memory_map(options: PlacementOptions) -> MemoryMap | None:

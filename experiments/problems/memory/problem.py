@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.evaluators.constraint_solver import LIBRARY
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
+from kilotune.experiments.problems.memory.inputs import alignment_of, libraries_of_input, load_graph, load_instance
 from kilotune.experiments.problems.memory.inputs import input_names as input_names
-from kilotune.experiments.problems.memory.inputs import libraries_of_input, load_instance
 from kilotune.experiments.problems.memory.inputs import resolve_input as resolve_input
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
 from kilotune.experiments.problems.memory.panels import banks_of
@@ -23,8 +24,9 @@ from kilotune.experiments.problems.memory.picture import placement_svg
 from kilotune.experiments.requests.request import TuneRequest, parse_size, stored_fields, whole_bytes
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
-from kilotune.spaces.memory.csv_files import migrations_csv, residences_csv
+from kilotune.spaces.memory.csv_files import migrations_csv, order_csv, residences_csv
 from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 
@@ -34,7 +36,9 @@ COMPILED = (
 )
 """What loads the C code of a search, compiled once a machine."""
 
-ARTEFACTS = MappingProxyType({"placement": "placement.csv", "picture": "placement.svg", "migrations": "migrations.csv"})
+ARTEFACTS = MappingProxyType(
+    {"placement": "placement.csv", "picture": "placement.svg", "migrations": "migrations.csv", "order": "order.csv"}
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class PlacementProblem(ExportsTexts):
     artefact: ClassVar[str] = "placement"
 
     request: TuneRequest
-    space: MemorySpace | PricedSpace
+    space: MemorySpace | OrderedSpace | PricedSpace
 
     @property
     def name(self) -> str:
@@ -70,14 +74,15 @@ class PlacementProblem(ExportsTexts):
             "peak_bytes": found.peak_bytes,
             "point": found.point,
             "buffers": [b.id for b in found.buffers],
-            "sentence": found.sentence(),
+            "sentence": self.space.sentence() if isinstance(self.space, OrderedSpace) else found.sentence(),
         }
 
     def capacity_answer(self, result: Result) -> PlacementAnswer | None:
         """Whether everything fits, with the proof; None without a capacity, or where bytes may move."""
-        if not isinstance(self.space, MemorySpace) or self.space.capacity_bytes is None:
+        if isinstance(self.space, PricedSpace) or self.space.capacity_bytes is None:
             return None
-        return capacity_answer(self.space.capacity_bytes, self.space.certificate, result)
+        known = self.certificate()
+        return capacity_answer(self.space.capacity_bytes, known["peak_bytes"], known["sentence"], result)
 
     def texts(self, trial: Trial) -> dict[str, str]:
         """The addresses and their picture, and the moves when buffers move."""
@@ -88,6 +93,41 @@ class PlacementProblem(ExportsTexts):
             "picture": placement_svg(instance, banks_of(self.space), layout),
             **({"migrations": migrations_csv(layout.migrations)} if layout.migrations else {}),
         }
+
+
+@dataclass(frozen=True)
+class OrderedProblem(PlacementProblem):
+    """A placement space whose candidates are orders of execution as well."""
+
+    space: OrderedSpace
+
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """For the result file: the order, and what the file's one takes at least."""
+        if trial.measurement.failure is not None:
+            return {}
+        names = [self.space.graph.operators[k].name for k in self.space.order_of(trial.assignment)]
+        return {"order": names, "file_order_least_bytes": self.space.in_file_order.least_peak_bytes}
+
+    def lines(self, trial: Trial) -> list[str]:
+        """For the terminal."""
+        if trial.measurement.failure is not None:
+            return []
+        order, file_order = self.space.order_of(trial.assignment), self.space.graph.file_order
+        least = self.space.in_file_order.least_peak_bytes
+        moved = sum(one != other for one, other in zip(order, file_order, strict=True))
+        if not moved:
+            return [
+                f"The {counted(len(order), 'operator')} run in the file's order, in which no placement takes less than {least} bytes."
+            ]
+        return [
+            f"{moved} of {counted(len(order), 'operator')} run at another step than in the file, in whose order no placement takes "
+            f"less than {least} bytes."
+        ]
+
+    def texts(self, trial: Trial) -> dict[str, str]:
+        """The addresses, their picture, and the order."""
+        names = [self.space.graph.operators[k].name for k in self.space.order_of(trial.assignment)]
+        return {**super().texts(trial), "order": order_csv(names)}
 
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
@@ -118,6 +158,12 @@ def build_problem(request: TuneRequest) -> PlacementProblem:
     for banks that are too small for what is live together."""
     options = stored_fields(PlacementOptions, request.options, "request")
     memory = memory_map(options)
+    if options.order == "search":
+        if memory is not None:
+            raise ValueError("--order search does not go with --bank and --migration-price: expected one of them.")
+        path = Path(request.input)
+        graph = load_graph(path)
+        return OrderedProblem(request, OrderedSpace(graph, alignment_of(path, options), options.capacity_bytes))
     instance = load_instance(Path(request.input), options)
     if memory is not None:
         return PlacementProblem(request, PricedSpace(instance, memory))
