@@ -71,9 +71,11 @@ class LiveSums:
         return held - self.rounding(during), ExecutionPoint(done, ready, during & ~dead, held - self._bytes(dead))
 
     def costs_nothing(self, at: ExecutionPoint, after: ExecutionPoint) -> bool:
-        """Whether running the operators between the two first is never worse than running them later: what is freed takes as much as what
-        stays, now and, since more of their inputs may have been read by then, at any later time. What
-        nobody reads is freed by whichever operator runs first: one that writes anything costs more than the inputs do by themselves then."""
+        """Whether running the operators between the two first is never worse than running them later.
+
+        What is freed takes as much as what stays, now and, since more of their inputs may have been read by then, at any later time. What
+        nobody reads is freed by whichever operator runs first, and one that writes anything costs more than the inputs by themselves.
+        """
         if after.alive_bytes != at.alive_bytes:
             return after.alive_bytes < at.alive_bytes
         return self.rounding(at.alive & ~after.alive) <= self.rounding(after.alive & ~at.alive)
