@@ -83,9 +83,10 @@ $(VENV)/.test-installed: pyproject.toml
 	./install.sh $(PYTHON) $(VENV) '.[test]'
 	touch $@ $(VENV)/.installed
 
-# what the tests use besides Python, installed where this user may: a C compiler, compilers and simulators of devices; a
-# database server; and npm, which fetches a second AVR simulator and often comes with another node than Debian's
+# what the tests use besides Python, installed where this user may: a C compiler, compilers and simulators of devices and of
+# hardware; a database server; and npm, which fetches a second AVR simulator and often comes with another node than Debian's
 DEVICES := gcc libc6-dev gcc-avr avr-libc simavr libsimavr-dev gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm arduino-core-avr
+HARDWARE := verilator yosys g++
 SERVER := postgresql
 BROWSER := chromium fonts-dejavu-core
 NODE := nodejs npm
@@ -97,6 +98,7 @@ install = { dpkg --status $(1) >/dev/null 2>&1 || { command -v apt-get >/dev/nul
 .PHONY: debian
 debian:
 	@$(call install,$(DEVICES))
+	@$(call install,$(HARDWARE))
 	@$(call install,$(SERVER))
 	@$(call install,$(BROWSER))
 	@command -v npm >/dev/null || $(call install,$(NODE))

@@ -12,6 +12,10 @@ _.interval
 revision
 down_revision
 
+# Amaranth's modules collect what is assigned in a clock domain, and elaborate what they hold.
+_.sync
+_.elaborate
+
 # Python calls it for every class that is derived.
 __init_subclass__
 

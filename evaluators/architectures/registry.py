@@ -10,6 +10,7 @@ from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.evaluators import architectures as folder
 from kilotune.evaluators.architectures.architecture import Architecture
 from kilotune.evaluators.device import Device
+from kilotune.evaluators.fpga import project as hardware
 
 
 def architectures() -> tuple[Architecture, ...]:
@@ -40,7 +41,7 @@ def boards() -> tuple[Device, ...]:
 def project_targets() -> dict[str, ProjectTarget]:
     """By name, what a folder with a program can be made for."""
     own = [target for architecture in architectures() for target in architecture.projects]
-    return {target.name: target for target in (*GENERAL_TARGETS, *own)}
+    return {target.name: target for target in (*GENERAL_TARGETS, *own, hardware.TARGET)}
 
 
 def project_target(name: str) -> ProjectTarget:

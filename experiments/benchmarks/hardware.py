@@ -1,0 +1,120 @@
+"""Hardware of the bundled models: cycles, and every result against the batch simulator's.
+
+    python -m kilotune.experiments.benchmarks.hardware [MODEL ...]     # what Verilator computes, and in how many cycles
+    python -m kilotune.experiments.benchmarks.hardware --sparse        # sparse products on processing elements
+
+What each paper's procedure answers becomes hardware: one step after the other, and with up to WIDEST lanes an operation and as many
+processing elements. All training and test samples are run; a difference ends the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
+from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan, takes_elements
+from kilotune.codegen.rtl.processing import column_nonzeros, least_cycles, longest_first_shares, papers_shares
+from kilotune.codegen.rtl.units import SparseUnit
+from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.evaluators.fpga.verilated import run_hardware
+from kilotune.experiments.models.catalogue import model_names
+from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.procedure import run_procedure
+
+SPACES = ("seedot", "shiftry")
+WIDEST = 16
+
+
+def answer(model: str, space: str) -> tuple[Bundle, FixedBatch]:
+    """The program that the space's paper arrives at."""
+    problem = build_problem(TuneRequest(space, str(resolve_input(model)), "procedure"))
+    trial = run_procedure(problem.space)
+    assert trial is not None
+    return problem.bundle, problem.lower(trial.assignment)
+
+
+def sparse_products(bundle: Bundle) -> Iterator[tuple[int, list[int]]]:
+    """The operations that processing elements can do, with the non-zero values of each column."""
+    for row, operation in enumerate(ir.operations(bundle.program.body)):
+        if isinstance(operation, ir.MatMul) and takes_elements(operation, bundle.program):
+            yield row, column_nonzeros(bundle.parameters[operation.a.variable])
+
+
+def wide(bundle: Bundle, batch: FixedBatch) -> HardwareDesign:
+    """Up to WIDEST lanes, and as many processing elements, given columns as in the paper."""
+    factors = decidable(bundle.program, batch)
+    lanes = {row: max(n for n in options if n <= WIDEST) for row, options in factors.items()}
+    return HardwareDesign(
+        lanes, {row: papers_shares(counts, WIDEST) for row, counts in sparse_products(bundle)}, ports=2
+    )
+
+
+def checked(plan: HardwarePlan, bundle: Bundle) -> int:
+    """How many samples agree, bit for bit and cycle for cycle: all, or SystemExit."""
+    parts = [part.features for part in (bundle.train, bundle.test) if part is not None]
+    features = np.concatenate(parts) if parts else np.zeros((1, 0))
+    run = run_hardware(plan, features)
+    expected = Simulator(bundle.program, bundle.parameters, features).run(plan.batch)[0]
+    if not np.array_equal(run.outputs, expected):
+        raise SystemExit(f"{bundle.name}: {(run.outputs != expected).any(axis=1).sum()} samples differ")
+    if set(run.cycles.tolist()) != {plan.cycles}:
+        raise SystemExit(
+            f"{bundle.name}: {plan.cycles} cycles are planned, {sorted(set(run.cycles.tolist()))} are seen"
+        )
+    return len(features)
+
+
+def compare(models: list[str]) -> None:
+    """A line a model and space."""
+    print("| model | space | bits | samples equal | cycles, sequential | cycles, wide |\n|---|---|---|---|---|---|")
+    for model in models:
+        for space in SPACES:
+            bundle, batch = answer(model, space)
+            plans = [make_plan(batch, bundle.parameters, design) for design in (SEQUENTIAL, wide(bundle, batch))]
+            samples = [checked(plan, bundle) for plan in plans]
+            widths = "/".join(str(bits) for bits in sorted(set(batch.bits[0].tolist())))
+            print(
+                f"| {model} | {space} | {widths} | {samples[0]} | {plans[0].cycles} | {plans[1].cycles} |", flush=True
+            )
+
+
+def sparse() -> None:
+    """Cycles of every sparse product of the bundled models, by elements; in brackets of the whole unit."""
+    print(
+        "| model | non-zeros | elements | bound | longest first | the paper's | straight loop |\n|---|---|---|---|---|---|---|"
+    )
+    for model in model_names():
+        bundle, batch = answer(model, SPACES[0])
+        for row, counts in sparse_products(bundle):
+            loop = next(u for u in make_plan(batch, bundle.parameters).units if u.row == row).duration
+            for elements in (1, 2, 4, 8, 16):
+                cells = []
+                for shares in (longest_first_shares(counts, elements), papers_shares(counts, elements)):
+                    plan = make_plan(batch, bundle.parameters, HardwareDesign(shares={row: shares}))
+                    unit = next(u for u in plan.units if isinstance(u, SparseUnit))
+                    cells.append(f"{shares.cycles(counts)} ({unit.duration})")
+                bound = least_cycles(counts, elements)
+                print(f"| {model} | {sum(counts)} | {elements} | {bound} | {' | '.join(cells)} | {loop} |")
+
+
+def main() -> None:
+    """Print a table."""
+    arguments = argparse.ArgumentParser(description="Hardware of the bundled models.")
+    arguments.add_argument("models", nargs="*")
+    arguments.add_argument("--sparse", action="store_true")
+    given = arguments.parse_args()
+    if given.sparse:
+        sparse()
+    else:
+        compare(given.models or list(model_names()))
+
+
+if __name__ == "__main__":
+    main()
