@@ -39,6 +39,18 @@ FAMILY = SpaceFamily(
             help="Shape of an image instead of the ONNX file's, e.g. 3x64x64",
         ),
         click.Option(
+            ["--data", "data"],
+            metavar="FILE",
+            type=click.Path(),
+            help="Real images for an ONNX file, with labels where there are any: an .npz with images (or X) and labels (or y)",
+        ),
+        click.Option(
+            ["--calibration", "calibration"],
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="How many of the images of --data are for calibration  [default: 64, at most half of them]",
+        ),
+        click.Option(
             ["--strict", "strict"],
             is_flag=True,
             default=None,
@@ -61,5 +73,6 @@ FAMILY = SpaceFamily(
         SpaceListing("networks", "kilotune.experiments.problems.cm.listings:networks"),
         SpaceListing("hardware", "kilotune.experiments.problems.cm.listings:hardware"),
     ),
+    model_files=("ONNX",),
     rank=40,
 )
