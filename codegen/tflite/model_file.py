@@ -155,8 +155,8 @@ def _tensor(model: Any, tensor: Any, number: int, types: dict[int, str]) -> Tfli
         raise _MisplacedError(f"tensor {number} {name!r} of shape {list(shape)}")
     buffer = None if tensor.Buffer() == 0 else model.Buffers(tensor.Buffer())
     data = None if buffer is None or buffer.DataLength() == 0 else buffer.DataAsNumpy()
-    if data is None and buffer is not None and buffer.Offset() > 1:  # beyond the flatbuffer, in files above 2 GB
-        data = np.zeros(0, dtype=np.uint8)
+    if buffer is not None and buffer.Offset() > 1:
+        raise _MisplacedError(f"weights of tensor {number} {name!r} beyond the flatbuffer")
     kind = types.get(tensor.Type(), f"type {tensor.Type()}")
     return TfliteTensor(number, name, shape, kind, None if tensor.IsVariable() else data, bool(tensor.IsVariable()))
 

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
@@ -14,17 +13,16 @@ from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.problems.memory.artefacts import ARTEFACTS, placement_files, planned_model
 from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
 from kilotune.experiments.problems.memory.inputs import alignment_of, libraries_of_input, load_graph, load_instance
 from kilotune.experiments.problems.memory.inputs import input_names as input_names
 from kilotune.experiments.problems.memory.inputs import resolve_input as resolve_input
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
-from kilotune.experiments.problems.memory.panels import banks_of
-from kilotune.experiments.problems.memory.picture import placement_svg
 from kilotune.experiments.requests.request import TuneRequest, parse_size, stored_fields, whole_bytes
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
-from kilotune.spaces.memory.csv_files import migrations_csv, order_csv, residences_csv
+from kilotune.spaces.memory.csv_files import order_csv
 from kilotune.spaces.memory.native import load_kernel
 from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.priced_space import PricedSpace
@@ -35,10 +33,6 @@ COMPILED = (
     "kilotune.spaces.memory.native:load_ejection()",
 )
 """What loads the C code of a search, compiled once a machine."""
-
-ARTEFACTS = MappingProxyType(
-    {"placement": "placement.csv", "picture": "placement.svg", "migrations": "migrations.csv", "order": "order.csv"}
-)
 
 
 @dataclass(frozen=True)
@@ -84,15 +78,11 @@ class PlacementProblem(ExportsTexts):
         known = self.certificate()
         return capacity_answer(self.space.capacity_bytes, known["peak_bytes"], known["sentence"], result)
 
-    def texts(self, trial: Trial) -> dict[str, str]:
-        """The addresses and their picture, and the moves when buffers move."""
+    def texts(self, trial: Trial) -> Mapping[str, str | bytes]:
+        """The addresses, their picture, a C header, the moves when buffers move, and a TFLite model with its plan."""
         layout = self.space.layout(trial.assignment)
-        instance = self.space.instance
-        return {
-            "placement": residences_csv(instance, layout.residences),
-            "picture": placement_svg(instance, banks_of(self.space), layout),
-            **({"migrations": migrations_csv(layout.migrations)} if layout.migrations else {}),
-        }
+        planned = {} if isinstance(self.space, PricedSpace) else planned_model(Path(self.request.input), layout)
+        return {**placement_files(self.space, layout), **planned}
 
 
 @dataclass(frozen=True)
@@ -124,10 +114,12 @@ class OrderedProblem(PlacementProblem):
             f"less than {least} bytes."
         ]
 
-    def texts(self, trial: Trial) -> dict[str, str]:
-        """The addresses, their picture, and the order."""
-        names = [self.space.graph.operators[k].name for k in self.space.order_of(trial.assignment)]
-        return {**super().texts(trial), "order": order_csv(names)}
+    def texts(self, trial: Trial) -> Mapping[str, str | bytes]:
+        """The addresses, their picture, a C header, the order, and a TFLite model that keeps to both."""
+        layout, order = self.space.layout(trial.assignment), self.space.order_of(trial.assignment)
+        names = [self.space.graph.operators[k].name for k in order]
+        planned = planned_model(Path(self.request.input), layout, order)
+        return {**placement_files(self.space, layout), "order": order_csv(names), **planned}
 
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kilotune.codegen.tflite.model_file import read_model
 from kilotune.experiments.cli import main
 from kilotune.experiments.commands.exit_status import ExitStatus
 from tests.codegen.tflite.models import MadeTensor, write_model
+from tests.codegen.tflite.test_arena import branching
+from tests.codegen.tflite.test_offline_plan import plans
 
 
 @pytest.fixture
@@ -86,3 +89,26 @@ def test_what_has_no_operators_is_refused(gapped: Path, capsys: pytest.CaptureFi
         said = capsys.readouterr().err.strip()
         assert words in said
         assert len(said.splitlines()) == 1
+
+
+def test_the_exported_model_keeps_to_order_and_addresses(gapped: Path) -> None:
+    """Read back: operators in the order of order.csv, and a plan with the offsets of placement.csv by the tensors' numbers."""
+    asked = ("--space", "memory", "--input", str(gapped), "--order", "search", "--budget", "50trials", "--quiet")
+    assert tune(*asked, "--output", "placed") == ExitStatus.FEASIBLE
+    planned = read_model(Path("placed/planned.tflite"))
+    assert [operator.writes for operator in planned.operators] == [(1,), (3,), (2,), (4,)]
+    rows = [line.split(",") for line in Path("placed/placement.csv").read_text().splitlines()[1:]]
+    offsets = {row[0]: int(row[5]) for row in rows}
+    assert plans(Path("placed/planned.tflite").read_bytes()) == [[1, 1, 5, *(offsets[name] for name in "xabcy")]]
+    assert "#define GAPPED_ARENA_BYTES 1136u" in Path("placed/placement.h").read_text()
+    assert f"#define GAPPED_OFFSET_C {offsets['c']}u" in Path("placed/placement.h").read_text()
+
+
+def test_no_plan_that_tflm_would_not_align(gapped: Path) -> None:
+    odd = branching(gapped.parent / "odd.tflite")
+    asked = ("--space", "memory", "--input", str(odd), "--alignment", "1", "--budget", "50trials", "--quiet")
+    assert tune(*asked, "--output", "placed") == ExitStatus.FEASIBLE
+    offsets = [int(line.split(",")[5]) for line in Path("placed/placement.csv").read_text().splitlines()[1:]]
+    assert any(offset % 16 for offset in offsets)
+    assert not Path("placed/planned.tflite").exists()
+    assert Path("placed/placement.h").exists()
