@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,12 @@ Bounds = tuple[int, int]
 """The smallest and the largest integer, both possible at most."""
 
 
+def bits_of(bounds: Bounds) -> int:
+    """Bits of an element: without a sign where none is negative, at least 1."""
+    low, high = bounds
+    return max(1, high.bit_length() if low >= 0 else max(high.bit_length(), (-low - 1).bit_length()) + 1)
+
+
 def hull(several: Sequence[Bounds]) -> Bounds:
     """The tightest bounds of all."""
     return min(low for low, _ in several), max(high for _, high in several)
@@ -43,8 +50,7 @@ def result_bounds(node: Node, operands: Sequence[Bounds], shape: TensorShape) ->
         ends = [[int(rounded_shift(np.asarray(end), s)) for end in o] for o, s in zip(operands, shifts, strict=True)]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
     if isinstance(node, ShiftNode):
-        shifted = np.stack([rounded_shift(np.asarray(end), np.asarray(node.right)) for end in operands[0]])
-        return max(int(shifted.min()), node.low), min(int(shifted.max()), node.high)
+        return node.low, node.high  # what its wires have, whether sums come that far or not
     return _kept_bounds(node, hull(operands), shape)
 
 
@@ -68,3 +74,10 @@ def product_bounds(rows: np.ndarray, operand: Bounds, bias: np.ndarray | int = 0
     positive, negative = (np.asarray(np.maximum(sign * rows, 0).sum(axis=1, dtype=np.int64)) for sign in (1, -1))
     lowest, highest = positive * low - negative * high, positive * high - negative * low
     return int((lowest + np.minimum(bias, 0)).min(initial=0)), int((highest + np.maximum(bias, 0)).max(initial=0))
+
+
+def partial_sum_bits(operand: Bounds, weight_bits: int, rows: int) -> int:
+    """Bits of a sum of `rows` products of operands in these bounds and of weights that have `weight_bits` with their sign: what a
+    wire must hold whatever the weights are."""
+    magnitude = max(abs(operand[0]), abs(operand[1])).bit_length()
+    return magnitude + weight_bits + math.ceil(math.log2(max(1, rows)))

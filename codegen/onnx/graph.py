@@ -202,7 +202,7 @@ class Graph:
     shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
     row-major flattening of the tensor). folded: ONNX values that a later node took over, e.g. a convolution's output
     whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a
-    tensor has in the file, batch included.
+    tensor has in the file, batch included. bounds: of an integer graph, the smallest and the largest integer of every tensor.
     """
 
     name: str
@@ -214,6 +214,7 @@ class Graph:
     host: tuple[HostOperator, ...] = ()
     folded: Mapping[str, str] | None = None
     ranks: Mapping[str, int] | None = None
+    bounds: Mapping[str, tuple[int, int]] | None = None
 
     def readers(self) -> dict[str, list[Node]]:
         """The nodes that read each tensor."""

@@ -106,7 +106,7 @@ def integer_shape(graph: Graph) -> Graph:
     state.start(0, (-_limit(8), _limit(8)))
     for node in graph.nodes:
         state.add(node)
-    return dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
+    return state.integer_graph()
 
 
 def random_images(shape: TensorShape, count: int, seed: int) -> list[Array]:
@@ -129,8 +129,7 @@ def quantise(
     state.start(*_image_scale(seen, ranges[graph.input]))
     for node in graph.nodes:
         state.add(node)
-    integer = dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
-    return QuantisedGraph(integer, state.exponents, state.bits, state.bounds)
+    return QuantisedGraph(state.integer_graph(), state.exponents, state.bits, state.bounds)
 
 
 def _image_scale(images: Array, found: TensorRange) -> tuple[int, Bounds]:
@@ -168,6 +167,12 @@ class _QuantisationState:
     def start(self, exponent: int, bounds: Bounds) -> None:
         """With the image."""
         self.exponents[self.graph.input], self.bounds[self.graph.input] = exponent, bounds
+
+    def integer_graph(self) -> Graph:
+        """With all nodes that were added."""
+        return dataclasses.replace(
+            self.graph, nodes=tuple(self.nodes), shapes=dict(self.shapes), bounds=dict(self.bounds)
+        )
 
     def add(self, node: Node) -> None:
         exponent = self.exponents[node.inputs[0]]
@@ -276,12 +281,10 @@ class _QuantisationState:
         The network's output does not saturate, and has the bits of `OUTPUT_LIMIT`: scores of classes that become equal are no
         scores any more.
         """
-        if name not in self.ranges:
-            return 0, (-self.limit, self.limit)
-        readers = self.readers[name]
+        readers, found = self.readers[name], self.ranges.get(name)
         if name == self.graph.output and not readers:
-            exponent = self.ranges[name].largest_exponent()
-            return exponent - (OUTPUT_LIMIT // self.limit).bit_length() + 1, (-OUTPUT_LIMIT, OUTPUT_LIMIT)
+            extra = (OUTPUT_LIMIT // self.limit).bit_length() - 1
+            return 0 if found is None else found.largest_exponent() - extra, (-OUTPUT_LIMIT, OUTPUT_LIMIT)
         if (
             len(readers) == 1
             and name != self.graph.output
@@ -290,8 +293,8 @@ class _QuantisationState:
             reader = readers[0]
             positive = isinstance(reader, ReluNode) or (isinstance(reader, ClipNode) and reader.low >= 0)
             return self._target(reader.output, cut or positive)
-        exponent = self.ranges[name].exponent()
-        return (exponent - 1, (0, 2 * self.limit + 1)) if cut else (exponent, (-self.limit, self.limit))
+        exponent = 0 if found is None else found.exponent() - cut
+        return exponent, (0, 2 * self.limit + 1) if cut else (-self.limit, self.limit)
 
     def _kept(self, node: Node, exponent: int) -> None:
         self._append(node)

@@ -184,7 +184,7 @@ class _Joint:
             stages = zip(lowered.pipeline.stages, lowered.ticks, strict=True)
             return sorted({s.layer for s, t in stages if s.iterations * t == lowered.compute_ticks})
         routes = self._routes(design)
-        use = link_loads(lowered.streams, routes, hardware.links) / [k.elements_per_tick for k in hardware.links]
+        use = link_loads(lowered.streams, routes, hardware.links) / [k.width for k in hardware.links]
         hottest = set(np.argsort(-use)[:HOTTEST_LINKS].tolist())
         ends = {
             end
@@ -222,7 +222,7 @@ class _Joint:
         space, lowered = self.space, design.lowered
         candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, 0)
         capacities = space.mapping(candidate).capacities
-        used = sram_bytes(lowered.streams, space.hardware, capacities, len(lowered.pipeline.stages))
+        used = sram_bytes(lowered.streams, capacities, len(lowered.pipeline.stages))
         return max(used) <= space.hardware.sram_bytes
 
     def candidates(self, design: Design) -> Iterator[Assignment]:

@@ -47,7 +47,11 @@ class CmSpace(CmCandidates):
         once = self.lowered({})
         streams = [(s.writer, s.reader, s.elements, s.sends, s.needed, s.released) for s in once.streams]
         accelerator = replace(self.hardware, name="")
-        return fingerprint(self.name, SEMANTICS, accelerator, self.shapes, once.pipeline.stages, streams, self.strict)
+        content: list[object] = [accelerator, self.shapes, once.pipeline.stages, streams, self.strict]
+        if accelerator.charges_bits or accelerator.energy is not None:
+            bits = [(s.output_bits, s.input_bits, s.read_bits) for s in once.pipeline.stages]
+            content += [bits, [(s.load, s.cell_bits) for s in once.streams]]
+        return fingerprint(self.name, SEMANTICS, *content)
 
     def start(self) -> CmState:
         """Nothing decided."""

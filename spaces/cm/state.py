@@ -110,7 +110,7 @@ class CmState:
                 continue
             node = node_of(hardware, self._cores, other)
             links = distance[: hardware.cores, node] if stream.writer == stage else distance[node, : hardware.cores]
-            cost += stream.image_elements * np.minimum(links, UNREACHABLE).astype(float)
+            cost += stream.image_load * np.minimum(links, UNREACHABLE).astype(float)
         taken = set(self._cores)
         free = [core for core in np.argsort(cost, kind="stable").tolist() if core not in taken]
         return Decision(f"core {lowered.pipeline.stages[stage].name}", tuple(free))

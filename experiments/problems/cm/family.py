@@ -62,6 +62,8 @@ FAMILY = SpaceFamily(
     metrics=(
         ("ticks_per_image", "ticks per image"),
         ("latency_ticks", "latency, ticks"),
+        ("energy_nj", "energy an image, nJ"),
+        ("image_us", "from image to image, us"),
         ("cores", "cores"),
         ("sram_bytes", "SRAM bytes"),
         ("core_sram_bytes", "SRAM bytes of the fullest core"),

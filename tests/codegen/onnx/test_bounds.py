@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kilotune.codegen.onnx.bounds import product_bounds
+from kilotune.codegen.onnx.bounds import bits_of, partial_sum_bits, product_bounds
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.codegen.onnx.reference import evaluate
@@ -33,3 +33,18 @@ def test_products_reach_their_bounds() -> None:
         vectors = np.array(list(itertools.product(ends, repeat=3)))
         partial = np.concatenate([vectors @ rows.T, vectors @ rows.T + bias])
         assert product_bounds(rows, operand, bias) == (partial.min(), partial.max())
+
+
+@pytest.mark.parametrize(
+    ("bounds", "bits"), [((0, 0), 1), ((0, 1), 1), ((0, 255), 8), ((-127, 127), 8), ((-128, 127), 8), ((-1, 128), 9)]
+)
+def test_bits_that_hold_them(bounds: tuple[int, int], bits: int) -> None:
+    assert bits_of(bounds) == bits
+
+
+@pytest.mark.parametrize("operand", [(-127, 127), (0, 255)])
+@pytest.mark.parametrize("rows", [1, 2, 64, 192, 256])
+def test_partial_sums_fit_and_need_their_bits(operand: tuple[int, int], rows: int) -> None:
+    largest = rows * 127 * max(-operand[0], operand[1])
+    bits = partial_sum_bits(operand, 8, rows)
+    assert bits_of((-largest, largest)) in (bits - 1, bits)
