@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.cm.hardware import Hardware
@@ -32,15 +33,27 @@ LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
 SUM_TICKS = 8
 
+OBJECTIVES: Mapping[str, str] = MappingProxyType(
+    {"ticks": "ticks_per_image", "latency": "latency_ticks", "energy": "energy_nj", "cores": "cores"}
+)
+"""Metrics that may lead, by the name of the objective. Those of `TIES` break its ties, in this order."""
+
+TIES = ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")
+
 BUFFER_OPTIONS = (128, 64, 32, 256, 0)
 """By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
 
 
 class CmCandidates:
-    """Mappings of a network. ValueError, a sentence with what is short by how much, when it does not fit."""
+    """Mappings of a network. ValueError, a sentence with what is short by how much, when it does not fit, and for the objective
+    energy where the hardware says nothing of it."""
 
-    def __init__(self, network: PartitionedNetwork, hardware: Hardware, strict: bool = False) -> None:
-        self.network, self.hardware, self.strict = network, hardware, strict
+    def __init__(
+        self, network: PartitionedNetwork, hardware: Hardware, strict: bool = False, objective: str = "ticks"
+    ) -> None:
+        if objective == "energy" and hardware.energy is None:
+            raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
+        self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
         self.shapes = network.shapes()
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
@@ -56,8 +69,8 @@ class CmCandidates:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Throughput leads; latency, cores and memory break its ties."""
-        return tuple(map(Objective, ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")))
+        """By default throughput leads; latency, cores and memory break its ties."""
+        return tuple(map(Objective, dict.fromkeys((OBJECTIVES[self.objective], *TIES))))
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -72,6 +85,16 @@ class CmCandidates:
         together = sum(link.width for link in self.hardware.links)
         alone = math.ceil(least_ticks(self.costs, self.hardware.cores))
         return max(alone, -(-total // together), self._port_ticks)
+
+    def objective_bound(self, ticks: float, cores: int) -> float:
+        """What no candidate of at least so many ticks per image and cores beats in the leading objective: one image as well takes
+        every core and link as long as it keeps them busy. Nothing is known of energy."""
+        return {"ticks": ticks, "latency": ticks - 1, "cores": float(cores), "energy": 0.0}[self.objective]
+
+    @property
+    def least_objective(self) -> float:
+        """The leading objective's bound for all candidates."""
+        return self.objective_bound(self.least_ticks, cores_needed(self.costs, {}))
 
     @property
     def _port_ticks(self) -> int:

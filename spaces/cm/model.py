@@ -61,8 +61,8 @@ class MappingModel:
         while placed.ticks > floor and not clock.is_over:
             placed = self._improved(lowered, placed, rng, clock)
         if self._best is not None and placed.ticks >= begun:
-            return ModelAnswer((), float(space.least_ticks))
-        return ModelAnswer((self._candidate(replicas, lowered, placed),), float(space.least_ticks))
+            return ModelAnswer((), space.least_objective)
+        return ModelAnswer((self._candidate(replicas, lowered, placed),), space.least_objective)
 
     def _start(self, rng: np.random.Generator) -> tuple[dict[str, Replication], SolvedPlacement]:
         space = self._space

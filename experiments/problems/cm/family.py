@@ -23,6 +23,7 @@ FAMILY = SpaceFamily(
             "cm",
             "core, routes, buffers and replicas of every layer of a network (cmnnc, 2020)",
             "anneal",
+            ("ticks", "latency", "energy", "cores"),
             drawing="kilotune.experiments.problems.cm.figures.sections",
         ),
     ),

@@ -54,6 +54,7 @@ class MappingOptions:
     strict: bool = False
     data: str | None = None
     calibration: int | None = None
+    objective: str = "ticks"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +119,6 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
     if asked.limits or asked.device:
         raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
-    if asked.objective is not None:
-        raise ValueError("--objective does not go with the space cm: it is ticks per image.")
     given = asked.given
     hardware = given.get("hardware")
     if hardware is not None and Path(hardware).is_file():
@@ -129,6 +128,7 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         "hardware": hardware,
         "image_shape": None if given.get("image_shape") is None else _shape(given["image_shape"]),
         "strict": bool(given.get("strict", False)),
+        **({"objective": asked.objective} if asked.objective not in (None, "ticks") else {}),
         **_data_options(given),
     }
 
@@ -148,7 +148,9 @@ def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     shape = options.get("image_shape")
-    return CommandOptions({**options, "image_shape": "x".join(map(str, shape)) if shape else None})
+    given = {name: value for name, value in options.items() if name != "objective"}
+    shown = {**given, "image_shape": "x".join(map(str, shape)) if shape else None}
+    return CommandOptions(shown, objective=options.get("objective"))
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
@@ -160,21 +162,22 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 def build_problem(request: TuneRequest) -> MappingProblem:
     """Import, quantise and partition. InputError for files that cannot be used, ValueError when it does not fit."""
     options = stored_fields(MappingOptions, request.options, "request")
-    hardware, strict, image = load_hardware(options.hardware), options.strict, options.image_shape
+    hardware, image = load_hardware(options.hardware), options.image_shape
+    asked = (hardware, options.strict, options.objective)
     name = request.input
     if name in LAYERS and not Path(name).is_absolute():
         for value, option in ((image, "--image"), (options.data, "--data")):
             if value is not None:
                 reason = "a shape of its own" if option == "--image" else "no weights"
                 raise ValueError(f"{option} is for ONNX files; {name} has {reason}.")
-        return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), hardware, strict), None)
+        return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), *asked), None)
     graph = _imported(name, image)
-    CmSpace.of(graph, hardware, strict)  # says what is short before any arithmetic
+    CmSpace.of(graph, *asked)  # says what is short before any arithmetic
     shape = graph.shapes[graph.input]
     data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
     graph = _with_weights(graph)
     quantised = _quantised(graph, name, data)
-    return MappingProblem(request, CmSpace.of(quantised.graph, hardware, strict), quantised, graph, data)
+    return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data)
 
 
 def _imported(name: str, image: Any) -> Graph:
