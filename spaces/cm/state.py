@@ -57,7 +57,7 @@ class CmState:
         return CmState(self.space, (*self._answers, (decision.name, option)), self)
 
     def bound(self) -> float:
-        """Of the leading objective, from the least ticks and cores of what is decided."""
+        """The leading objective cannot be less, by the least ticks and cores of what is decided."""
         return self.space.objective_bound(self._least_ticks(), cores_needed(self.space.costs, self._replicas()))
 
     def _replicas(self) -> dict[str, Replication]:
