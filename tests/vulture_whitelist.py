@@ -16,6 +16,12 @@ down_revision
 _.sync
 _.elaborate
 
+# Kinds of gates, which boards and reports go through by name.
+luts
+flip_flops
+block_rams
+multipliers
+
 # Python calls it for every class that is derived.
 __init_subclass__
 

@@ -200,7 +200,9 @@ def unit_cycles(
 
 
 def _table_cycles(operation: ir.TableFunction, table: Exponential, register: int) -> dict[UnitPart, int]:
-    cycles = {UnitPart.TABLE: 1, UnitPart.PRODUCT: register}
+    # the argument is shifted, measured and clamped; a block memory is slow to answer, and a wide product slow to be shifted: each has a
+    # register of its own
+    cycles = {UnitPart.OPERANDS: 3 * register, UnitPart.TABLE: 1 + register, UnitPart.PRODUCT: 2 * register}
     if not isinstance(operation, ir.Exp):
         cycles[UnitPart.DIVIDE] = division_cycles(table.scale)
     return cycles

@@ -2,6 +2,7 @@
 
     python -m kilotune.experiments.benchmarks.hardware [MODEL ...]     # what Verilator computes, and in how many cycles
     python -m kilotune.experiments.benchmarks.hardware --sparse        # sparse products on processing elements
+    python -m kilotune.experiments.benchmarks.hardware --board ecp5-25f [MODEL ...]    # gates and clock, placed and routed
 
 What each paper's procedure answers becomes hardware: one step after the other, and with up to WIDEST lanes an operation and as many
 processing elements. All training and test samples are run; a difference ends the program.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import numpy as np
 
@@ -22,14 +24,19 @@ from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan, takes_
 from kilotune.codegen.rtl.processing import column_nonzeros, least_cycles, longest_first_shares, papers_shares
 from kilotune.codegen.rtl.units import SparseUnit
 from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.evaluators.fpga.boards import Board, find_board
+from kilotune.evaluators.fpga.synthesis import implement
+from kilotune.evaluators.fpga.tools import ToolError
 from kilotune.evaluators.fpga.verilated import run_hardware
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.procedure import run_procedure
+from kilotune.spaces.fpga.exact_shares import exact_shares
 
 SPACES = ("seedot", "shiftry")
 WIDEST = 16
+PLACED_LANES = (1, 4)
 
 
 def answer(model: str, space: str) -> tuple[Bundle, FixedBatch]:
@@ -47,13 +54,12 @@ def sparse_products(bundle: Bundle) -> Iterator[tuple[int, list[int]]]:
             yield row, column_nonzeros(bundle.parameters[operation.a.variable])
 
 
-def wide(bundle: Bundle, batch: FixedBatch) -> HardwareDesign:
-    """Up to WIDEST lanes, and as many processing elements, given columns as in the paper."""
+def wide(bundle: Bundle, batch: FixedBatch, most: int = WIDEST) -> HardwareDesign:
+    """Up to so many lanes, and as many processing elements, given columns as in the paper."""
     factors = decidable(bundle.program, batch)
-    lanes = {row: max(n for n in options if n <= WIDEST) for row, options in factors.items()}
-    return HardwareDesign(
-        lanes, {row: papers_shares(counts, WIDEST) for row, counts in sparse_products(bundle)}, ports=2
-    )
+    lanes = {row: max(n for n in options if n <= most) for row, options in factors.items()}
+    shares = {row: papers_shares(counts, most) for row, counts in sparse_products(bundle)}
+    return HardwareDesign(lanes, shares, ports=2)
 
 
 def checked(plan: HardwarePlan, bundle: Bundle) -> int:
@@ -87,21 +93,42 @@ def compare(models: list[str]) -> None:
 
 def sparse() -> None:
     """Cycles of every sparse product of the bundled models, by elements; in brackets of the whole unit."""
-    print(
-        "| model | non-zeros | elements | bound | longest first | the paper's | straight loop |\n|---|---|---|---|---|---|---|"
-    )
+    print("| model | non-zeros | elements | bound | exact | longest first | the paper's | straight loop |")
+    print("|---|---|---|---|---|---|---|---|")
     for model in model_names():
         bundle, batch = answer(model, SPACES[0])
         for row, counts in sparse_products(bundle):
             loop = next(u for u in make_plan(batch, bundle.parameters).units if u.row == row).duration
-            for elements in (1, 2, 4, 8, 16):
+            for elements in (1, 2, 4, 8, 16, 32):
+                exact, proved = exact_shares(counts, elements)
                 cells = []
-                for shares in (longest_first_shares(counts, elements), papers_shares(counts, elements)):
+                for shares in (exact, longest_first_shares(counts, elements), papers_shares(counts, elements)):
                     plan = make_plan(batch, bundle.parameters, HardwareDesign(shares={row: shares}))
                     unit = next(u for u in plan.units if isinstance(u, SparseUnit))
                     cells.append(f"{shares.cycles(counts)} ({unit.duration})")
+                cells[0] += "" if proved else ", not proved"
                 bound = least_cycles(counts, elements)
-                print(f"| {model} | {sum(counts)} | {elements} | {bound} | {' | '.join(cells)} | {loop} |")
+                print(f"| {model} | {sum(counts)} | {elements} | {bound} | {' | '.join(cells)} | {loop} |", flush=True)
+
+
+def placed(models: list[str], board: Board) -> None:
+    """Gates, clock and latency of each model, one step after the other and with some lanes; what breaks the board is said."""
+    print(
+        "| model | lanes | LUTs | flip-flops | block RAMs | multipliers | MHz | cycles | us |\n|---|---|---|---|---|---|---|---|---|"
+    )
+    for model in models:
+        bundle, batch = answer(model, SPACES[0])
+        for most in PLACED_LANES:
+            plan = make_plan(batch, bundle.parameters, wide(bundle, batch, most) if most > 1 else SEQUENTIAL)
+            try:
+                made = implement(plan, board)
+            except ToolError as error:
+                print(f"| {model} | {most} | {error} |", flush=True)
+                continue
+            gates = " | ".join(str(count) for count in asdict(made.gates).values())
+            clock = "-" if made.clock_mhz is None else f"{made.clock_mhz:.1f}"
+            latency = "-" if made.clock_mhz is None else f"{plan.cycles / made.clock_mhz:.2f}"
+            print(f"| {model} | {most} | {gates} | {clock} | {plan.cycles} | {latency} |", flush=True)
 
 
 def main() -> None:
@@ -109,9 +136,12 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description="Hardware of the bundled models.")
     arguments.add_argument("models", nargs="*")
     arguments.add_argument("--sparse", action="store_true")
+    arguments.add_argument("--board")
     given = arguments.parse_args()
     if given.sparse:
         sparse()
+    elif given.board:
+        placed(given.models or list(model_names()), find_board(given.board))
     else:
         compare(given.models or list(model_names()))
 

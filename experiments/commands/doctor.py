@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kilotune.evaluators.architectures.registry import architectures
 from kilotune.evaluators.fixed_point.kernel import load_kernel
+from kilotune.evaluators.fpga.boards import FAMILIES
+from kilotune.evaluators.fpga.tools import VERILATOR, YOSYS
 from kilotune.experiments.commands.listing import strategy_plug_in_words
 from kilotune.experiments.problems.plugins import plug_ins
 from kilotune.experiments.problems.registry import plug_in_mistake
@@ -32,6 +34,7 @@ def findings() -> Iterator[str]:
     else:
         yield f"simulator  C kernel built by {kernel.compiler}, {kernel.vector_unit}"
     yield from _device_tools()
+    yield from _hardware_tools()
     for plug_in in plug_ins():
         wrong = plug_in_mistake(plug_in)
         yield f"plug-in    {f'{plug_in.name}: the space of {plug_in.source}' if wrong is None else wrong}"
@@ -39,6 +42,16 @@ def findings() -> Iterator[str]:
         words = strategy_plug_in_words(entry)
         found = words.removeprefix("not usable: ")
         yield f"plug-in    {found if found != words else f'{entry.name}: the strategy of {entry.source}'}"
+
+
+def _hardware_tools() -> Iterator[str]:
+    """The tools that make and check hardware, and how to get each."""
+    placers = [family.placer for family in FAMILIES.values() if family.placer is not None]
+    for tool in (YOSYS, VERILATOR, *placers):
+        found = tool.find()
+        yield f"{tool.name:<13} " + (
+            f"missing ({tool.advice}), with it {tool.gives}" if found is None else f"{found}: {tool.gives}"
+        )
 
 
 def _device_tools() -> Iterator[str]:

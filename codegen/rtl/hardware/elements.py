@@ -61,14 +61,14 @@ def table_result(
 ) -> Value:
     """Exp, Sigmoid or Tanh of the shifted argument `x`, after all parts but READ and SCALE. `valid`: a step is here."""
     valid = delayed_flag(m, valid, cycles[UnitPart.OPERANDS], f"{name}_valid")
+    x = delayed(m, x, cycles[UnitPart.OPERANDS] // 3, f"{name}_x")
     if isinstance(operation, ir.Exp):
         return _exponential(m, x, table, rounding, cycles, name)
     positive = x > 0
     decayed = _exponential(m, Mux(positive, -x, x), table, rounding, cycles, name)
-    positive = delayed(
-        m, positive, cycles[UnitPart.OPERANDS] + cycles[UnitPart.TABLE] + cycles[UnitPart.PRODUCT], f"{name}_positive"
-    )
-    valid = delayed_flag(m, valid, cycles[UnitPart.TABLE] + cycles[UnitPart.PRODUCT], f"{name}_there")
+    after = cycles[UnitPart.TABLE] + cycles[UnitPart.PRODUCT]
+    positive = delayed(m, positive, cycles[UnitPart.OPERANDS] // 3 * 2 + after, f"{name}_positive")
+    valid = delayed_flag(m, valid, after, f"{name}_there")
     one, decayed = 1 << table.scale, decayed.as_unsigned()
     above = Mux(positive, one, decayed) if isinstance(operation, ir.Sigmoid) else (one - decayed).as_unsigned()
     numerator = above[: table.scale + 1].shift_left(table.scale)
@@ -84,17 +84,21 @@ def table_result(
 def _exponential(m: Module, x: Value, table: Exponential, rounding: Rounding, cycles: Cycles, name: str) -> Value:
     """e**x by one table or the product of two."""
     distance = x - constant(table.reference) if table.sign > 0 else constant(table.reference) - x
-    limit = Const(table.limit)
+    limit, third = Const(table.limit), cycles[UnitPart.OPERANDS] // 3
+    distance = delayed(m, distance, third, f"{name}_distance")
     place = Mux(distance < 0, 0, Mux(distance > table.limit, limit, distance[: len(limit)]))
-    place = delayed(m, place, cycles[UnitPart.OPERANDS], f"{name}_place")
-    arrays = table.stored_arrays(rounding)
+    place = delayed(m, place, third, f"{name}_place")
+    arrays, answered = table.stored_arrays(rounding), cycles[UnitPart.TABLE] - 1
     high = read_table(m, _reachable(arrays[0], table), place >> table.coarse_shift, f"{name}_coarse")
+    high = delayed(m, high, answered, f"{name}_high")
     if not table.fine:
         return delayed(m, high, cycles[UnitPart.PRODUCT], f"{name}_entry")
     fine_place = (place >> table.fine_shift)[: (len(table.fine) - 1).bit_length()]
-    low = read_table(m, arrays[1], fine_place, f"{name}_fine")
-    product = down(wrap(high * low, table.product_bits), table.product_shift, rounding)
-    return delayed(m, product, cycles[UnitPart.PRODUCT], f"{name}_product")
+    low = delayed(m, read_table(m, arrays[1], fine_place, f"{name}_fine"), answered, f"{name}_low")
+    early = cycles[UnitPart.PRODUCT] // 2
+    product = delayed(m, wrap(high * low, table.product_bits), early, f"{name}_whole")
+    shifted = down(product, table.product_shift, rounding)
+    return delayed(m, shifted, cycles[UnitPart.PRODUCT] - early, f"{name}_product")
 
 
 def _reachable(entries: Sequence[int], table: Exponential) -> Sequence[int]:

@@ -174,8 +174,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     if request.space == "seedot":
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     losses: dict[str, Any] = {"accuracy_drop": options.accuracy_drop, "permitted_loss": options.permitted_loss}
-    space = ShiftrySpace(task, ShiftryOptions(**decided, **losses, narrow=options.narrow))
-    return ModelProblem(request, bundle, space, held_out)
+    return ModelProblem(request, bundle, ShiftrySpace(task, ShiftryOptions(**decided, **losses)), held_out)
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

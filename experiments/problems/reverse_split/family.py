@@ -43,6 +43,5 @@ FAMILY = SpaceFamily(
         ("ssim", "SSIM on photographs"),
     ),
     listings=(SpaceListing("filters", "kilotune.experiments.problems.reverse_split.filters:listed"),),
-    model_files=(),
     rank=30,
 )

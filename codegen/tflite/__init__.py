@@ -1,1 +1,0 @@
-"""TensorFlow Lite models: files read by the schema's generated code (package `tflite`)."""

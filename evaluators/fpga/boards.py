@@ -1,0 +1,150 @@
+"""FPGAs by name, or as a JSON file describes one: what there is on it, and how the open tools are told of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.text_files import read_text_file
+from kilotune.evaluators.cost_model import parse_json_object
+from kilotune.evaluators.fpga.tools import ToolChoice
+from kilotune.search.suggestion import did_you_mean
+
+SHIPPED = Path(__file__).with_name("boards.json")
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What a design takes, or a board has: look-up tables, flip-flops, block memories, multipliers."""
+
+    luts: int = 0
+    flip_flops: int = 0
+    block_rams: int = 0
+    multipliers: int = 0
+
+    def missing(self, board: Gates) -> dict[str, tuple[int, int]]:
+        """(taken, there are) of each kind of which the board has too few."""
+        there = asdict(board)
+        return {kind: (taken, there[kind]) for kind, taken in asdict(self).items() if taken > there[kind]}
+
+
+@dataclass(frozen=True)
+class GateFamily:
+    """FPGAs that are synthesised alike: Yosys' command, and the tool that places and routes (None: synthesis only) with its options.
+
+    `cells`: of each kind of `Gates`, the cells that Yosys counts, with how many of the kind each takes, at least; `placed`: what the
+    placer's report calls the kind.
+    """
+
+    synthesis: str
+    cells: Mapping[str, Mapping[str, int]]
+    placer: ToolChoice | None = None
+    options: tuple[str, ...] = ()
+    placed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def _placer(kind: str, gives: str) -> ToolChoice:
+    return ToolChoice((f"nextpnr-{kind}", f"yowasp-nextpnr-{kind}"), f"yowasp-nextpnr-{kind}", "", gives)
+
+
+ECP5 = GateFamily(
+    "synth_ecp5 -top model -json model.json",
+    {
+        "luts": {"LUT4": 1, "CCU2C": 2},
+        "flip_flops": {"TRELLIS_FF": 1},
+        "block_rams": {"DP16KD": 1},
+        "multipliers": {"MULT18X18D": 1},
+    },
+    _placer("ecp5", "hardware is placed and routed on an ECP5"),
+    ("--lpf-allow-unconstrained",),
+    {"luts": "TRELLIS_COMB", "flip_flops": "TRELLIS_FF", "block_rams": "DP16KD", "multipliers": "MULT18X18D"},
+)
+ICE40 = GateFamily(  # a flip-flop lies in a cell with a look-up table, and is counted with it
+    "synth_ice40 -top model -json model.json",
+    {"luts": {"SB_LUT4": 1}, "block_rams": {"SB_RAM40_4K": 1}},
+    _placer("ice40", "hardware is placed and routed on an iCE40"),
+    ("--pcf-allow-unconstrained",),
+    {"luts": "ICESTORM_LC", "block_rams": "ICESTORM_RAM"},
+)
+XILINX = GateFamily(
+    "synth_xilinx -top model -flatten",
+    {
+        "luts": {
+            **{f"LUT{inputs}": 1 for inputs in range(1, 7)},
+            "RAM32M": 4,
+            "RAM64M": 4,
+            "RAM32X1D": 2,
+            "RAM64X1D": 2,
+        },
+        "flip_flops": {"FDRE": 1, "FDSE": 1, "FDCE": 1, "FDPE": 1},
+        "block_rams": {"RAMB18E1": 1, "RAMB36E1": 2},
+        "multipliers": {"DSP48E1": 1},
+    },
+)
+FAMILIES: Mapping[str, GateFamily] = MappingProxyType({"ecp5": ECP5, "ice40": ICE40, "xilinx": XILINX})
+
+
+@dataclass(frozen=True)
+class Board:
+    """An FPGA. `part`: what its placer is told of it."""
+
+    name: str
+    description: str
+    family: str
+    part: tuple[str, ...]
+    gates: Gates
+
+
+def shipped_boards() -> tuple[Board, ...]:
+    """Those that are known by name."""
+    return tuple(board_from_json(content, str(SHIPPED)) for content in json.loads(SHIPPED.read_text(encoding="utf-8")))
+
+
+def find_board(text: str) -> Board:
+    """The board of that name, or the one that a JSON file describes. ValueError, a sentence that lists the names, when there is none;
+    InputError for a description that cannot be used."""
+    boards = {board.name: board for board in shipped_boards()}
+    if text in boards:
+        return boards[text]
+    if text.endswith(".json") or Path(text).is_file():
+        return board_from_json(parse_json_object(read_text_file(Path(text), "a text file"), text), text)
+    raise ValueError(
+        f"There is no board {text!r}{did_you_mean(text, list(boards))}; there are {', '.join(boards)}, or a JSON file of your own."
+    )
+
+
+def board_from_json(content: Mapping[str, Any], path: str) -> Board:
+    """A board from a JSON object such as
+
+        {"name": "mine", "family": "ecp5", "part": ["--25k", "--package", "CABGA256"], "luts": 24288, "flip_flops": 24288,
+         "block_rams": 56, "multipliers": 28}
+
+    with a `description` if wanted. InputError that names the key, what is expected, and what was found.
+    """
+    counts = ("luts", "flip_flops", "block_rams", "multipliers")
+    for key in content:
+        if key not in ("name", "description", "family", "part", *counts):
+            raise InputError(path, place=str(key), expected="a key of a board", found="an unknown key")
+    for key in ("name", "family"):
+        if not isinstance(content.get(key), str) or not content[key]:
+            raise InputError(path, place=key, expected="a text", found=_found(content, key))
+    if content["family"] not in FAMILIES:
+        raise InputError(path, place="family", expected=f"one of {', '.join(FAMILIES)}", found=repr(content["family"]))
+    part = content.get("part")
+    if not isinstance(part, list) or not all(isinstance(word, str) for word in part):
+        raise InputError(path, place="part", expected="a list of texts", found=_found(content, "part"))
+    for key in counts:
+        value = content.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise InputError(path, place=key, expected="a whole number from 0", found=_found(content, key))
+    gates = Gates(*(content[key] for key in counts))
+    return Board(content["name"], str(content.get("description", "")), content["family"], tuple(part), gates)
+
+
+def _found(content: Mapping[str, Any], key: str) -> str:
+    return repr(content[key]) if key in content else "nothing"

@@ -1,0 +1,90 @@
+"""Gates and clock of hardware as the open tools find them: synthesis by Yosys, place and route by nextpnr, kept by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kilotune.codegen.rtl.plan import HardwarePlan
+from kilotune.evaluators.compiled_library import cache_folder
+from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
+from kilotune.evaluators.fpga.tools import YOSYS, ToolError, run_tool
+from kilotune.evaluators.fpga.verilog import emit_rtlil
+
+WANTED_MHZ = 100
+"""What the placer is asked for; it says what it reaches."""
+
+SEED = "1"
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """`gates` of a design on a board, and the clock that place and route reaches; None where the board is for synthesis only."""
+
+    gates: Gates
+    clock_mhz: float | None
+
+
+def implement(plan: HardwarePlan, board: Board) -> Implementation:
+    """Synthesise, place and route a plan's hardware. ToolError when the board has too few gates, or when a tool is missing or fails."""
+    rtlil, family = emit_rtlil(plan), FAMILIES[board.family]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        versions = [run_tool(YOSYS, ["-V"], folder)]
+        if family.placer is not None:
+            versions.append(run_tool(family.placer, ["--version"], folder))
+        key = "\0".join((rtlil, family.synthesis, *family.options, *board.part, str(WANTED_MHZ), SEED, *versions))
+        kept = cache_folder() / f"gates-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
+        if kept.exists():
+            stored = json.loads(kept.read_text())
+            return Implementation(Gates(**stored["gates"]), stored["clock_mhz"])
+        made = _implemented(rtlil, board, folder)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        (folder / "kept.json").write_text(json.dumps(asdict(made)))
+        _move(folder / "kept.json", kept)
+    return made
+
+
+def _move(made: Path, kept: Path) -> None:
+    """Under its own name at once, so that nobody reads half a file."""
+    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+        copy = Path(scratch) / kept.name
+        copy.write_text(made.read_text())
+        copy.replace(kept)
+
+
+def _implemented(rtlil: str, board: Board, folder: Path) -> Implementation:
+    family = FAMILIES[board.family]
+    (folder / "model.il").write_text(rtlil)
+    script = f"read_rtlil model.il; {family.synthesis}; tee -o statistics.txt stat"
+    run_tool(YOSYS, ["-q", "-p", script], folder)
+    least = _counted((folder / "statistics.txt").read_text(), family)
+    for kind, (taken, there) in least.missing(board.gates).items():
+        raise ToolError(f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.")
+    if family.placer is None:
+        return Implementation(least, None)
+    arguments = [*board.part, *family.options, "--freq", str(WANTED_MHZ), "--seed", SEED, "--timing-allow-fail"]
+    try:
+        run_tool(family.placer, [*arguments, "--json", "model.json", "--report", "report.json", "-q"], folder)
+    except ToolError as error:
+        raise ToolError(f"The design is not placed on {board.name}: {error}", error.log) from None
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    used = {kind: int(report["utilization"].get(name, {"used": 0})["used"]) for kind, name in family.placed.items()}
+    clock = min(float(path["achieved"]) for path in report["fmax"].values())
+    return Implementation(Gates(**used), clock)
+
+
+def _counted(statistics: str, family: GateFamily) -> Gates:
+    """The gates in a table that Yosys has printed: lines of a name and a number, in the order that its version prefers."""
+    used: dict[str, int] = {}
+    for line in statistics.splitlines():
+        words = line.split()
+        if len(words) == 2 and sum(word.isdigit() for word in words) == 1:
+            name, count = words if words[1].isdigit() else words[::-1]
+            used[name] = int(count)
+    cells = family.cells.items()
+    return Gates(**{kind: sum(each * used.get(name, 0) for name, each in names.items()) for kind, names in cells})

@@ -1,0 +1,79 @@
+"""Gates and clocks by the real tools; a run is made once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kilotune.codegen.rtl.plan import make_plan
+from kilotune.evaluators.fpga import synthesis
+from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
+from kilotune.evaluators.fpga.synthesis import implement
+from kilotune.evaluators.fpga.tools import YOSYS, ToolError
+from tests.codegen.rtl.models import candidate
+
+pytestmark = pytest.mark.slow
+
+PLACER = FAMILIES["ecp5"].placer
+assert PLACER is not None
+needs_tools = pytest.mark.skipif(
+    YOSYS.find() is None or PLACER.find() is None, reason=f"no Yosys or no nextpnr: {YOSYS.advice}, {PLACER.advice}"
+)
+
+
+@needs_tools
+def test_a_small_design_is_placed_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two products of 16 bits take a multiplier each; the second time nothing is run."""
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    bundle, batch = candidate("worked-example")
+    plan, board = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
+    made = implement(plan, board)
+    assert made.gates.multipliers == 2
+    assert made.gates.block_rams == 0
+    assert 100 < made.gates.luts < 1000
+    assert not made.gates.missing(board.gates)
+    assert made.clock_mhz is not None
+    assert 40 < made.clock_mhz < 400
+
+    def again(*_: object) -> None:
+        raise AssertionError("the run is kept")
+
+    monkeypatch.setattr(synthesis, "_implemented", again)
+    assert implement(plan, board) == made
+    with pytest.raises(AssertionError, match="the run is kept"):
+        implement(plan, replace(board, part=("--45k", "--package", "CABGA381")))
+
+
+@needs_tools
+def test_a_design_that_is_not_placed_is_said_and_leaves_its_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    bundle, batch = candidate("worked-example")
+    board = replace(find_board("ecp5-25f"), name="odd", part=("--25k", "--package", "NO-SUCH-PACKAGE"))
+    with pytest.raises(ToolError, match=r"^The design is not placed on odd: nextpnr-ecp5 failed") as found:
+        implement(make_plan(batch, bundle.parameters), board)
+    assert "NO-SUCH-PACKAGE" in found.value.log
+    assert not list(tmp_path.glob("gates-*"))
+
+
+@pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
+def test_what_is_only_synthesised_has_no_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    bundle, batch = candidate("worked-example")
+    made = implement(make_plan(batch, bundle.parameters), find_board("artix7-35t"))
+    assert made.clock_mhz is None
+    assert made.gates.multipliers == 2
+    assert made.gates != Gates(0, 0, 0, 0)
+
+
+@pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
+def test_a_design_that_a_board_has_too_few_gates_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    bundle, batch = candidate("worked-example")
+    known = find_board("ecp5-25f")
+    board = replace(known, name="small", gates=replace(known.gates, multipliers=1))
+    with pytest.raises(ToolError, match=r"^The design needs at least 2 multipliers; small has 1\.$"):
+        implement(make_plan(batch, bundle.parameters), board)

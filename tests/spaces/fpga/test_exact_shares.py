@@ -1,0 +1,34 @@
+"""The fewest cycles of processing elements, against all partitions."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen.rtl.processing import least_cycles, longest_first_shares
+from kilotune.spaces.fpga.exact_shares import exact_shares
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=7), st.integers(1, 3))
+@settings(deadline=None, max_examples=40)
+def test_the_fewest_cycles_of_all_partitions(nonzeros: list[int], elements: int) -> None:
+    best = min(
+        max(sum(n for n, e in zip(nonzeros, choice, strict=True) if e == own) for own in range(elements))
+        for choice in itertools.product(range(elements), repeat=len(nonzeros))
+    )
+    shares, proved = exact_shares(nonzeros, elements)
+    assert proved
+    assert shares.elements == elements
+    assert shares.cycles(nonzeros) == best
+    assert sorted(itertools.chain(*shares.columns)) == list(range(len(nonzeros)))
+
+
+def test_better_than_longest_first_and_above_the_bound() -> None:
+    """The textbook's worst case of longest processing time first, 5 5 4 4 3 3 3 on three; and one whose bound nobody reaches."""
+    nonzeros = [5, 5, 4, 4, 3, 3, 3]
+    assert longest_first_shares(nonzeros, 3).cycles(nonzeros) == 11
+    assert exact_shares(nonzeros, 3)[0].cycles(nonzeros) == 9
+    assert least_cycles([3, 3, 3], 2) == 5
+    assert exact_shares([3, 3, 3], 2)[0].cycles([3, 3, 3]) == 6
