@@ -98,7 +98,7 @@ def test_moves_are_written_and_do_not_outlive_their_placement(tune) -> None:  # 
     assert move.endswith(",1")
     assert tune(text)[0] == ExitStatus.FEASIBLE
     assert sorted(path.name for path in Path("there").iterdir()) == [
-        *("kilotune-manifest.json", "placement.csv", "placement.svg")
+        *("kilotune-manifest.json", "placement.csv", "placement.h", "placement.svg")
     ]
 
 
