@@ -19,7 +19,8 @@ from pathlib import Path
 from platformdirs.unix import Unix
 
 FLAGS = ("-O3", "-march=native", "-fwrapv", "-std=gnu11", "-shared", "-fPIC")
-NO_PROGRAM = ("-x", "c", "-E", "-")  # preprocess what is read from standard input
+PREPROCESS = ("-x", "c", "-E", "-")  # what is read from standard input
+PROBE, PREPROCESSED = b"kilotune __STDC__\n", b"kilotune 1"
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,12 @@ def _check(words: Sequence[str], chosen: str) -> None:
     if not shutil.which(words[0]):
         raise ValueError(f"CC={chosen}: expected a C compiler, found no command {words[0]} on the path.")
     try:
-        subprocess.run([*words, *NO_PROGRAM], input=b"", capture_output=True, check=True, timeout=60)
+        made = subprocess.run([*words, *PREPROCESS], input=PROBE, capture_output=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines() or [str(error)]
         raise ValueError(f"CC={chosen}: expected a C compiler, found one that refuses its options: {said[0]}") from None
+    if PREPROCESSED not in made:
+        raise ValueError(f"CC={chosen}: expected a C compiler, found a command that is none: it preprocesses no C.")
 
 
 def cache_folder() -> Path:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.emit.storage import LABEL_BITS
+from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_features import (
     FREE,
@@ -20,6 +21,7 @@ from kilotune.evaluators.cost_features import (
     kind_position,
     length_position,
     number,
+    packed_position,
     width_position,
 )
 
@@ -56,6 +58,8 @@ class Collector:
         self._rows = rows
         self._bits = batch.bits.astype(np.int64)
         self._bits[:, labels] = LABEL_BITS
+        self._stored = batch.stored_bits
+        self._packed = np.isin(self._stored, list(LAYOUTS)) & (batch.encoded >= 0)
         self._rounding = ROUNDINGS.index(batch.rounding.value)
         functions = batch.functions
         self._function_bits = np.array([f.bits for f in functions] or [16], dtype=np.int64)
@@ -113,10 +117,23 @@ class Collector:
     def function_bits(self, row: int) -> IntArray:
         return np.maximum(self._function_bits[self.column(row, Column.FUNCTION)], 16)
 
-    def load(self, operand: CountedOperand, access: Access) -> None:
+    def load(self, operand: CountedOperand, access: Access, grouped: bool = False) -> None:
+        """`grouped`: packed codes are taken apart by whole groups, which is counted elsewhere."""
         self.add(access.pointers, number("pointer", operand.place))
         self.add(
             access.times, number("load", operand.place, width_position(self._bits[:, operand.column]), access.reached)
+        )
+        if operand.column >= 0 and not grouped:
+            self.unpack(access.times, operand, "single")
+
+    def unpack(self, count: float, operand: CountedOperand, how: str) -> None:
+        """Packed codes: `single` ones, those of a `group`, or a `run` that begins."""
+        if not self._packed[:, operand.column].any():
+            return
+        width = self._stored[:, operand.column]
+        place = ("single", "group", "run").index(how)
+        self.add(
+            count, np.where(self._packed[:, operand.column], number("unpack", packed_position(width), place), FREE)
         )
 
     def store(self, variable: int, access: Access) -> None:

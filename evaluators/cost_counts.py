@@ -176,6 +176,7 @@ class CostFeatures:
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         with c.only(runs):
             c.add(elements, number("run", kind_position("MatMul")))
+            self._unpacked_runs(c, factors, elements)
             self._run(c, row, "MatMul", elements * length, factors, length)
             c.store(self._columns[out.variable], Access(elements, False))
         with c.only(~runs):
@@ -198,6 +199,8 @@ class CostFeatures:
     ) -> None:
         """Products of neighbours by a function of their own: plain ones as a whole, scaled ones by their parts."""
         scaled = _is_scaled(c, row)
+        for factor in factors:
+            c.unpack(products, factor, "group")
         with c.only(~scaled):
             a, b = factors
             widths = [width_position(c.bits(f, row, place)) for place, f in enumerate(factors)]
@@ -206,8 +209,12 @@ class CostFeatures:
         with c.only(scaled):
             c.add(products, number("tap", kind_position(kind), length_position(length)))
             for factor in factors:
-                c.load(factor, Access(products, True))
+                c.load(factor, Access(products, True), grouped=True)
             self._sum(c, row, (products, 0.0), factors, length)
+
+    def _unpacked_runs(self, c: Collector, factors: tuple[CountedOperand, CountedOperand], runs: float) -> None:
+        for factor in factors:
+            c.unpack(runs, factor, "run")
 
     def _sparse(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> None:
         a, b = self._operand(operation.a), self._operand(operation.b)
@@ -229,7 +236,9 @@ class CostFeatures:
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         with c.only(runs):
             c.frame("Conv2D", times, elements, elements / operation.b.shape[4], operation.b.shape[4])
-            c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))
+            begun = elements * operation.b.shape[1] * share_of_rows
+            c.add(begun, number("run", kind_position("Conv2D")))
+            self._unpacked_runs(c, factors, begun)
             self._run(c, row, "Conv2D", inside, factors, length)
             c.add(inside, number("tap", kind_position("Conv2D"), 1))
         with c.only(~runs):

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.encoding import LAYOUTS
 
 WIDTHS = (8, 16, 32)
 _BITS = tuple(str(w) for w in WIDTHS)
@@ -36,6 +37,8 @@ UNFITTED_POINTWISE = "Relu"
 FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
+_PACKED = tuple(str(width) for width in sorted(LAYOUTS))
+_UNPACKED = ("single", "group", "run")
 
 AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {
@@ -66,6 +69,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "fraction": (_BITS, _SHIFTS),  # the quotient of a sigmoid or a tanh, by the bits that it has
         "scan": (_KINDS, _BITS),  # an element that ArgMax or MaxPool looks at
         "norm": (("root", "square", "quotient"), ("32", "64")),  # NormaliseL2, by the width that it computes in
+        "unpack": (_PACKED, _UNPACKED),  # what reading a packed code takes besides a byte, and once a run of them
         "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
     }
 )
@@ -98,6 +102,11 @@ def number(family: str, *labels: int | IntArray) -> IntArray:
 def width_position(bits: IntArray | int) -> IntArray:
     """Position of a width: 8, 16, 32 become 0, 1, 2."""
     return np.asarray(np.asarray(bits) // 16, dtype=np.int64)
+
+
+def packed_position(width: IntArray) -> IntArray:
+    """Position of a packed width; of another one, that of the last."""
+    return np.minimum(np.searchsorted(sorted(LAYOUTS), width), len(LAYOUTS) - 1)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import atexit
 import ctypes
 import math
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -22,6 +23,8 @@ GRACE_S = 1.0
 
 EXIT_S = 10.0
 """How long the process waits for such a call when it ends: C++ that returns into a Python that is gone aborts the process."""
+
+THREAD_NAME = "compiled call"
 
 
 class StopFlag:
@@ -44,8 +47,8 @@ def interruptible(
     call: Callable[[], T], stop: Callable[[], object], seconds_left: Callable[[], float] = lambda: math.inf
 ) -> T:
     """What `call()` returns, or raises. It must release Python's lock, as functions of ctypes do, and own all that it
-    touches. `stop` asks it to end soon: when `seconds_left()` is no more (then its result still counts), or when an exception
-    is raised here meanwhile, which goes on."""
+    touches. `stop` asks it to end soon, and is called again and again until it has ended: when `seconds_left()` is no more (then
+    its result still counts), or when an exception is raised here meanwhile, which goes on."""
     results: list[T] = []
     errors: list[BaseException] = []
     running = (
@@ -61,18 +64,29 @@ def interruptible(
         finally:
             running.release()
 
-    threading.Thread(target=work, name="compiled call", daemon=True).start()
-    stopped = False
+    def stop_within(seconds: float) -> None:
+        # CP-SAT does not hear who asks it before it has begun, so asking once would not do.
+        deadline_s = time.monotonic() + seconds
+        stop()
+        while not running.acquire(timeout=POLL_S) and time.monotonic() < deadline_s:
+            stop()
+
+    threading.Thread(target=work, name=THREAD_NAME, daemon=True).start()
     try:
         while not running.acquire(timeout=POLL_S):
-            if not stopped and seconds_left() <= 0:
+            if seconds_left() <= 0:
                 stop()
-                stopped = True
     except BaseException:
-        stop()
-        if not running.acquire(timeout=GRACE_S):
-            atexit.register(running.acquire, timeout=EXIT_S)
+        atexit.register(stop_within, EXIT_S)  # first: the handler that raised may end the wait below as well
+        stop_within(GRACE_S)
+        if results or errors:
+            atexit.unregister(stop_within)
         raise
     if errors:
         raise errors[0]
     return results[0]
+
+
+def is_any_left() -> bool:
+    """Whether a call that an exception has ended for its caller still goes on."""
+    return any(thread.name == THREAD_NAME for thread in threading.enumerate())

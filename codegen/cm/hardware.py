@@ -10,7 +10,12 @@ A hardware file is JSON:
      "gmem": {"input_ports": [0], "output_ports": [63], "elements_per_tick": 32, "hop_ticks": 1, "order": "row-major"},
      "element_bytes": 1}
 
-`topology.kind` is all-to-all, ring, mesh, mesh-diagonal, 5pp, or `links`: then `cores` counts the cores and `links` lists
+With `bits_per_tick` in place of `elements_per_tick` (of links and GMEM, and without `element_bytes`), links and buffers count the bits
+of what they hold, partial sums at their own width; with `elements_per_tick` every element is one, as in the paper. Optional are
+`input_bits_per_tick` and `conversions_per_tick` of the crossbar (operands enter it bit by bit, converters are shared), `tick_ns`, and
+`energy`, an `EnergyTable` with the `source` of its figures.
+
+`topology.kind` is all-to-all, ring, mesh, mesh-diagonal, torus, tree, 5pp, or `links`: then `cores` counts the cores and `links` lists
 directed ones, each {"from": 0, "to": 1} with its own `elements_per_tick` and `hop_ticks` where they differ. GMEM is one
 more node of the network, behind the cores: it has a link to every input port and one from every output port. It sends the
 pixels of an image row by row, or with `column-major` column by column (networks from ONNX files only).
@@ -19,10 +24,14 @@ pixels of an image row by row, or with `column-major` column by column (networks
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from kilotune.codegen.cm.energy import COMPONENTS, EnergyTable
+from kilotune.codegen.cm.pipeline import Stage
 from kilotune.codegen.cm.topologies import PARAMETERS, core_count, grid_columns, pairs_of
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.text_files import read_text_file
@@ -30,25 +39,40 @@ from kilotune.codegen.text_files import read_text_file
 _SHIPPED = Path(__file__).parent / "hardware_files"
 DEFAULT_HARDWARE = "mesh-8x8"
 LARGEST_COUNT = 1 << 20
-MOST_CORES = 1024
+LARGEST_NUMBER = 1e12
+MOST_CORES = 4096
 MOST_HOP_TICKS = 1000
 """Images are simulated until none is under way that met empty links: slow links make many."""
+
+
+TOP_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"elements_per_tick": ("element_bytes", "tick_ns", "energy"), "bits_per_tick": ("tick_ns", "energy")}
+)
+"""Optional and other fields of the file, by how it charges."""
+
+ABSENT_FALSE, ABSENT_ZERO, ABSENT_NONE = ({"content_absent_as": value} for value in (False, 0, None))
+"""Metadata of fields that came later: fingerprints leave them out where they change nothing."""
 
 
 @dataclass(frozen=True)
 class Link:
     """One direction between two nodes. A packet that enters it at tick t is behind it at t + hop_ticks, or later where
-    elements wait for the `elements_per_tick` that cross in one tick."""
+    it waits for the `width` elements, or bits where the hardware charges bits, that cross in one tick."""
 
     source: int
     target: int
-    elements_per_tick: int
+    width: int = field(metadata={"content_name": "elements_per_tick", "content_values": {}})
     hop_ticks: int
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """An accelerator. Nodes 0 to cores - 1 are cores, node `gmem` is the global memory."""
+    """An accelerator. Nodes 0 to cores - 1 are cores, node `gmem` is the global memory.
+
+    charges_bits: links and buffers count the bits of what they hold; without it, as in the paper, every element is one, whatever
+    its width, and takes `element_bytes` of SRAM. input_bits_per_tick: of an operand, that enter the crossbar at once;
+    conversions_per_tick: columns that its converters read; 0: all. tick_ns: 0 where it is not known.
+    """
 
     name: str
     cores: int
@@ -61,6 +85,16 @@ class Hardware:
     element_bytes: int = 1
     input_order: str = "row-major"
     grid_columns: int | None = None
+    charges_bits: bool = field(default=False, metadata=ABSENT_FALSE)
+    input_bits_per_tick: int = field(default=0, metadata=ABSENT_ZERO)
+    conversions_per_tick: int = field(default=0, metadata=ABSENT_ZERO)
+    tick_ns: float = field(default=0.0, metadata=ABSENT_ZERO)
+    energy: EnergyTable | None = field(default=None, metadata=ABSENT_NONE)
+
+    @property
+    def unit(self) -> str:
+        """What widths of links count: `elements` or `bits`."""
+        return "bits" if self.charges_bits else "elements"
 
     @property
     def gmem(self) -> int:
@@ -72,9 +106,18 @@ class Hardware:
         """Rows of the largest matrix of `crossbar_columns` columns that a core holds: its crossbars one below another."""
         return self.crossbar_rows * self.crossbars_per_core
 
-    def iteration_ticks(self, dpu_operations: int) -> int:
-        """Ticks from the start of an iteration to the start of the next: the crossbar takes one, the DPU its share."""
-        return max(1, -(-dpu_operations // self.dpu_operations_per_tick))
+    def crossbar_ticks(self, stage: Stage) -> int:
+        """Ticks of a matrix-vector product: 1, or for each piece of the operands' bits the turns in which all columns are read."""
+        if not stage.crossbar_rows:
+            return 1
+        pieces = -(-stage.input_bits // self.input_bits_per_tick) if self.input_bits_per_tick else 1
+        turns = -(-stage.crossbar_columns // self.conversions_per_tick) if self.conversions_per_tick else 1
+        return pieces * turns
+
+    def iteration_ticks(self, stage: Stage) -> int:
+        """Ticks from the start of an iteration to the start of the next: those of the crossbar, or of the DPU where it takes
+        longer, for it works on one result while the crossbar makes the next."""
+        return max(self.crossbar_ticks(stage), -(-stage.dpu_operations // self.dpu_operations_per_tick))
 
 
 def shipped_hardware() -> tuple[str, ...]:
@@ -110,10 +153,11 @@ def parse_hardware(described: Any, path: str) -> Hardware:
     topology = top.section("topology")
     kind = topology.choice("kind", (*PARAMETERS, "links"))
     default = top.section("link")
-    width, hop = default.count("elements_per_tick"), default.count("hop_ticks", most=MOST_HOP_TICKS)
+    unit = "bits_per_tick" if "bits_per_tick" in default.fields else "elements_per_tick"
+    width, hop = default.count(unit), default.count("hop_ticks", most=MOST_HOP_TICKS)
     if kind == "links":
         cores = topology.count("cores", most=MOST_CORES)
-        links = _listed_links(topology, cores, width, hop)
+        links = _listed_links(topology, cores, unit, width, hop)
         columns = None
     else:
         sizes = {name: topology.count(name, most=MOST_CORES) for name in PARAMETERS[kind]}
@@ -124,7 +168,7 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         columns = grid_columns(kind, sizes)
         topology.only(("kind", *PARAMETERS[kind]))
     gmem = top.section("gmem")
-    port_width, port_hop = gmem.count("elements_per_tick"), gmem.count("hop_ticks", most=MOST_HOP_TICKS)
+    port_width, port_hop = gmem.count(unit), gmem.count("hop_ticks", most=MOST_HOP_TICKS)
     order = gmem.choice("order", ("row-major", "column-major"))
     inputs, outputs = (gmem.ports(key, cores) for key in ("input_ports", "output_ports"))
     links += [Link(cores, port, port_width, port_hop) for port in inputs]
@@ -139,23 +183,21 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         crossbars_per_core=crossbar.count("per_core"),
         sram_bytes=core.count("sram_bytes", most=1 << 40),
         dpu_operations_per_tick=core.count("dpu_operations_per_tick"),
-        element_bytes=top.count("element_bytes", most=8),
+        element_bytes=1 if unit == "bits_per_tick" else top.count("element_bytes", most=8),
         input_order=order,
         grid_columns=columns,
+        charges_bits=unit == "bits_per_tick",
+        input_bits_per_tick=crossbar.optional_count("input_bits_per_tick"),
+        conversions_per_tick=crossbar.optional_count("conversions_per_tick"),
+        tick_ns=top.number("tick_ns") if "tick_ns" in top.fields else 0.0,
+        energy=_energy(top),
     )
-    for section, keys in (
-        (top, ("name", "topology", "link", "crossbar", "core", "gmem", "element_bytes")),
-        (default, ("elements_per_tick", "hop_ticks")),
-        (crossbar, ("rows", "columns", "per_core")),
-        (core, ("sram_bytes", "dpu_operations_per_tick")),
-        (gmem, ("input_ports", "output_ports", "elements_per_tick", "hop_ticks", "order")),
-    ):
-        section.only(keys)
+    _check_fields(top, unit)
     _check_reach(hardware, path)
     return hardware
 
 
-def _listed_links(topology: _Section, cores: int, width: int, hop: int) -> list[Link]:
+def _listed_links(topology: _Section, cores: int, unit: str, width: int, hop: int) -> list[Link]:
     """The links of a topology of kind `links`."""
     listed = topology.value("links")
     if not isinstance(listed, list) or not listed:
@@ -167,13 +209,35 @@ def _listed_links(topology: _Section, cores: int, width: int, hop: int) -> list[
         if ends[0] == ends[1] or ends in links:
             found = f"{ends[0]} to itself" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]} a second time"
             raise section.error("", "a link between two cores, listed once", found)
-        own = {"elements_per_tick": width, "hop_ticks": hop}
-        most = {"elements_per_tick": LARGEST_COUNT, "hop_ticks": MOST_HOP_TICKS}
+        own = {unit: width, "hop_ticks": hop}
+        most = {unit: LARGEST_COUNT, "hop_ticks": MOST_HOP_TICKS}
         own |= {key: section.count(key, most[key]) for key in own if key in section.fields}
-        links[ends] = Link(*ends, **own)
+        links[ends] = Link(*ends, own[unit], own["hop_ticks"])
         section.only(("from", "to", *own))
     topology.only(("kind", "cores", "links"))
     return [links[ends] for ends in sorted(links)]
+
+
+def _check_fields(top: _Section, unit: str) -> None:
+    """InputError for a field that there is not: misspelt ones are errors, not silence."""
+    top.only(("name", "topology", "link", "crossbar", "core", "gmem", *TOP_FIELDS[unit]))
+    for name, keys in (
+        ("link", (unit, "hop_ticks")),
+        ("crossbar", ("rows", "columns", "per_core", "input_bits_per_tick", "conversions_per_tick")),
+        ("core", ("sram_bytes", "dpu_operations_per_tick")),
+        ("gmem", ("input_ports", "output_ports", unit, "hop_ticks", "order")),
+    ):
+        top.section(name).only(keys)
+
+
+def _energy(top: _Section) -> EnergyTable | None:
+    """The table of energies; None without one."""
+    if "energy" not in top.fields:
+        return None
+    section = top.section("energy")
+    source = section.text("source")
+    section.only(("source", *COMPONENTS))
+    return EnergyTable(source, tuple((name, section.number(name)) for name in COMPONENTS if name in section.fields))
 
 
 def _check_reach(hardware: Hardware, path: str) -> None:
@@ -255,6 +319,16 @@ class _Section:
             raise self.error(key, f"a whole number from 1 to {most}", _shown(value))
         return value
 
+    def optional_count(self, key: str) -> int:
+        """0 where it is not there."""
+        return self.count(key) if key in self.fields else 0
+
+    def number(self, key: str) -> float:
+        value = self.value(key)
+        if type(value) not in (int, float) or not 0 <= value < LARGEST_NUMBER:
+            raise self.error(key, "a number from 0", _shown(value))
+        return float(value)
+
     def core(self, key: str, cores: int) -> int:
         value = self.value(key)
         if type(value) is not int or not 0 <= value < cores:
@@ -269,7 +343,7 @@ class _Section:
         return list(value)
 
     def only(self, keys: tuple[str, ...]) -> None:
-        """Misspelt fields are errors, not silence."""
+        """InputError for a field that is not among `keys`."""
         for key in self.fields:
             if key not in keys:
                 raise self.error(key, f"one of {', '.join(keys)}", "an unknown field")

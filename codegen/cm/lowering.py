@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 from kilotune.codegen.cm.access import AccessPattern, EdgeCounts, Rectangle, RememberedCounts
 from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, input_channels, spans
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
-from kilotune.codegen.cm.pipeline import GMEM, Edge, Pipeline, Stage
+from kilotune.codegen.cm.pipeline import ACTIVATION_BITS, GMEM, Edge, Pipeline, Stage
+from kilotune.codegen.onnx.bounds import bits_of, partial_sum_bits
 from kilotune.codegen.onnx.graph import ConvNode, Node, Window, window_of
 
 AXES = ("rows", "columns")
 POINT = Window()
+WEIGHT_BITS = 8
+"""Bits of a weight, with its sign."""
+
+UNKNOWN_ACTIVATION = (-127, 127)
 
 
 class LayerReplication(Protocol):
@@ -169,6 +174,7 @@ class _NetworkAssembly:
         channels, high, wide = graph.shapes[graph.input]
         image = _StagePart(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
         self._parts: dict[int, list[_StagePart]] = {INPUT: [image]}
+        self._element_bits: dict[int, list[int]] = {GMEM: [self._bits(graph.input)] * channels}
         self._exports: dict[int, tuple[str, ...]] = {INPUT: (graph.input,)}
         self._stages: list[Stage] = []
         self._programs: list[StageProgram] = []
@@ -227,14 +233,22 @@ class _NetworkAssembly:
         head, first_input, size = self._head(partition, rectangle, block, place[1], reader)
         sums = [] if not last else [self._partial(stage, reader, rectangle, width) for stage in blocks_before]
         operands = [self._operands(partition, node, rectangle, channels, reader) for node in partition.nodes if last]
+        partial_bits = [sum(self._element_bits[stage]) for stage in blocks_before] if last else []
         numbers = self._close()
         taps = 0 if block or partition.head is None else _taps(partition.head) * size
         operations = taps + (width * max(1, len(sums) + len(operands)) if last or block else 0)
         rows = block.row_bounds[place[1] + 1] - block.row_bounds[place[1]] if block else 0
         exports = partition.exports if last else ()
-        output = width * len(exports) if last else width
         matrix = (rows, width) if block else (0, 0)
-        self._stages.append(Stage(title, partition.name, rectangle.size, *matrix, operations, output, *place))
+        bits = self._output_bits(partition, last, rows, width)
+        self._element_bits[reader] = bits
+        described = (title, partition.name, rectangle.size, *matrix, operations, len(bits), *place)
+        input_bits = self._input_bits(partition)
+        read = (rows if block else taps) * input_bits + sum(partial_bits)
+        for node, sources in zip(partition.nodes, operands, strict=False):
+            names = zip(node.inputs, sources, strict=True)
+            read += width * sum(self._bits(name) for name, source in names if not isinstance(source, OperandSource))
+        self._stages.append(Stage(*described, sum(bits), input_bits, read))
         self._programs.append(
             StageProgram(
                 partition,
@@ -252,6 +266,24 @@ class _NetworkAssembly:
                 exports,
             )
         )
+
+    def _bits(self, tensor: str) -> int:
+        """Bits of an element of a tensor."""
+        bounds = self._network.graph.bounds
+        return ACTIVATION_BITS if bounds is None else bits_of(bounds[tensor])
+
+    def _input_bits(self, partition: Partition) -> int:
+        """Bits of an operand of the crossbar."""
+        return ACTIVATION_BITS if partition.head is None else self._bits(partition.head.inputs[0])
+
+    def _output_bits(self, partition: Partition, last: bool, rows: int, width: int) -> list[int]:
+        """Bits of every element of an output packet: the exports', or of a partial sum of so many rows."""
+        if last:
+            return [self._bits(name) for name in partition.exports for _ in range(width)]
+        assert partition.head is not None
+        bounds = self._network.graph.bounds
+        operand = UNKNOWN_ACTIVATION if bounds is None else bounds[partition.head.inputs[0]]
+        return [partial_sum_bits(operand, WEIGHT_BITS, rows)] * width
 
     def _head(
         self, partition: Partition, rectangle: Rectangle, block: ColumnBlock | None, row: int, reader: int
@@ -328,7 +360,10 @@ class _NetworkAssembly:
             needed, released, sent = self._counts_of(reading)
             numbers[writer] = len(self._edges)
             every = None if bool(sent.all()) else sent
-            self._edges.append(Edge(writer, wire.reader, needed, released, len(wire.elements), 0, every))
+            bits = self._element_bits[writer]
+            packet_bits = sum(bits[element] for element in wire.elements)
+            edge = Edge(writer, wire.reader, needed, released, len(wire.elements), 0, every, packet_bits)
+            self._edges.append(edge)
             self._readings.append(reading)
             self._elements.append(np.asarray(sorted(wire.elements)))
         return numbers

@@ -33,7 +33,7 @@ def check_mapping(pipeline: Pipeline, streams: Sequence[Stream], hardware: Hardw
         ends = (node_of(hardware, mapping.cores, end) for end in (stream.writer, stream.reader))
         if not _leads(hardware, route, *ends):
             raise ValueError(f"The route of {stream_name(pipeline, stream)} does not lead to its reader.")
-    for stage, used in enumerate(sram_bytes(streams, hardware, mapping.capacities, len(mapping.cores))):
+    for stage, used in enumerate(sram_bytes(streams, mapping.capacities, len(mapping.cores))):
         if used > hardware.sram_bytes:
             name = pipeline.stages[stage].name
             raise ValueError(
@@ -66,10 +66,10 @@ def _leads(hardware: Hardware, route: Sequence[int], start: int, goal: int) -> b
     return here == goal
 
 
-def sram_bytes(streams: Sequence[Stream], hardware: Hardware, capacities: Sequence[int], stages: int) -> list[int]:
-    """Bytes of buffers by stage. Unbounded buffers count as one image's packets."""
+def sram_bytes(streams: Sequence[Stream], capacities: Sequence[int], stages: int) -> list[int]:
+    """Bytes of buffers by stage, each whole bytes. Unbounded buffers count as one image's packets."""
     used = [0] * stages
     for stream, capacity in zip(streams, capacities, strict=True):
         if stream.reader != GMEM:
-            used[stream.reader] += (capacity or stream.packets) * stream.elements * hardware.element_bytes
+            used[stream.reader] += -(-(capacity or stream.packets) * stream.cell_bits // 8)
     return used

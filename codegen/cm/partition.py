@@ -133,7 +133,8 @@ def _with_a_node(graph: Graph) -> Graph:
         return graph
     copy = ClipNode((graph.output,), graph.output + "/copy", float("-inf"), float("inf"))
     shapes: dict[str, Any] = {**graph.shapes, copy.output: graph.shapes[graph.output]}
-    return dataclasses.replace(graph, nodes=(*graph.nodes, copy), shapes=shapes, output=copy.output)
+    bounds = None if graph.bounds is None else {**graph.bounds, copy.output: graph.bounds[graph.output]}
+    return dataclasses.replace(graph, nodes=(*graph.nodes, copy), shapes=shapes, output=copy.output, bounds=bounds)
 
 
 def _whole(graph: Graph, tensor: str) -> Segment:

@@ -13,12 +13,16 @@ crossbar); `uniform_chain` and other generated pipelines need only this file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.arrays import Int32Array
+from kilotune.codegen.ir.views import NOT_CONTENT
+
+ACTIVATION_BITS = 8
+"""Bits of an activation where nothing else is said."""
 
 GMEM = -1
 """Stands for the global memory where a stage number is expected: the writer of the image."""
@@ -35,6 +39,8 @@ class Stage:
     dpu_operations: digital operations of one iteration.
     output_elements: elements written by one iteration (its channels, or those of its column block).
     replica, row_block, column_block: which part of the partition this is.
+    output_bits: all elements of an output packet together. input_bits: an operand of the crossbar. read_bits: what an iteration
+        reads from the buffers. None is content: what hardware that charges bits makes of them is.
     """
 
     name: str
@@ -47,6 +53,9 @@ class Stage:
     replica: int = 0
     row_block: int = 0
     column_block: int = 0
+    output_bits: int = field(default=0, metadata=NOT_CONTENT)
+    input_bits: int = field(default=ACTIVATION_BITS, metadata=NOT_CONTENT)
+    read_bits: int = field(default=0, metadata=NOT_CONTENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,7 @@ class Edge:
     sent: bool [writer iterations], those that the reader reads at all; None: all of them. Only these cross the links and
         take room in the buffer: a replica of a row block is sent its rows and a halo, not the image. `needed` and
         `released` count writer iterations all the same.
+    packet_bits: all elements of a packet together; 0: ACTIVATION_BITS each.
     """
 
     writer: int
@@ -72,6 +82,7 @@ class Edge:
     elements: int
     buffer_elements: int = 0
     sent: NDArray[np.bool_] | None = None
+    packet_bits: int = 0
 
     @property
     def capacity(self) -> int:

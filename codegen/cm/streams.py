@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.arrays import Int32Array
-from kilotune.codegen.cm.pipeline import GMEM, Pipeline
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.pipeline import ACTIVATION_BITS, GMEM, Pipeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +18,8 @@ class Stream:
     """Packets, one a writer iteration that is sent, from a writer to a reader; either may be GMEM.
 
     sends: bool [writer iterations]. needed, released: int32 [reader iterations], as of `Edge` but counted in packets;
-    empty when the reader is GMEM. elements: of a packet. edge: its number in the pipeline; None for an output.
+    empty when the reader is GMEM. elements: of a packet. edge: its number in the pipeline; None for an output. load: what a
+    packet is on a link, in elements or in bits as the hardware charges. cell_bits: what its cell in a buffer takes.
     """
 
     writer: int
@@ -27,6 +29,8 @@ class Stream:
     released: Int32Array
     elements: int
     edge: int | None
+    load: int
+    cell_bits: int
 
     @cached_property
     def packets(self) -> int:
@@ -34,9 +38,9 @@ class Stream:
         return int(self.sends.sum())
 
     @property
-    def image_elements(self) -> int:
-        """What a link on its route carries for it per image."""
-        return self.packets * self.elements
+    def image_load(self) -> int:
+        """What a link on its route carries for it per image, in elements or in bits."""
+        return self.packets * self.load
 
     @cached_property
     def minimum_capacity(self) -> int:
@@ -47,20 +51,30 @@ class Stream:
         return max(1, int((self.needed - before).max()))
 
 
-def streams_of(pipeline: Pipeline) -> tuple[Stream, ...]:
-    """The edges' streams in their order, then the outputs'."""
+def streams_of(pipeline: Pipeline, hardware: Hardware | None = None) -> tuple[Stream, ...]:
+    """The edges' streams in their order, then the outputs'. hardware: how it charges packets; None: an element each, a byte a
+    cell."""
+
+    def charged(elements: int, bits: int) -> tuple[int, int]:
+        bits = bits or elements * ACTIVATION_BITS
+        if hardware is not None and hardware.charges_bits:
+            return bits, bits
+        return elements, elements * 8 * (1 if hardware is None else hardware.element_bytes)
+
     streams = []
     for number, edge in enumerate(pipeline.edges):
         iterations = pipeline.writer_iterations(edge)
         sends = np.ones(iterations, dtype=bool) if edge.sent is None else edge.sent
         counts = np.concatenate(([0], np.cumsum(sends))).astype(np.int32)
         needed, released = counts[edge.needed], counts[edge.released]
-        streams.append(Stream(edge.writer, edge.reader, sends, needed, released, edge.elements, number))
+        charges = charged(edge.elements, edge.packet_bits)
+        streams.append(Stream(edge.writer, edge.reader, sends, needed, released, edge.elements, number, *charges))
     nothing = np.zeros(0, dtype=np.int32)
     for output in pipeline.outputs:
         stage = pipeline.stages[output]
         sends = np.ones(stage.iterations, dtype=bool)
-        streams.append(Stream(output, GMEM, sends, nothing, nothing, stage.output_elements, None))
+        charges = charged(stage.output_elements, stage.output_bits)
+        streams.append(Stream(output, GMEM, sends, nothing, nothing, stage.output_elements, None, *charges))
     return tuple(streams)
 
 

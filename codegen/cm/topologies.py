@@ -26,6 +26,18 @@ def mesh(rows: int, columns: int) -> list[CorePair]:
     return _both_ways(_grid_steps(rows, columns, ((0, 1), (1, 0))))
 
 
+def torus(rows: int, columns: int) -> list[CorePair]:
+    """A mesh whose rows and columns are closed to rings."""
+    around = [(r * columns + c, r * columns + (c + 1) % columns) for r in range(rows) for c in range(columns)]
+    around += [(r * columns + c, (r + 1) % rows * columns + c) for r in range(rows) for c in range(columns)]
+    return _both_ways((a, b) for a, b in around if a != b)
+
+
+def tree(cores: int) -> list[CorePair]:
+    """A binary tree: core i with its parent (i - 1) / 2, core 0 at the root."""
+    return _both_ways((i, (i - 1) // 2) for i in range(1, cores))
+
+
 def diagonal_mesh(rows: int, columns: int) -> list[CorePair]:
     """A mesh with the four diagonal neighbours besides."""
     return _both_ways(_grid_steps(rows, columns, ((0, 1), (1, 0), (1, 1), (1, -1))))
@@ -45,6 +57,8 @@ PARAMETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ring": ("cores",),
         "mesh": ("rows", "columns"),
         "mesh-diagonal": ("rows", "columns"),
+        "torus": ("rows", "columns"),
+        "tree": ("cores",),
         "5pp": ("layers",),
     }
 )
@@ -56,6 +70,8 @@ _MAKERS: Mapping[str, Callable[..., list[CorePair]]] = MappingProxyType(
         "ring": ring,
         "mesh": mesh,
         "mesh-diagonal": diagonal_mesh,
+        "torus": torus,
+        "tree": tree,
         "5pp": parallel_prism,
     }
 )

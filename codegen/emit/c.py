@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import assert_never
+
+import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
@@ -17,12 +19,13 @@ from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import TemporaryLayout, lay_out
 from kilotune.codegen.emit.operators import Operators, int_type
+from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import (
     FLASH_MACROS,
     ConstantArray,
     constant_array,
-    dense_array,
     float_array,
+    packed_array,
     sparse_format,
 )
 from kilotune.codegen.emit.preshift import preshift
@@ -259,7 +262,7 @@ def _parameter_arrays(
     for variable in program.variables:
         if variable.role is not ir.Role.PARAMETER or variable.name not in used:
             continue
-        name, bits = storage.names[variable.name], storage.bits[variable.name]
+        name = storage.names[variable.name]
         values = parameters[variable.name].reshape(variable.shape)
         values = values.transpose(storage.orders.get(variable.name, range(values.ndim)))
         real = storage.real
@@ -267,17 +270,24 @@ def _parameter_arrays(
         if variable.name in storage.sparse:
             lists = sparse_format(values, storage.stored(variable.name), real)
             kind = f"uint{lists.place_bits}_t"
-            kept = constant_array(f"{name}_values", storage.type_of(variable.name), lists.values, bits)
+            kept = _values(storage, variable.name, lists.values)
             columns = constant_array(f"{name}_columns", kind, lists.columns, lists.place_bits)
             rule = "/* for each row, the columns (from 1) of its values, then 0 */\n"
             arrays += [ConstantArray(note + kept.definition, kept.size_bytes)]
             arrays += [ConstantArray(rule + columns.definition, columns.size_bytes)]
         else:
-            dense = (
-                float_array(name, values) if real else dense_array(name, values, bits, storage.stored(variable.name))
-            )
+            numbers = values if real else storage.stored(variable.name)(values)
+            dense = float_array(name, values) if real else _values(storage, variable.name, numbers.reshape(-1).tolist())
             arrays.append(ConstantArray(note + dense.definition, dense.size_bytes))
     return arrays
+
+
+def _values(storage: VariableStorage, name: str, values: Sequence[float]) -> ConstantArray:
+    """The array of a parameter's stored numbers."""
+    packing, array = storage.packing(name), storage.array(name)
+    if packing is not None:
+        return packed_array(array, packing.packed(packing.encoded(np.array(values, dtype=np.int64))))
+    return constant_array(array, storage.type_of(name), values, storage.bits[name])
 
 
 def _interface(storage: VariableStorage, program: ir.Program) -> Interface:
@@ -359,6 +369,13 @@ _PRELUDE = """\
 """
 
 
+def _packed_readers(storage: VariableStorage, written: str) -> list[str]:
+    """What reads packed codes, as far as the text that was written calls it."""
+    widths = [width for width in storage.packed_widths if f"{reader(width)}(" in written]
+    place = [f"typedef uint_fast{index_bits(storage.program)}_t kt_place;"] if widths or "kt_place" in written else []
+    return place + [reader_definition(width) for width in widths]
+
+
 def _title(real: bool, program: ir.Program) -> str:
     what = "inference in floats" if real else "fixed-point inference"
     return f"/* {_comment(program.name)}: {what}. Written by kilotune; changes will be lost. */"
@@ -378,6 +395,8 @@ def _source(
     includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if context.storage.real else "")
     parts += [includes, _PRELUDE + f"typedef int{index_bits(program)}_t kt_index;"]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
+    written = [*context.operators.functions, *functions, *context.writer.lines]
+    parts += _packed_readers(context.storage, "\n".join(written))
     parts += layout.typedefs + arrays + layout.array
     parts += [*context.operators.functions, *functions]
     unread = program.input is not None and program.input.name not in ir.used_variables(program)

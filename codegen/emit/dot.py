@@ -145,6 +145,14 @@ def _part(context: Context, axis: WindowAxis, position: str, name: str) -> tuple
     return first, count
 
 
+def _first_value(context: Context, matrix: ir.View) -> str:
+    """The declaration of a pointer to the first stored value of a sparse matrix; of its number, where codes are packed."""
+    storage = context.storage
+    if storage.packing(matrix.variable) is not None:
+        return "kt_place value = 0"
+    return f"const {storage.type_of(matrix.variable)} *value = {storage.array(matrix.variable)}"
+
+
 def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: SumOfProducts) -> None:
     """Row by row over the values that are stored; `next` walks through the lists of columns.
 
@@ -154,7 +162,7 @@ def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct
     writer, storage, matrix = context.writer, context.storage, context.storage.names[operation.a.variable]
     bits, kind, load = storage.bits[a.variable], storage.type_of(a.variable), 8 if a.shape[1] < 256 else 16
     with writer.loops([schedule.columns], scope=True) as (j,):
-        writer.line(f"const {kind} *value = {matrix}_values;")
+        writer.line(f"{_first_value(context, a)};")
         writer.line(f"const uint{load}_t *next = {matrix}_columns;")
         with writer.loops([schedule.rows], scope=True) as (i,):
             total.start()

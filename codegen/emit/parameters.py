@@ -9,7 +9,6 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.emit.operators import int_type
 
 FLASH_MACROS = """\
 /* Where constants live and how they are read: AVR needs special instructions for its flash. */
@@ -111,9 +110,9 @@ def float_array(name: str, values: FloatArray) -> ConstantArray:
     return constant_array(name, "float", values.reshape(-1).tolist(), 32)
 
 
-def dense_array(name: str, values: FloatArray, bits: int, stored: Quantiser) -> ConstantArray:
-    """All elements in row-major order, as integers."""
-    return constant_array(name, int_type(bits), stored(values).reshape(-1).tolist(), bits)
+def packed_array(name: str, packed: bytes) -> ConstantArray:
+    """Codes that are packed into bytes."""
+    return constant_array(name, "uint8_t", list(packed), 8)
 
 
 def sparse_format(values: FloatArray, stored: Quantiser, real: bool = False) -> SparseFormat:

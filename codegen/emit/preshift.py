@@ -30,19 +30,24 @@ def shifted_operands(program: ir.Program) -> Mapping[tuple[int, Column], str]:
 
 
 def preshifted_rows(batch: FixedBatch) -> Int32Array:
-    """The rows [candidates, operations, columns] as they are emitted: without divisions of such parameters."""
+    """The rows [candidates, operations, columns] as they are emitted: without divisions of such parameters.
+
+    One that is encoded is divided when it is read: its codes have no room for more digits, and need none.
+    """
     rows = batch.rows.copy()
-    for row, column in shifted_operands(batch.program):
-        np.minimum(rows[:, row, column], 0, out=rows[:, row, column])
+    columns = {v.name: i for i, v in enumerate(batch.program.variables)}
+    for (row, column), name in shifted_operands(batch.program).items():
+        stored_whole = batch.encoded[:, columns[name]] < 0
+        rows[:, row, column] = np.where(stored_whole, np.minimum(rows[:, row, column], 0), rows[:, row, column])
     return rows
 
 
 def preshift(batch: FixedBatch) -> tuple[Int32Array, dict[str, int]]:
     """The rows of the only candidate without divisions of such parameters, and by which power of two to divide those."""
-    given = batch.rows[0]
+    given, rows = batch.rows[0], preshifted_rows(batch)[0]
     shifts = {
-        name: int(given[row, column])
+        name: int(given[row, column] - rows[row, column])
         for (row, column), name in shifted_operands(batch.program).items()
-        if given[row, column] > 0
+        if given[row, column] > rows[row, column]
     }
-    return preshifted_rows(batch)[0], shifts
+    return rows, shifts

@@ -22,7 +22,7 @@ from kilotune.codegen.emit.context import OperationRow
 from kilotune.codegen.emit.intervals import Interval, Intervals
 from kilotune.codegen.emit.pointwise import constants_of
 from kilotune.codegen.emit.schedule import in_order, scales_terms
-from kilotune.codegen.fixed.arithmetic import quantise, scale_down
+from kilotune.codegen.fixed.arithmetic import scale_down
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.straight_line import elements_of
 
@@ -70,9 +70,9 @@ class _Analysis:
         self.held: dict[str, Interval] = {}
         self.whole: dict[str, IntArray] = {}
         self.bits = {v.name: int(b) for v, b in zip(self.program.variables, batch.bits[0], strict=True)}
-        for variable, scale in zip(self.program.variables, batch.scales[0], strict=True):
+        for column, variable in enumerate(self.program.variables):
             if variable.role is ir.Role.PARAMETER:
-                values = quantise(parameters[variable.name], self.bits[variable.name], int(scale)).reshape(-1)
+                values = batch.integers(0, column, parameters[variable.name]).reshape(-1)
                 values = scale_down(values, shifts.get(variable.name, 0), batch.rounding)
                 self.whole[variable.name] = values
                 self.held[variable.name] = Interval(int(values.min()), int(values.max()))

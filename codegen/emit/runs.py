@@ -1,19 +1,25 @@
 """Sums over elements that lie beside each other in both operands, as functions of their own.
 
+Where one operand is stored in packed codes, a run takes whole groups of them apart, and single codes at its ends.
 A function gives the inner loop all registers: inside the nest that calls it, avr-gcc keeps pointers on the stack instead.
 Operations with operands of the same kinds share one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
+from kilotune.codegen.emit.packing import decoded, group_codes, layout_of, reader
 
 RunStart = tuple[ir.View, Sequence[tuple[str, int]]]
 """A view and where in it a run begins: (expression, elements a step) pairs."""
+
+
+NOTHING: Mapping[int, str] = MappingProxyType({})
 
 
 def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, count: int) -> None:
@@ -28,14 +34,32 @@ def add_rows(
 ) -> None:
     """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips)."""
     name = _rows_function(context, total, views[0].variable, views[1].variable)
-    pointers = [f"({_pointed(context, v.variable)} *)({p})" for v, p in zip(views, places, strict=True)]
+    pointers = [_argument(context, v.variable, p) for v, p in zip(views, places, strict=True)]
     context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {extent});")
 
 
 def _address(context: Context, place: RunStart) -> str:
     view, moves = place
-    pointed, address = _pointed(context, view.variable), context.storage.address(view, moves)
+    return _argument(context, view.variable, context.storage.address(view, moves))
+
+
+def _argument(context: Context, variable: str, address: str) -> str:
+    """What is passed for an operand: a pointer, or the array of its codes and a number."""
+    if context.storage.packing(variable) is not None:
+        return f"{context.storage.array(variable)}, {address}"
+    pointed = _pointed(context, variable)
     return f"({pointed} *)({address})" if " " in address else f"({pointed} *){address}"
+
+
+def _parameter(context: Context, variable: str, number: int) -> str:
+    """The parameters that take it."""
+    if context.storage.packing(variable) is not None:
+        return f"const uint8_t *codes{number}, kt_place p{number}"
+    return f"{_pointed(context, variable)} *p{number}"
+
+
+def _passed_on(context: Context, variable: str, number: int) -> str:
+    return f"codes{number}, p{number}" if context.storage.packing(variable) is not None else f"p{number}"
 
 
 def _pointed(context: Context, variable: str) -> str:
@@ -49,14 +73,24 @@ def _pointed(context: Context, variable: str) -> str:
 def _kind(context: Context, variable: str) -> str:
     storage = context.storage
     kind = str(storage.bits[variable]) if storage.is_integer(variable) else ""
+    packing = storage.packing(variable)
+    if packing is not None:
+        return f"codes{kind}_{packing.width}" + (f"_{packing.shift}" if packing.shift else "")
     return f"flash{kind}" if storage.in_flash(variable) else f"ram{kind}"
 
 
-def _step(context: Context, total: SumOfProducts, a: str, b: str) -> list[str]:
-    """The lines that read both elements and add their product."""
+def _step(context: Context, total: SumOfProducts, a: str, b: str, known: Mapping[int, str] = NOTHING) -> list[str]:
+    """The lines that read both elements and add their product. `known`: codes by operand that need not be read."""
     storage, values, lines = context.storage, [], []
     for number, variable in enumerate((a, b)):
-        text = f"KT_NEXT{storage.suffix(variable)}(p{number})" if storage.in_flash(variable) else f"*p{number}++"
+        packing = storage.packing(variable)
+        if packing is not None:
+            code = known.get(number, f"{reader(packing.width)}(codes{number}, p{number}++)")
+            text = decoded(code, packing, storage.bits[variable])
+        elif storage.in_flash(variable):
+            text = f"KT_NEXT{storage.suffix(variable)}(p{number})"
+        else:
+            text = f"*p{number}++"
         lines.append(f"const {storage.type_of(variable)} v{number} = {text};")
         values.append(CExpression(f"v{number}", storage.bits[variable]))
     return [*lines, f"sum = {total.grown(values[0], values[1])};"]
@@ -65,17 +99,52 @@ def _step(context: Context, total: SumOfProducts, a: str, b: str) -> list[str]:
 def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int) -> str:
     counter = "uint_fast8_t" if count < 256 else "uint_fast16_t"
     name = f"kt_dot_{_kind(context, a)}_{_kind(context, b)}_{total.key}" + ("" if count < 256 else "_long")
+    packed = [number for number, v in enumerate((a, b)) if context.storage.packing(v) is not None]
     step = "\n        ".join(_step(context, total, a, b))
+    body = f"    do {{\n        {step}\n    }} while (--n != 0);\n    return sum;\n"
+    if len(packed) == 1:
+        body = _by_groups(context, total, (a, b), packed[0], counter)
+    takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
     return context.operators.require(
         name,
         f"/* sum + p0[0] * p1[0] + ... + p0[n - 1] * p1[n - 1], for n > 0 */\n"
-        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {_pointed(context, a)} *p0, {_pointed(context, b)} *p1, {counter} n)\n{{\n"
-        f"    do {{\n        {step}\n    }} while (--n != 0);\n    return sum;\n}}",
+        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {counter} n)\n{{\n{body}}}",
     )
+
+
+def _by_groups(context: Context, total: SumOfProducts, pair: tuple[str, str], number: int, counter: str) -> str:
+    """The body of a run in which operand `number` is packed: single codes at its ends, whole groups between them."""
+    packing = context.storage.packing(pair[number])
+    assert packing is not None
+    layout = layout_of(packing.width)
+    codes, last, place = layout.codes, layout.codes - 1, f"p{number}"
+    loaded = [f"byte{i}" for i in range(layout.group_bytes)]
+    group = [f"const uint8_t {name} = KT_NEXT_PLACE8(group);" for name in loaded]
+    for code in group_codes(packing.width, loaded):
+        group.append(" ".join(["{", *_step(context, total, *pair, {number: code}), "}"]))
+    first = f"({place} >> {last.bit_length()})"
+    lines = [
+        "for (;;) {",
+        f"    while (n != 0 && (n < {codes} || ({place} & {last}) != 0)) {{",
+        *(f"        {line}" for line in _step(context, total, *pair)),
+        "        n--;",
+        "    }",
+        "    if (n == 0) return sum;",
+        f"    const uint8_t *group = codes{number} + {first if layout.group_bytes == 1 else f'{layout.group_bytes} * {first}'};",
+        f"    {place} += (kt_place)(n & ~{last}u);",
+        "    do {",
+        *(f"        {line}" for line in group),
+        f"        n = ({counter})(n - {codes});",
+        f"    }} while (n >= {codes});",
+        "}",
+    ]
+    return "".join(f"    {line}\n" for line in lines)
 
 
 def _rows_function(context: Context, total: SumOfProducts, a: str, b: str) -> str:
     name = f"kt_rows_{_kind(context, a)}_{_kind(context, b)}_{total.key}"
+    if any(context.storage.packing(variable) is not None for variable in (a, b)):
+        return _rows_of_runs(context, total, name, (a, b))
     step = "\n            ".join(_step(context, total, a, b))
     return context.operators.require(
         name,
@@ -84,4 +153,27 @@ def _rows_function(context: Context, total: SumOfProducts, a: str, b: str) -> st
         "    uint_fast8_t rows, uint_fast16_t n, uint_fast16_t skip0, uint_fast16_t skip1)\n{\n"
         f"    for (;;) {{\n        uint_fast16_t k = n;\n        do {{\n            {step}\n        }} while (--k != 0);\n"
         "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}",
+    )
+
+
+def _rows_of_runs(context: Context, total: SumOfProducts, name: str, pair: tuple[str, str]) -> str:
+    """Rows of packed codes are runs each: which of their codes begin a group differs from row to row."""
+    run = _function(context, total, *pair, 256)
+    takes, passed = (
+        ", ".join(write(context, variable, number) for number, variable in enumerate(pair))
+        for write in (_parameter, _passed_on)
+    )
+    moves = [
+        f"p{number} = (kt_place)(p{number} + n + skip{number});"
+        if context.storage.packing(variable) is not None
+        else f"p{number} += n + skip{number};"
+        for number, variable in enumerate(pair)
+    ]
+    return context.operators.require(
+        name,
+        "/* the same over rows > 0 runs of n > 0 elements, between which both operands skip some */\n"
+        f"static {total.kind} {name}({total.kind} sum, {takes},\n"
+        "    uint_fast8_t rows, uint_fast16_t n, uint_fast16_t skip0, uint_fast16_t skip1)\n{\n"
+        f"    for (;;) {{\n        sum = {run}(sum, {passed}, n);\n        if (--rows == 0) return sum;\n"
+        f"        {' '.join(moves)}\n    }}\n}}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,10 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
 from kilotune.codegen.emit.operators import CExpression, int_type
+from kilotune.codegen.emit.packing import decoded, reader
 from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
-from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down
+from kilotune.codegen.fixed.arithmetic import Rounding, scale_down
+from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.table import FixedBatch
 
 LABEL_BITS = 16
@@ -23,7 +26,7 @@ class VariableStorage:
     """C names, stored widths and scales by variable; `loop_names` are the C names of the loop indices.
 
     `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
-    `shifts`: by how many bits a parameter is stored divided.
+    `shifts`: by how many bits a parameter is stored divided. `encodings` of parameters that have one.
     """
 
     program: ir.Program
@@ -35,38 +38,68 @@ class VariableStorage:
     orders: Mapping[str, tuple[int, ...]]
     real: bool = False
     shifts: Mapping[str, int] = field(default_factory=dict)
+    encodings: Mapping[str, ParameterEncoding] = field(default_factory=dict)
     rounding: Rounding = Rounding.TOWARD_ZERO
 
     def stored(self, name: str) -> Callable[[FloatArray], IntArray]:
         """How the values of a parameter become integers; those that are stored divided (`preshift`) are divided here."""
-        shift = self.shifts.get(name, 0)
-        return lambda values: scale_down(quantise(values, self.bits[name], self.scales[name]), shift, self.rounding)
+        bits, scale, shift = self.bits[name], self.scales[name], self.shifts.get(name, 0)
+        encoding = self.encodings.get(name)
+        return lambda values: scale_down(stored_integers(values, bits, scale, encoding), shift, self.rounding)
+
+    def packing(self, name: str) -> ParameterEncoding | None:
+        """The encoding of a parameter that is stored in packed codes."""
+        encoding = self.encodings.get(name)
+        return encoding if encoding is not None and encoding.layout is not None else None
+
+    @property
+    def packed_widths(self) -> tuple[int, ...]:
+        """Widths of packed codes, in order."""
+        return tuple(sorted({e.width for e in self.encodings.values() if e.layout is not None}))
 
     def element(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> CExpression:
         """The element at `view.offset` moved by (counter expression, elements a step) pairs."""
         number = self._number(view, moves)
         bits, name = self.bits[view.variable], self.name(view.variable)
+        if self.packing(view.variable) is not None:
+            return CExpression(self._code(view.variable, _as_place(number)), bits)
         if self.in_flash(view.variable):
             return CExpression(f"KT_LOAD{self.suffix(view.variable)}(&{name}[{number}])", bits)
         return CExpression(f"{name}[{number}]", bits)
 
     def pointer(self, view: ir.View, moves: Sequence[tuple[str, int]], name: str, written: bool) -> str:
-        """The declaration of a pointer to that element."""
+        """The declaration of a pointer to that element; of its number, where codes are packed."""
+        if self.packing(view.variable) is not None:
+            return f"kt_place {name} = {self.address(view, moves)}"
         return f"{'' if written else 'const '}{self.pointed_type(view.variable)} *{name} = {self.address(view, moves)}"
 
     def address(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> str:
-        """The expression of a pointer to that element."""
+        """The expression of a pointer to that element; of its number, where codes are packed."""
         number = self._number(view, moves)
+        if self.packing(view.variable) is not None:
+            return _as_place(number)
         return self.name(view.variable) + (f" + {number}" if number != "0" else "")
 
     def next(self, view: ir.View, pointer: str) -> str:
         """The element at a pointer, which moves on to the next one."""
+        if self.packing(view.variable) is not None:
+            return self._code(view.variable, f"{pointer}++")
         if self.in_flash(view.variable):
             return f"KT_NEXT{self.suffix(view.variable)}({pointer})"
         return f"*{pointer}++"
 
+    def _code(self, variable: str, number: str) -> str:
+        """The element of a packed array."""
+        encoding = self.encodings[variable]
+        code = f"{reader(encoding.width)}({self.array(variable)}, {number})"
+        return decoded(code, encoding, self.bits[variable])
+
+    def array(self, variable: str) -> str:
+        """The C name of the array that holds a variable's elements: of a sparse matrix those that are not zero."""
+        return self.name(variable) + ("_values" if variable in self.sparse else "")
+
     def name(self, variable: str) -> str:
-        """The C name of an array."""
+        """The C name of a variable."""
         return "x" if self.program.variable(variable).role is ir.Role.INPUT else self.names[variable]
 
     def type_of(self, variable: str) -> str:
@@ -107,6 +140,9 @@ class VariableStorage:
         if name in ir.label_variables(self.program):
             return f"{shape}, label"
         kind = "float" if self.real else f"{self.bits[name]} bits, scale {self.scales[name]}"
+        encoding = self.encodings.get(name)
+        if encoding is not None:
+            kind += f", stored in {encoding.width}" + (f" times 2**{encoding.shift}" if encoding.shift else "")
         kind += f", stored divided by 2**{self.shifts[name]}" if name in self.shifts else ""
         order = self.orders.get(name)
         return f"{shape}, {kind}" + (f", stored by axes {', '.join(map(str, order))}" if order else "")
@@ -123,6 +159,11 @@ class VariableStorage:
         return str(self.bits[variable]) if self.is_integer(variable) else "_FLOAT"
 
 
+def _as_place(number: str) -> str:
+    """The number of a code as functions take it."""
+    return number if number.isdigit() else f"(kt_place)({number})"
+
+
 def index_bits(program: ir.Program) -> int:
     """Width of element numbers and loop counters: 16 bits are what an 8-bit processor counts with."""
     largest = max(v.size for v in program.variables)
@@ -134,7 +175,9 @@ def index_bits(program: ir.Program) -> int:
 def describe_storage(batch: FixedBatch) -> VariableStorage:
     """The storage of the only candidate of a batch."""
     scales = {v.name: int(s) for v, s in zip(batch.program.variables, batch.scales[0], strict=True)}
-    return make_storage(batch.program, stored_bits(batch), scales)
+    found = ((v.name, batch.encoding(0, column)) for column, v in enumerate(batch.program.variables))
+    encodings = {name: encoding for name, encoding in found if encoding is not None}
+    return dataclasses.replace(make_storage(batch.program, stored_bits(batch), scales), encodings=encodings)
 
 
 def make_storage(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.fixed.encoding import LAYOUTS, stored_bytes
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.interference import find_interference
 from kilotune.codegen.placement import PlacedVariables, Placer
@@ -34,10 +35,14 @@ PlaceMany = Callable[[Sequence[Mapping[str, int]]], list[PlacedVariables]]
 
 @dataclass(frozen=True)
 class ParameterStorage:
-    """What a parameter occupies in flash: `values` elements of its bitwidth and `index_bytes` that no decision changes."""
+    """What a parameter occupies in flash: `values` codes of its stored width and `index_bytes` that no decision changes."""
 
     values: int
     index_bytes: int = 0
+
+    def size_bytes(self, width: int) -> int:
+        """Flash at a stored width."""
+        return stored_bytes(self.values, width) + self.index_bytes
 
 
 def parameter_storage(program: ir.Program, parameters: Mapping[str, FloatArray]) -> dict[str, ParameterStorage]:
@@ -78,17 +83,17 @@ class Footprint:
         self._placed: dict[bytes, PlacedVariables] = {}
         index = {v.name: i for i, v in enumerate(program.variables)}
         self.storage = parameter_storage(program, parameters)
-        self._values = np.zeros(len(index), dtype=np.int64)
-        self._index_bytes = sum(s.index_bytes for s in self.storage.values())
+        self._bytes_of = np.zeros((len(index), WIDTHS[-1] + 1), dtype=np.int64)  # [variables, stored widths]
         for name, storage in self.storage.items():
-            self._values[index[name]] = storage.values
+            for width in (*LAYOUTS, *WIDTHS):
+                self._bytes_of[index[name], width] = storage.size_bytes(width)
         self._names = [v.name for v in program.variables]
         self._temporaries = [index[name] for name in self.placer.interference.names]
         self._works = tuple(_work(operation, times) for operation, times in ir.executions(program.body))
 
-    def flash_bytes(self, bits: IntArray, tables: IntArray | int = 0) -> IntArray:
-        """Flash [N] of candidates with `bits` [N, variables], plus `tables` bytes of exponential tables."""
-        return np.asarray(bits @ self._values // 8 + self._index_bytes + tables)
+    def flash_bytes(self, stored: IntArray, tables: IntArray | int = 0) -> IntArray:
+        """Flash [N] of candidates with `stored` bits [N, variables], plus `tables` bytes of exponential tables."""
+        return np.asarray(self._bytes_of[np.arange(stored.shape[1]), stored].sum(axis=1) + tables)
 
     def ram_bytes(self, bits: IntArray) -> IntArray:
         """RAM [N] of candidates with `bits` [N, variables]: the extent of what is placed."""

@@ -18,7 +18,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, get_scale, quantise
 from kilotune.codegen.fixed.exponential import Exponential, mul_scale, seedot_exponential, shiftry_exponential
-from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns
+from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns, unencoded
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ class _SeeDotCandidate:
             np.array([[self.scales.get(name, 0) for name in names]], dtype=np.int32),
             self.rows[None].astype(np.int32),
             tuple(self.functions),
+            unencoded((1, len(names))),
         )
 
     @cached_property

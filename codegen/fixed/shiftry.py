@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import numpy as np
@@ -19,8 +19,9 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import MAX_SHIFT, Accumulator, Rounding, exponent, quantise
+from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
-from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns
+from kilotune.codegen.fixed.table import Column, FixedBatch, constant_columns, unencoded
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,25 @@ class ShiftryLowering:
     rounding: Rounding = Rounding.TOWARD_ZERO
     accumulator: Accumulator = Accumulator.DOUBLE
 
-    def lower(self, bits: npt.ArrayLike, scales: npt.ArrayLike) -> FixedBatch:
-        """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`."""
-        return _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
+    def lower(
+        self,
+        bits: npt.ArrayLike,
+        scales: npt.ArrayLike,
+        encoded: Int32Array | None = None,
+        encodings: tuple[ParameterEncoding, ...] = (),
+    ) -> FixedBatch:
+        """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`.
+
+        `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else depends on them. ValueError for one whose integers
+        do not fit the width of its parameter.
+        """
+        batch = _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
+        if encoded is None or not encodings:
+            return batch
+        needed = np.array([encoding.integer_bits for encoding in encodings])[np.maximum(encoded, 0)]
+        if (needed > batch.bits).any(where=encoded >= 0):
+            raise ValueError("an encoding's integers need more bits than its parameter is computed with")
+        return replace(batch, encoded=encoded, encodings=encodings)
 
 
 class _ShiftryBatch:
@@ -74,6 +91,7 @@ class _ShiftryBatch:
             to32(self.scales),
             to32(self.rows),
             tuple(self.functions),
+            unencoded(self.bits.shape),
         )
 
     def _lower(self, row: int, operation: ir.Operation) -> None:

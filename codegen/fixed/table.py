@@ -29,10 +29,13 @@ A literal operand a (b) is the integer CONSTANT_A (CONSTANT_B), already at its f
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kilotune.codegen.arrays import Int32Array
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.ir import Constants, Program
 from kilotune.codegen.ir.numbers import Constant
@@ -63,7 +66,8 @@ class FixedBatch:
     """N lowered candidates of one program.
 
     `rows` [N, operations, columns]; `bits` and `scales` [N, variables] in the order of `program.variables`: what is
-    stored (a scale here is the effective one, after lowering).
+    computed with (a scale here is the effective one, after lowering). `encoded` [N, variables]: by which of `encodings` a parameter is
+    stored; -1 for one that is stored as the papers say, at its own width.
     """
 
     program: Program
@@ -72,6 +76,8 @@ class FixedBatch:
     scales: Int32Array
     rows: Int32Array
     functions: tuple[Exponential, ...]
+    encoded: Int32Array
+    encodings: tuple[ParameterEncoding, ...] = ()
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -82,6 +88,34 @@ class FixedBatch:
 
     def part(self, pick: slice) -> FixedBatch:
         """The batch that holds some of the candidates."""
-        return FixedBatch(
-            self.program, self.rounding, self.bits[pick], self.scales[pick], self.rows[pick], self.functions
+        return replace(
+            self,
+            bits=self.bits[pick],
+            scales=self.scales[pick],
+            rows=self.rows[pick],
+            encoded=self.encoded[pick],
         )
+
+    @property
+    def stored_bits(self) -> IntArray:
+        """Widths in storage [N, variables]: those of codes where a parameter is encoded."""
+        bits = self.bits.astype(np.int64)
+        if not self.encodings:
+            return bits
+        widths = np.array([encoding.width for encoding in self.encodings], dtype=np.int64)
+        return np.where(self.encoded >= 0, widths[np.maximum(self.encoded, 0)], bits)
+
+    def encoding(self, index: int, column: int) -> ParameterEncoding | None:
+        """How candidate `index` encodes the parameter in `column`."""
+        number = int(self.encoded[index, column])
+        return None if number < 0 else self.encodings[number]
+
+    def integers(self, index: int, column: int, values: FloatArray) -> IntArray:
+        """What candidate `index` computes with for the `values` of the parameter in `column`."""
+        bits, scale = int(self.bits[index, column]), int(self.scales[index, column])
+        return stored_integers(values, bits, scale, self.encoding(index, column))
+
+
+def unencoded(shape: tuple[int, ...]) -> Int32Array:
+    """`FixedBatch.encoded` of candidates [N, variables] without encodings."""
+    return np.full(shape, -1, dtype=np.int32)

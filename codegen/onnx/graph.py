@@ -100,7 +100,7 @@ class MaxPoolNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class AveragePoolNode(Node):
-    """Sum of the window over divisors[oh, ow]; floor of it in a quantised graph."""
+    """Sum of the window over divisors[oh, ow]; rounded to the nearest integer in a quantised graph."""
 
     window: Window
     divisors: NDArray[np.int64]
@@ -142,16 +142,20 @@ class AffineNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class AddNode(Node):
-    """The sum of two or more tensors of one shape; in a quantised graph each is first shifted right (floor)."""
+    """The sum of two or more tensors of one shape; in a quantised graph each is first shifted right by so many bits, rounding
+    to nearest, or left where that is negative."""
 
     shifts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftNode(Node):
-    """A shift of a quantised graph: floor(x / 2**right), then limited to low..high."""
+    """A shift of a quantised graph: floor(x / 2**right + 1/2), then limited to low..high.
 
-    right: int
+    right: of all channels, or int64 [channels]; negative ones shift left.
+    """
+
+    right: int | NDArray[np.int64]
     low: int
     high: int
 
@@ -198,7 +202,7 @@ class Graph:
     shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
     row-major flattening of the tensor). folded: ONNX values that a later node took over, e.g. a convolution's output
     whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a
-    tensor has in the file, batch included.
+    tensor has in the file, batch included. bounds: of an integer graph, the smallest and the largest integer of every tensor.
     """
 
     name: str
@@ -210,6 +214,7 @@ class Graph:
     host: tuple[HostOperator, ...] = ()
     folded: Mapping[str, str] | None = None
     ranks: Mapping[str, int] | None = None
+    bounds: Mapping[str, tuple[int, int]] | None = None
 
     def readers(self) -> dict[str, list[Node]]:
         """The nodes that read each tensor."""

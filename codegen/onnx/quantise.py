@@ -1,12 +1,18 @@
 """Integer networks: weights, activations and requantising shifts, small enough that float32 computes the same integers.
 
 Every tensor t has an exponent e: the real value is about t * 2**e. Activations lie in [-(2**(b-1) - 1), 2**(b-1) - 1]
-for b bits. A convolution sums products exactly, adds its bias, and a `ShiftNode` brings the sum to the exponent of its
-output: floor(sum / 2**s), saturated. Exponents are powers of two of one tensor as a whole, from the largest magnitude
-in calibration images. Averages are floor(sum / count); the operands of an Add are shifted right to the coarsest exponent.
+for b bits; their exponents are those with the least squared error on calibration images (`calibration`). Weights have an
+exponent for each output channel. A convolution sums products exactly, adds its bias, and a `ShiftNode` brings the sum of each
+channel to the exponent of the output: floor(sum / 2**s + 1/2), saturated. Averages are floor(sum / count + 1/2); the operands
+of an Add are shifted to the finest exponent that keeps their sum exact. Biases are corrected for what rounding the weights
+does to the mean of a channel (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction",
+Section 4.2, with means from the calibration images).
 
-Every partial sum stays below 2**24 in magnitude, whatever the image and the order of summation, so that float32
-arithmetic is exact: a layer whose weights could exceed it gets fewer weight bits.
+Tensors that are never negative, behind a Relu or pixels that calibration saw so, lie in [0, 2**b - 1] instead, and the
+network's output has 16 bits. `bounds` says of each tensor between what integers it lies.
+
+Every partial sum stays below 2**24 in magnitude, whatever the image and the order of summation, also when half of a shift's
+unit is added, so that float32 arithmetic is exact: a channel whose weights could exceed it gets fewer weight bits.
 """
 
 from __future__ import annotations
@@ -19,7 +25,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.arrays import Array
+from kilotune.codegen.arrays import Array, FloatArray
+from kilotune.codegen.onnx.batches import images_as_integers
+from kilotune.codegen.onnx.bounds import Bounds, hull, result_bounds
+from kilotune.codegen.onnx.calibration import TensorRange, tensor_ranges
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -29,32 +38,45 @@ from kilotune.codegen.onnx.graph import (
     ConcatNode,
     ConvNode,
     Graph,
+    MaxPoolNode,
     Node,
     PadNode,
+    ReluNode,
     ShiftNode,
     TensorShape,
     UnknownArray,
     known,
 )
-from kilotune.codegen.onnx.reference import evaluate
 
 EXACT_LIMIT = 2**24
 """Integers of smaller magnitude are exact in float32, and so are their sums in any order."""
 
+ROUNDED_BITS = 25
+"""Shifts by more bits give 0 of sums below EXACT_LIMIT, in float32 as well, whatever half of their unit is."""
+
+OUTPUT_LIMIT = 2**15 - 1
+"""Largest magnitude of the network's output, which only the host reads."""
+
+MOST_LEFT, MOST_RIGHT = 38, 62
+"""Bits of a shift: no sum of int64 overflows."""
+
+MOST_ALIGNED_BITS = 12
+"""How far an operand of an Add is shifted left at most."""
+
 
 @dataclass(frozen=True)
 class QuantisedGraph:
-    """An integer network. exponents: by tensor; weight_bits: what each convolution's weights really need."""
+    """An integer network. exponents: by tensor, but for the sums before a shift, whose channels have their own; weight_bits: what
+    each convolution's weights really need; bounds: of every tensor."""
 
     graph: Graph
     exponents: Mapping[str, int]
     weight_bits: Mapping[str, int]
-    activation_limit: int
+    bounds: Mapping[str, Bounds]
 
     def image(self, image: Array) -> NDArray[np.int64]:
-        """A real image as the network's integers: rounded to nearest, saturated."""
-        scaled = np.rint(np.asarray(image, np.float64) * 2.0 ** -self.exponents[self.graph.input])
-        return np.clip(scaled, -self.activation_limit, self.activation_limit).astype(np.int64)
+        """A real image, or several, as the network's integers: rounded to nearest, saturated."""
+        return images_as_integers(image, self.exponents[self.graph.input], self.bounds[self.graph.input])
 
 
 def with_random_weights(graph: Graph, seed: int) -> Graph:
@@ -80,11 +102,11 @@ def integer_shape(graph: Graph) -> Graph:
     All exponents count as equal, so no operand of a Concat is shifted to another one's; where calibration finds
     different exponents there, the integer network has such a shift besides.
     """
-    state = _QuantisationState(graph, dict.fromkeys(graph.shapes, 0.0), _limit(8), _limit(8))
-    state.exponents[graph.input] = 0
+    state = _QuantisationState(graph, {}, _limit(8), _limit(8))
+    state.start(0, (-_limit(8), _limit(8)))
     for node in graph.nodes:
         state.add(node)
-    return dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
+    return state.integer_graph()
 
 
 def random_images(shape: TensorShape, count: int, seed: int) -> list[Array]:
@@ -92,35 +114,65 @@ def random_images(shape: TensorShape, count: int, seed: int) -> list[Array]:
     return list(np.random.default_rng(seed).normal(0, 1, (count, *shape)))
 
 
-def quantise(graph: Graph, images: Sequence[Array], activation_bits: int = 8, weight_bits: int = 8) -> QuantisedGraph:
-    """The integer network. ValueError when a layer cannot be held below 2**24 with any weights but zero, or a sum of
-    the images is not finite."""
-    maxima = dict.fromkeys(graph.shapes, 0.0)
-    for image in images:
-        for name, tensor in evaluate(graph, image).items():
-            maxima[name] = max(maxima[name], float(np.abs(tensor).max(initial=0)))
-    state = _QuantisationState(graph, maxima, _limit(activation_bits), _limit(weight_bits))
-    state.exponents[graph.input] = _fit(maxima[graph.input], state.limit)
+def quantise(
+    graph: Graph, images: Sequence[Array] | Array, activation_bits: int = 8, weight_bits: int = 8
+) -> QuantisedGraph:
+    """The integer network, calibrated on `images`, each [channels, height, width].
+
+    ValueError when a layer cannot be held below 2**24 with any weights but zero, or a sum of the images is not finite.
+    """
+    limit = _limit(activation_bits)
+    shape = graph.shapes[graph.input]
+    seen = np.asarray(images, np.float32).reshape(-1, *shape)
+    ranges = tensor_ranges(graph, seen, limit)
+    state = _QuantisationState(graph, ranges, limit, _limit(weight_bits))
+    state.start(*_image_scale(seen, ranges[graph.input]))
     for node in graph.nodes:
         state.add(node)
-    integer = dataclasses.replace(graph, nodes=tuple(state.nodes), shapes=dict(state.shapes))
-    return QuantisedGraph(integer, state.exponents, state.bits, state.limit)
+    return QuantisedGraph(state.integer_graph(), state.exponents, state.bits, state.bounds)
+
+
+def _image_scale(images: Array, found: TensorRange) -> tuple[int, Bounds]:
+    """The exponent with the least squared error, and the bounds. Pixels are often whole numbers, whose rounding errors are not
+    uniform; where none is negative, none is expected to be."""
+    signed = bool((images < 0).any())
+    bounds = (-found.limit, found.limit) if signed else (0, 2 * found.limit + 1)
+    top = found.largest_exponent()
+
+    def squared_error(exponent: int) -> float:
+        integers = images_as_integers(images, exponent, bounds)
+        return float(np.square(np.ldexp(integers.astype(np.float64), exponent) - images).sum())
+
+    return min((top, top - 1, top - 2), key=squared_error), bounds
 
 
 @dataclass
 class _QuantisationState:
     graph: Graph
-    maxima: Mapping[str, float]
+    ranges: Mapping[str, TensorRange]
     limit: int
     weight_limit: int
     nodes: list[Node] = field(default_factory=list)
     exponents: dict[str, int] = field(default_factory=dict)
     bits: dict[str, int] = field(default_factory=dict)
-    aligned: dict[tuple[str, int], str] = field(default_factory=dict)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    aligned: dict[tuple[str, int, int], str] = field(default_factory=dict)
     shapes: dict[str, TensorShape] = field(init=False)
+    readers: Mapping[str, Sequence[Node]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.readers = self.graph.readers()
         self.shapes = dict(self.graph.shapes)
+
+    def start(self, exponent: int, bounds: Bounds) -> None:
+        """With the image."""
+        self.exponents[self.graph.input], self.bounds[self.graph.input] = exponent, bounds
+
+    def integer_graph(self) -> Graph:
+        """With all nodes that were added."""
+        return dataclasses.replace(
+            self.graph, nodes=tuple(self.nodes), shapes=dict(self.shapes), bounds=dict(self.bounds)
+        )
 
     def add(self, node: Node) -> None:
         exponent = self.exponents[node.inputs[0]]
@@ -131,77 +183,140 @@ class _QuantisationState:
         elif isinstance(node, AffineNode):
             self._affine(node, exponent)
         elif isinstance(node, AddNode):
-            coarsest = max(self.exponents[name] for name in node.inputs)
-            shifts = tuple(min(coarsest - self.exponents[name], 62) for name in node.inputs)
-            self._requantised(dataclasses.replace(node, shifts=shifts), coarsest)
+            operands = [self.exponents[name] for name in node.inputs]
+            finest = max(min(operands), max(operands) - MOST_ALIGNED_BITS + len(operands).bit_length())
+            shifts = tuple(min(finest - exponent, MOST_RIGHT) for exponent in operands)
+            self._requantised(dataclasses.replace(node, shifts=shifts), finest)
         elif isinstance(node, ConcatNode):
-            coarsest = max(self.exponents[name] for name in node.inputs)
-            inputs = tuple(self._aligned(name, coarsest) for name in node.inputs)
-            self._kept(dataclasses.replace(node, inputs=inputs), coarsest)
+            self._concatenation(node)
         else:
-            if isinstance(node, AveragePoolNode) and int(np.prod(node.window.kernel)) * self.limit >= EXACT_LIMIT // 4:
-                raise ValueError(f"{node.output!r}: an average over {node.window.kernel} is too large to be exact")
+            if isinstance(node, AveragePoolNode):
+                magnitude = max(abs(end) for end in self.bounds[node.inputs[0]])
+                if math.prod(node.window.kernel) * magnitude >= EXACT_LIMIT // 4:
+                    raise ValueError(f"{node.output!r}: an average over {node.window.kernel} is too large to be exact")
             self._kept(self._scaled(node, exponent), 0 if isinstance(node, ArgMaxNode) else exponent)
+
+    def _concatenation(self, node: ConcatNode) -> None:
+        """Operands shifted to the coarsest exponent; those that are never negative to half of what they have, where others are."""
+        bounds = [self.bounds[name] for name in node.inputs]
+        largest = self.limit if hull(bounds)[0] < 0 else 2 * self.limit + 1
+        finest = [self.exponents[name] + (high > largest) for name, (_, high) in zip(node.inputs, bounds, strict=True)]
+        inputs = tuple(self._aligned(name, max(finest), largest) for name in node.inputs)
+        self._kept(dataclasses.replace(node, inputs=inputs), max(finest))
 
     def _scaled(self, node: Node, exponent: int) -> Node:
         if isinstance(node, ClipNode):
             low, high = (b if math.isinf(b) else float(round(b * 2.0**-exponent)) for b in (node.low, node.high))
             return dataclasses.replace(node, low=low, high=high)
         if isinstance(node, PadNode):
-            bounded = min(max(node.value * 2.0**-exponent, -self.limit), self.limit)  # infinity: below or above all
-            return dataclasses.replace(node, value=round(bounded))
+            low, high = self.bounds[node.inputs[0]]  # infinity: below or above all
+            limits = (low, high) if math.isinf(node.value) else (-self.limit, max(high, self.limit))
+            return dataclasses.replace(node, value=round(min(max(node.value * 2.0**-exponent, limits[0]), limits[1])))
         return node
 
     def _convolution(self, node: ConvNode, exponent: int) -> None:
-        real_weight, real_bias = known(node.weight), known(node.bias)
-        peak = _peak(real_weight)
-        scale = _fit(peak, self.weight_limit)
+        real_weight, real_bias = known(node.weight).astype(np.float64), known(node.bias).astype(np.float64)
+        rows = real_weight.reshape(len(real_weight), -1)
+        operand, target = self.bounds[node.inputs[0]], self._target(node.output)[0]
+        peaks = np.abs(rows).max(axis=1, initial=0)
+        scales = np.where(
+            peaks > 0, _fits(peaks, self.weight_limit), _fits(np.abs(real_bias), EXACT_LIMIT // 4) - exponent
+        )
         while True:
-            weight = np.rint(np.ldexp(real_weight, -scale, dtype=np.float64)).astype(np.int16)
-            bias = np.rint(np.ldexp(real_bias, -(scale + exponent), dtype=np.float64))
-            sums = np.abs(weight).reshape(len(weight), -1).sum(axis=1, dtype=np.int64) * self.limit + np.abs(bias)
-            if sums.max(initial=0) < EXACT_LIMIT:
+            integers = np.rint(np.ldexp(rows, -scales[:, None]))
+            bias = np.rint(np.ldexp(real_bias + self._bias_error(node, rows, integers, scales), -(scales + exponent)))
+            excessive = _largest_sums(integers, operand, bias) + _half(target - scales - exponent) >= EXACT_LIMIT
+            if not excessive.any():
                 break
-            if peak and not weight.any():
-                raise ValueError(f"{node.output!r}: no weights keep its sums below 2**24: bias {_peak(real_bias):g}")
-            scale += 1
-        self.bits[node.output] = int(np.abs(weight).max(initial=0)).bit_length() + 1
-        self._requantised(dataclasses.replace(node, weight=weight, bias=bias.astype(np.int64)), scale + exponent)
+            scales = scales + excessive
+        if peaks.any() and not integers.any():
+            raise ValueError(f"{node.output!r}: no weights keep its sums below 2**24: bias {_peak(real_bias):g}")
+        self.bits[node.output] = int(np.abs(integers).max(initial=0)).bit_length() + 1
+        weight = integers.astype(np.int16).reshape(real_weight.shape)
+        self._requantised(dataclasses.replace(node, weight=weight, bias=bias.astype(np.int64)), scales + exponent)
+
+    def _bias_error(
+        self, node: ConvNode, rows: FloatArray, integers: FloatArray, scales: NDArray[np.int64]
+    ) -> FloatArray:
+        """By how much rounded weights make the mean of each output channel too small, with the inputs' means; borders of
+        padding count as the inside."""
+        groups, taps = node.groups, math.prod(node.window.kernel)
+        means = np.repeat(self.ranges[node.inputs[0]].means.reshape(groups, -1), taps, axis=1)  # by group and row
+        lost = (rows - np.ldexp(integers, scales[:, None])).reshape(groups, -1, rows.shape[1])
+        return np.asarray((lost @ means[:, :, None]).reshape(-1))
 
     def _affine(self, node: AffineNode, exponent: int) -> None:
-        real_scale, real_offset = known(node.scale), known(node.offset)
-        scale = _fit(_peak(real_scale), self.weight_limit)
-        while (_peak(real_offset) * 2.0 ** -(scale + exponent) + self.limit * self.weight_limit) >= EXACT_LIMIT:
-            scale += 1
-        factors = np.rint(real_scale * 2.0**-scale).astype(np.int64)
-        offset = np.rint(real_offset * 2.0 ** -(scale + exponent)).astype(np.int64)
-        self._requantised(dataclasses.replace(node, scale=factors, offset=offset), scale + exponent)
+        real_scale, real_offset = known(node.scale).astype(np.float64), known(node.offset).astype(np.float64)
+        operand, target = self.bounds[node.inputs[0]], self._target(node.output)[0]
+        scales = _fits(np.abs(real_scale), self.weight_limit)
+        while True:
+            factors = np.rint(np.ldexp(real_scale, -scales))
+            offset = np.rint(np.ldexp(real_offset, -(scales + exponent)))
+            sums = _largest_sums(factors[:, None], operand, offset)
+            excessive = sums + _half(target - scales - exponent) >= EXACT_LIMIT
+            if not excessive.any():
+                break
+            scales = scales + excessive
+        integers = dataclasses.replace(node, scale=factors.astype(np.int64), offset=offset.astype(np.int64))
+        self._requantised(integers, scales + exponent)
 
-    def _requantised(self, node: Node, exponent: int) -> None:
-        """The node's exact sums have `exponent`: a shift brings them to that of its output."""
-        if not math.isfinite(self.maxima[node.output]):
+    def _requantised(self, node: Node, exponents: int | NDArray[np.int64]) -> None:
+        """The node's exact sums have `exponents`, of all channels or of each: a shift brings them to that of its output."""
+        found = self.ranges.get(node.output)
+        if found is not None and not found.finite:
             raise ValueError(f"{node.output!r}: expected finite sums, found an overflow or infinity")
-        target = max(_fit(self.maxima[node.output], self.limit), exponent)
+        target, limits = self._target(node.output)
         raw = self._free_name(f"{node.output}/sum")
-        self.nodes.append(dataclasses.replace(node, output=raw))
-        self.nodes.append(ShiftNode((raw,), node.output, min(target - exponent, 62), -self.limit, self.limit))
+        self._append(dataclasses.replace(node, output=raw))
+        distances = np.clip(target - np.asarray(exponents, np.int64).reshape(-1), -MOST_LEFT, MOST_RIGHT)
+        right = int(distances[0]) if (distances == distances[0]).all() else distances
         self.shapes[raw] = self.shapes[node.output]
-        self.exponents[raw], self.exponents[node.output] = exponent, target
+        self._kept(ShiftNode((raw,), node.output, right, *limits), target)
+
+    def _target(self, name: str, cut: bool = False) -> tuple[int, Bounds]:
+        """The exponent of a tensor, and its bounds: by its own range, or by that of the only one that reads it where that cuts it
+        further, for saturating first and Relu, Clip or MaxPool then is the same as the other way round. `cut`: whether what
+        comes of it is never negative.
+
+        The network's output does not saturate, and has the bits of `OUTPUT_LIMIT`: scores of classes that become equal are no
+        scores any more.
+        """
+        readers, found = self.readers[name], self.ranges.get(name)
+        if name == self.graph.output and not readers:
+            extra = (OUTPUT_LIMIT // self.limit).bit_length() - 1
+            return 0 if found is None else found.largest_exponent() - extra, (-OUTPUT_LIMIT, OUTPUT_LIMIT)
+        if (
+            len(readers) == 1
+            and name != self.graph.output
+            and isinstance(readers[0], ReluNode | ClipNode | MaxPoolNode)
+        ):
+            reader = readers[0]
+            positive = isinstance(reader, ReluNode) or (isinstance(reader, ClipNode) and reader.low >= 0)
+            return self._target(reader.output, cut or positive)
+        exponent = 0 if found is None else found.exponent() - cut
+        return exponent, (0, 2 * self.limit + 1) if cut else (-self.limit, self.limit)
 
     def _kept(self, node: Node, exponent: int) -> None:
-        self.nodes.append(node)
+        self._append(node)
         self.exponents[node.output] = exponent
 
-    def _aligned(self, name: str, exponent: int) -> str:
-        distance = min(exponent - self.exponents[name], 62)
+    def _append(self, node: Node) -> None:
+        self.nodes.append(node)
+        operands = [self.bounds[name] for name in node.inputs]
+        if isinstance(node, ConvNode | AffineNode) and _weightless(node):
+            self.bounds[node.output] = (-EXACT_LIMIT + 1, EXACT_LIMIT - 1)
+        else:
+            self.bounds[node.output] = result_bounds(node, operands, self.shapes[node.inputs[0]])
+
+    def _aligned(self, name: str, exponent: int, largest: int) -> str:
+        distance = min(exponent - self.exponents[name], MOST_RIGHT)
         if distance == 0:
             return name
-        aligned = self.aligned.get((name, distance))
+        aligned = self.aligned.get((name, distance, largest))
         if aligned is None:
-            aligned = self.aligned[name, distance] = self._free_name(f"{name}>>{distance}")
-            self.nodes.append(ShiftNode((name,), aligned, distance, -self.limit, self.limit))
+            aligned = self.aligned[name, distance, largest] = self._free_name(f"{name}>>{distance}")
             self.shapes[aligned] = self.shapes[name]
-            self.exponents[aligned] = exponent
+            self._kept(ShiftNode((name,), aligned, distance, -self.limit, largest), exponent)
         return aligned
 
     def _free_name(self, name: str) -> str:
@@ -215,6 +330,20 @@ def _weightless(node: ConvNode | AffineNode) -> bool:
     return isinstance(node.weight if isinstance(node, ConvNode) else node.scale, UnknownArray)
 
 
+def _largest_sums(rows: FloatArray, operand: Bounds, bias: FloatArray) -> FloatArray:
+    """By row of integer weights the largest magnitude of any partial sum with operands in these bounds or 0, and of its bias."""
+    low, high = min(operand[0], 0), max(operand[1], 0)
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.maximum(-rows, 0).sum(axis=1)
+    return np.asarray(np.maximum(positive * high - negative * low, negative * high - positive * low) + np.abs(bias))
+
+
+def _half(right: NDArray[np.int64]) -> FloatArray:
+    """What rounding adds to a sum before it is shifted by so many bits."""
+    return np.asarray(
+        np.where((right > 0) & (right <= ROUNDED_BITS), 2.0 ** (np.clip(right, 1, ROUNDED_BITS) - 1), 0.0)
+    )
+
+
 def _peak(array: Array) -> float:
     return float(max(array.max(initial=0), -array.min(initial=0)))
 
@@ -225,11 +354,7 @@ def _limit(bits: int) -> int:
     return int(2 ** (bits - 1) - 1)
 
 
-def _fit(maximum: float, limit: int) -> int:
-    """The smallest exponent e with maximum <= limit * 2**e; 0 when all is 0."""
-    if maximum == 0:
-        return 0
-    exponent = math.ceil(math.log2(maximum / limit))
-    while maximum > limit * 2.0**exponent:
-        exponent += 1
-    return exponent
+def _fits(maxima: FloatArray, limit: int) -> NDArray[np.int64]:
+    """By element the smallest exponent e with maximum <= limit * 2**e; 0 where it is 0."""
+    fraction, exponent = np.frexp(maxima / limit)
+    return np.asarray(np.where(maxima == 0, 0, exponent - (fraction == 0.5)), dtype=np.int64)

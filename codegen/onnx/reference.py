@@ -30,7 +30,10 @@ from kilotune.codegen.onnx.graph import (
 
 
 def evaluate(graph: Graph, image: Array, integer: bool = False) -> dict[str, Array]:
-    """Every tensor of the graph for one image (channels, height, width); int64 or float64."""
+    """Every tensor of the graph for one image (channels, height, width); int64 or float64.
+
+    Integers are those of a quantised graph: its sums are below 2**24, so that products in float32 are exact.
+    """
     kind = np.int64 if integer else np.float64
     tensors: dict[str, Array] = {graph.input: np.asarray(image, dtype=kind).reshape(graph.shapes[graph.input])}
     for node in graph.nodes:
@@ -41,7 +44,7 @@ def evaluate(graph: Graph, image: Array, integer: bool = False) -> dict[str, Arr
 
 
 def compute(node: Node, operands: list[Array]) -> Array:
-    """One node on whole tensors."""
+    """One node on whole tensors: (channels, height, width), or (channels, images, height, width) of several images."""
     first = operands[0]
     if isinstance(node, ConvNode):
         return _convolve(node, first)
@@ -49,8 +52,7 @@ def compute(node: Node, operands: list[Array]) -> Array:
         lowest = np.iinfo(np.int64).min if first.dtype.kind == "i" else -np.inf
         return np.asarray(patches(first, node.window, lowest).max(axis=(1, 2)))
     if isinstance(node, AveragePoolNode):
-        total = patches(first, node.window, 0).sum(axis=(1, 2))
-        return np.asarray(total // node.divisors if first.dtype.kind == "i" else total / node.divisors)
+        return _average(node, first)
     if isinstance(node, PadNode):
         return patches(first, node.window, node.value)[:, 0, 0]
     if isinstance(node, ArgMaxNode):
@@ -60,10 +62,17 @@ def compute(node: Node, operands: list[Array]) -> Array:
     if isinstance(node, PermuteNode):
         return np.asarray(first[list(node.order)])
     if isinstance(node, SubsampleNode):
-        return first[:, :: node.stride[0], :: node.stride[1]]
+        return first[..., :: node.stride[0], :: node.stride[1]]
     if isinstance(node, ChannelPadNode):
-        return np.pad(first, ((node.before, node.after), (0, 0), (0, 0)))
+        return np.pad(first, ((node.before, node.after), *((0, 0),) * (first.ndim - 1)))
     return pointwise(node, operands)
+
+
+def _average(node: AveragePoolNode, tensor: Array) -> Array:
+    total = patches(tensor, node.window, 0).sum(axis=(1, 2))
+    if tensor.dtype.kind == "i":
+        return rounded_quotient(total, node.divisors)
+    return np.asarray(total / node.divisors.astype(tensor.dtype))
 
 
 def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice(None)) -> Array:
@@ -75,13 +84,30 @@ def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice
         return np.asarray(np.clip(first, _like(node.low, first), _like(node.high, first)))
     if isinstance(node, AffineNode):
         tail = (slice(None), *(None,) * (first.ndim - 1))
-        return np.asarray(first * known(node.scale)[channels][tail] + known(node.offset)[channels][tail])
+        scale, offset = (known(a)[channels][tail].astype(first.dtype, copy=False) for a in (node.scale, node.offset))
+        return np.asarray(first * scale + offset)
     if isinstance(node, AddNode):
-        shifted = [x >> s for x, s in zip(operands, node.shifts, strict=True)] if node.shifts else operands
+        shifts = node.shifts or (0,) * len(operands)
+        shifted = [rounded_shift(x, s) if s else x for x, s in zip(operands, shifts, strict=True)]
         return np.asarray(sum(shifted[1:], shifted[0]))
     if isinstance(node, ShiftNode):
-        return np.asarray(np.clip(first >> node.right, node.low, node.high))
+        right = node.right
+        if not isinstance(right, int):
+            right = right[channels][(slice(None), *(None,) * (first.ndim - 1))]
+        return np.asarray(np.clip(rounded_shift(first, right), node.low, node.high))
     raise TypeError(f"{type(node).__name__} is not pointwise")
+
+
+def rounded_shift(integers: Array, right: int | Array) -> Array:
+    """floor(x / 2**right + 1/2), so to the nearest and halves upwards; x * 2**-right where `right` is negative."""
+    down = np.maximum(right, 0)
+    half = np.left_shift(1, down) >> 1
+    return np.asarray(((integers + half) >> down) << np.maximum(np.negative(right), 0))
+
+
+def rounded_quotient(totals: Array, divisors: Array) -> Array:
+    """floor(total / divisor + 1/2) of integers."""
+    return np.asarray((2 * totals + divisors) // (2 * divisors))
 
 
 def _like(bound: float, array: Array) -> Any:
@@ -96,32 +122,34 @@ def _like(bound: float, array: Array) -> Any:
 
 
 def patches(tensor: Array, window: Window, fill: float) -> Array:
-    """What every output pixel reads: (channels, kernel rows, kernel columns, output rows, output columns)."""
-    channels, high, wide = tensor.shape
+    """What every output pixel reads, [channels, kernel rows, kernel columns, (images,) output rows, output columns], of a
+    tensor [channels, (images,) rows, columns]."""
+    *leading, high, wide = tensor.shape
     top, left, bottom, right = window.pads
-    padded = np.full((channels, high + top + bottom, wide + left + right), fill, dtype=tensor.dtype)
-    padded[:, top : top + high, left : left + wide] = tensor
-    rows, columns = window.output_size(high, wide)
+    padded = np.full((*leading, high + top + bottom, wide + left + right), fill, dtype=tensor.dtype)
+    padded[..., top : top + high, left : left + wide] = tensor
     (stride_y, stride_x), (step_y, step_x) = window.stride, window.dilation
-    size = padded.strides
-    shape = (channels, *window.kernel, rows, columns)
-    strides = (size[0], size[1] * step_y, size[2] * step_x, size[1] * stride_y, size[2] * stride_x)
+    *outer, down, across = padded.strides
+    shape = (leading[0], *window.kernel, *leading[1:], *window.output_size(high, wide))
+    strides = (outer[0], down * step_y, across * step_x, *outer[1:], down * stride_y, across * stride_x)
     return np.lib.stride_tricks.as_strided(padded, shape, strides, writeable=False)
 
 
 def _convolve(node: ConvNode, tensor: Array) -> Array:
-    """Products in float64, which holds the integers of a quantised graph exactly (below 2**53)."""
+    """In the tensor's precision; integers of a quantised graph in float32, which holds them and their sums exactly."""
     integer = tensor.dtype.kind == "i"
-    gathered = patches(tensor.astype(np.float64), node.window, 0.0)
-    weight = known(node.weight)
+    kind = np.float32 if integer else tensor.dtype
+    gathered = patches(tensor.astype(kind, copy=False), node.window, 0.0)
+    weight = known(node.weight).astype(kind, copy=False)
     outputs, inner = weight.shape[0], weight.shape[1]
-    rows, columns = gathered.shape[3:]
+    pixels = gathered.shape[3:]
     parts = []
     for group in range(node.groups):
         matrix = weight[group * outputs // node.groups : (group + 1) * outputs // node.groups]
-        operand = gathered[group * inner : (group + 1) * inner].reshape(-1, rows * columns)
-        parts.append(matrix.reshape(len(matrix), -1).astype(np.float64) @ operand)
-    result = np.concatenate(parts).reshape(outputs, rows, columns)
+        operand = gathered[group * inner : (group + 1) * inner].reshape(-1, int(np.prod(pixels)))
+        parts.append(matrix.reshape(len(matrix), -1) @ operand)
+    result = np.concatenate(parts).reshape(outputs, *pixels)
     if integer:
         result = result.astype(np.int64)
-    return np.asarray(result + known(node.bias)[:, None, None])
+    bias = known(node.bias).astype(result.dtype, copy=False)
+    return np.asarray(result + bias[(slice(None), *(None,) * len(pixels))])

@@ -72,7 +72,6 @@ def integer_model(
 class _Rewriter:
     def __init__(self, model: Any, quantised: QuantisedGraph) -> None:
         self.graph: Graph = quantised.graph
-        self.limit = quantised.activation_limit
         declared = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
         self.opset = max(declared, OLDEST_OPSET)
         self.constants: dict[str, Array] = {t.name: decode(t, ".") for t in model.graph.initializer}
@@ -137,7 +136,8 @@ class _Rewriter:
             total = self._broadcast("Add", total, np.asarray(0.5, np.float32), output + "/half")
             total = self._node("Floor", [total], output + "/total")
             mean = self._broadcast("Div", total, counts, output + "/quotient")
-            self._node("Floor", [mean], output)
+            nearest = self._broadcast("Add", mean, np.asarray(0.5, np.float32), output + "/rounding")
+            self._node("Floor", [nearest], output)
         elif isinstance(node, ClipNode):
             self._clip(inputs[0], max(node.low, -1e9), min(node.high, 1e9), output)
         elif isinstance(node, ConcatNode):
@@ -177,13 +177,18 @@ class _Rewriter:
         return wanted
 
     def _requantise(self, source: str, output: str, shift: ShiftNode) -> None:
-        self._clip(self._shifted(source, shift.right, output), shift.low, shift.high, output)
+        self._clip(self._shifted(source, shift.right, output, self._rank(output)), shift.low, shift.high, output)
 
-    def _shifted(self, name: str, right: int, stem: str) -> str:
-        if right == 0:
+    def _shifted(self, name: str, right: int | Array, stem: str, rank: int = 4) -> str:
+        """floor(x / 2**right + 1/2); right: of all channels, or of each."""
+        if not np.any(right):
             return name
-        scaled = self._broadcast("Mul", name, np.asarray(2.0**-right, np.float32), stem + "/halved")
-        return self._node("Floor", [scaled], stem + "/shifted")
+        factors = np.asarray(2.0 ** -np.asarray(right, np.float64), np.float32)
+        if factors.ndim:
+            factors = factors.reshape(-1, *(1,) * (rank - 2))
+        scaled = self._broadcast("Mul", name, factors, stem + "/halved")
+        nearest = self._broadcast("Add", scaled, np.asarray(0.5, np.float32), stem + "/rounding")
+        return self._node("Floor", [nearest], stem + "/shifted")
 
     def _clip(self, source: str, low: float, high: float, output: str) -> None:
         from onnx import helper

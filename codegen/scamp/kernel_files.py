@@ -1,7 +1,8 @@
 """Kernels from JSON: `{"kernels": [[[1, 0, -1], [2, 0, -2], [1, 0, -1]]], "depth": 4, "registers": 6, "target": "scamp5"}`.
 
-Only `kernels` is needed. A weight is a number or a fraction in quotes, such as "1/9"; numbers are taken as written, 0.1 is a
-tenth. Rows run north to south, see `kernel` for the centre.
+Only `kernels` is needed, and then its value alone will do, or a single kernel: `[[1, 0], [0, -1]]`. A weight is a number, or a number or a
+fraction in quotes, such as "1" or "1/9"; numbers are taken as written, 0.1 is a tenth. Rows run north to south, see `kernel` for the
+centre.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ MAXIMUM_SIDE = 64
 """Rows or columns of a kernel; the array has 256."""
 
 MAXIMUM_WEIGHT = 2**20
+
+_QUOTED = r"\s*-?\d{1,9}(\.\d{1,9}|\s*/\s*0*[1-9]\d{0,8})?\s*"
+"""A weight in quotes: an integer, a decimal number or a fraction."""
 
 _KEYS = ("kernels", "depth", "registers", "target")
 
@@ -57,8 +61,10 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
         raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=found) from error
     except (RecursionError, ValueError) as error:
         raise InputError(path, expected="JSON", found=str(error)) from error
+    if isinstance(content, list):
+        content = {"kernels": content if _is_list_of_kernels(content) else [content]}
     if not isinstance(content, dict) or "kernels" not in content:
-        raise InputError(path, expected='an object {"kernels": [...]}', found=_shown(content))
+        raise InputError(path, expected='an object {"kernels": [...]} or a list of rows', found=_shown(content))
     unknown = next((key for key in content if key not in _KEYS), None)
     if unknown is not None:
         raise InputError(path, place=f"key {unknown!r}", expected=f"one of {', '.join(_KEYS)}", found=repr(unknown))
@@ -71,6 +77,11 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
         _count(content.get("registers"), 1, len(REGISTERS), "registers", path),
         target,
     )
+
+
+def _is_list_of_kernels(content: list[Any]) -> bool:
+    """Rather than the rows of one."""
+    return not content or (isinstance(content[0], list) and bool(content[0]) and isinstance(content[0][0], list))
 
 
 def _kernels(listed: Any, path: str) -> tuple[Kernel, ...]:
@@ -99,9 +110,9 @@ def _kernel(rows: Any, place: str, path: str) -> Kernel:
 
 
 def _weight(given: Any, place: str, path: str) -> Fraction:
-    if isinstance(given, str) and re.fullmatch(r"\s*-?\d{1,9}\s*/\s*0*[1-9]\d{0,8}\s*", given):
+    if isinstance(given, str) and re.fullmatch(_QUOTED, given, re.ASCII):
         numerator, _, denominator = given.partition("/")
-        weight = Fraction(int(numerator), int(denominator))
+        weight = Fraction(numerator.strip()) / int(denominator or 1)
     elif isinstance(given, (int, Fraction)) and not isinstance(given, bool):
         weight = Fraction(given)
     else:

@@ -21,19 +21,19 @@ LoadArray = NDArray[np.int64]
 
 def compute_ticks(pipeline: Pipeline, hardware: Hardware) -> int:
     """Ticks per image of the busiest core."""
-    return max(s.iterations * hardware.iteration_ticks(s.dpu_operations) for s in pipeline.stages)
+    return max(s.iterations * hardware.iteration_ticks(s) for s in pipeline.stages)
 
 
 def link_loads(streams: Sequence[Stream], routes: Sequence[Sequence[int]], links: Sequence[Link]) -> LoadArray:
     """Elements per image, by link."""
     flat = [number for route in routes for number in route]
-    weights = np.repeat([s.image_elements for s in streams], [len(route) for route in routes])
+    weights = np.repeat([s.image_load for s in streams], [len(route) for route in routes])
     return np.bincount(np.array(flat, dtype=np.int64), weights, minlength=len(links)).astype(np.int64)
 
 
 def link_ticks(loads: LoadArray, links: Sequence[Link]) -> int:
     """Ticks per image of the busiest link."""
-    widths = np.array([link.elements_per_tick for link in links], dtype=np.int64)
+    widths = np.array([link.width for link in links], dtype=np.int64)
     return int((-(-loads // widths)).max(initial=0))
 
 
@@ -42,15 +42,15 @@ def flow_ticks(streams: Sequence[Stream], hardware: Hardware, stages: int) -> in
     or leaves GMEM its ports, and every stream takes at least one link of the network."""
     into, out_of = ([0] * (stages + 1) for _ in range(2))
     for stream in streams:
-        into[stream.reader] += stream.image_elements  # GMEM, -1, is the last place
-        out_of[stream.writer] += stream.image_elements
+        into[stream.reader] += stream.image_load  # GMEM, -1, is the last place
+        out_of[stream.writer] += stream.image_load
     width_in, width_out = ([0] * (hardware.cores + 1) for _ in range(2))
     for link in hardware.links:
-        width_in[link.target] += link.elements_per_tick
-        width_out[link.source] += link.elements_per_tick
+        width_in[link.target] += link.width
+        width_out[link.source] += link.width
     best = [max(width[: hardware.cores]) for width in (width_in, width_out)]
     found = [-(-flow // best[0]) for flow in into[:-1]] + [-(-flow // best[1]) for flow in out_of[:-1]]
     for flow, width in ((into[-1], width_in[-1]), (out_of[-1], width_out[-1])):
         found.append(-(-flow // width) if width else 0)
-    total, everything = sum(s.image_elements for s in streams), sum(k.elements_per_tick for k in hardware.links)
+    total, everything = sum(s.image_load for s in streams), sum(k.width for k in hardware.links)
     return max([*found, -(-total // everything)])

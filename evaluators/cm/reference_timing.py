@@ -59,7 +59,7 @@ def simulate_reference(setting: Setting, images: int) -> StreamTiming:
                 world.started[stage].append(world.tick)
         asking += _from_stages(setting, world)
         for packet in sorted(asking, key=lambda packet: packet.stream):
-            packet.left = streams[packet.stream].elements
+            packet.left = streams[packet.stream].load
             world.queues[setting.routes[packet.stream][packet.hop]].append(packet)
         _move(setting, world)
         for image in range(images):
@@ -169,7 +169,7 @@ def _move(setting: Setting, world: _TimingState) -> None:
     for link, queue in zip(setting.links, world.queues, strict=True):
         if not queue:
             continue
-        width = link.elements_per_tick
+        width = link.width
         while queue and width:
             packet = queue[0]
             moved = min(width, packet.left)

@@ -23,7 +23,7 @@ from kilotune.codegen.onnx.graph import (
     known,
     window_of,
 )
-from kilotune.codegen.onnx.reference import pointwise
+from kilotune.codegen.onnx.reference import pointwise, rounded_quotient
 from kilotune.evaluators.cm.cells import CircularBuffer
 
 IntVector = NDArray[np.int64]
@@ -83,10 +83,11 @@ class StageExecutor:
             if noise and noise.weight_sigma:
                 spread = noise.weight_sigma * float(np.abs(known(self._head.weight)).max(initial=0))
                 self._matrix = self._matrix + self._generator.normal(0, spread, self._matrix.shape)
-        self._adc = 0.0
-        if noise and noise.adc_sigma:
+        self._adc: NDArray[np.float64] | None = None
+        if noise and noise.adc_sigma and self._matrix is not None:
             shift = next((n.right for n in partition.nodes if isinstance(n, ShiftNode)), 0)
-            self._adc = noise.adc_sigma * 2.0**shift
+            shifts = np.broadcast_to(shift, (partition.channels,))[slice(*program.channels)]
+            self._adc = noise.adc_sigma * 2.0 ** shifts.astype(np.float64)
 
     def run(self, image: int, iteration: int) -> IntVector:
         """The output packet of an iteration of an image. DataHazardError when an operand is not there."""
@@ -130,13 +131,13 @@ class StageExecutor:
         if isinstance(head, ConvNode):
             assert self._matrix is not None
             sums = self._matrix @ patch.reshape(-1)[self._rows].astype(np.float64)
-            if self._adc:
+            if self._adc is not None:
                 sums = sums + self._generator.normal(0, self._adc, sums.shape)
             return np.rint(sums).astype(np.int64)
         if isinstance(head, MaxPoolNode):
             return np.asarray(patch.max(axis=(1, 2)))
         if isinstance(head, AveragePoolNode):
-            return np.asarray(patch.sum(axis=(1, 2)) // head.divisors[row, column])
+            return rounded_quotient(patch.sum(axis=(1, 2)), head.divisors[row, column])
         if isinstance(head, ArgMaxNode):
             return np.asarray([patch[:, 0, 0].argmax()])
         return np.asarray(patch[:, 0, 0])

@@ -1,7 +1,7 @@
 """Fidelity B: a stream of images through a mapped pipeline, with contended links and finite buffers. Exact, in ticks.
 
 An iteration that starts at tick T holds its core for `ticks` ticks; its packet asks for the first link of its route in the
-last of them. A link moves `elements_per_tick` elements a tick, first come first served, of packets that ask in the same
+last of them. A link moves `width` elements (or bits) a tick, first come first served, of packets that ask in the same
 tick the one of the lower stream number first; a packet is at the next link `hop_ticks` after its last element has gone.
 Without a route it can be read at tick T + ticks. A stage starts an iteration when its core is free, all packets that the
 iteration needs are there, and every bounded buffer that it writes to has room; room is free from the tick on in which the

@@ -59,6 +59,6 @@ def route_delays(setting: Setting) -> tuple[int, ...]:
     delays = []
     for stream, route in zip(setting.streams, setting.routes, strict=True):
         links = [setting.links[number] for number in route]
-        ticks = sum(-(-stream.elements // link.elements_per_tick) - 1 + link.hop_ticks for link in links)
+        ticks = sum(-(-stream.load // link.width) - 1 + link.hop_ticks for link in links)
         delays.append(ticks - 1 if links else 0)
     return tuple(delays)

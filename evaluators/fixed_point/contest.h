@@ -7,7 +7,7 @@ static void sum_margins(const Machine *m, const Step *s, int32_t block)
 {
     const Program *program = m->program;
     if (s - program->steps != program->contest_step) return;
-    const int16_t *scores = m->storage + program->variable_offsets[program->contest_variable] * LANES;
+    const int16_t *scores = lanes_of(m, program->contest_variable, 0);
     const int32_t first = block * LANES;
     const int32_t count = program->sample_count - first < LANES ? program->sample_count - first : LANES;
     int64_t sum = 0, squares = 0, products = 0;

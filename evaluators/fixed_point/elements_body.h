@@ -40,6 +40,64 @@ static inline __attribute__((always_inline)) void NAME(combine)(const Machine *m
     }
 }
 
+static inline __attribute__((always_inline)) void NAME(fetch)(const Machine *m, const Operand *o, int32_t e, int is_shifted,
+                                                              int shift, int32_t constant, Shorts *to)
+{
+    if (o->place == DYNAMIC) {
+        const int16_t *from = lanes_of(m, o->variable, o->elements[e]);
+        EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
+        if (is_shifted) EACH_VECTOR(v) to[v] = NAME(down_some)(to[v], shift);
+        return;
+    }
+    if (o->place == STATIC) constant = DOWN(m->statics[o->variable][o->elements[e]], shift);
+    const Shorts value = all_shorts((int16_t)constant);
+    EACH_VECTOR(v) to[v] = value;
+}
+
+/* Add, Subtract, Multiply in the cases that nearly all programs are made of, with everything decided before the loop: values stay in
+ * 16 bits but for a product that is shifted down by 1 to 16 places (`is_long`), whose two halves are shifted together. */
+static inline __attribute__((always_inline)) void NAME(combine_plain)(const Machine *m, const Step *s, const int32_t *row, int opcode,
+                                                                      int is_long, int shifts_a, int shifts_b, int shifts_out)
+{
+    const int shift = row[SHIFT_OUT], spare = 16 - row[BITS], acc_spare = is_long || row[ACC_BITS] > 16 ? 0 : 16 - row[ACC_BITS];
+    const int wraps = spare > acc_spare; /* a sum that wraps in as few bits has wrapped already */
+    Shorts x[VECTORS], y[VECTORS];
+    for (int32_t e = 0; e < s->n; e++) {
+        NAME(fetch)(m, &s->a, e, shifts_a, row[SHIFT_A], row[CONSTANT_A], x);
+        NAME(fetch)(m, &s->b, e, shifts_b, row[SHIFT_B], row[CONSTANT_B], y);
+        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        if (is_long)
+            EACH_VECTOR(v) x[v] = NAME(product_down)(x[v], y[v], shift);
+        else
+            EACH_VECTOR(v) x[v] = opcode == OP_Add ? x[v] + y[v] : opcode == OP_Subtract ? x[v] - y[v] : x[v] * y[v];
+        if (acc_spare) EACH_VECTOR(v) x[v] = (x[v] << acc_spare) >> acc_spare;
+        if (shifts_out) EACH_VECTOR(v) x[v] = NAME(down_some)(x[v], shift);
+        if (wraps) EACH_VECTOR(v) x[v] = (x[v] << spare) >> spare;
+        EACH_VECTOR(v) store_shorts(to + v * VECTOR_LANES, x[v]);
+    }
+}
+
+/* Whether `combine_plain` does it, and then does. */
+static inline __attribute__((always_inline)) int NAME(is_combined)(const Machine *m, const Step *s, const int32_t *row, int opcode)
+{
+    const int shift = row[SHIFT_OUT];
+    const int is_long = opcode == OP_Multiply && row[ACC_BITS] == 32 && shift >= 1 && shift <= 16;
+    if (!is_long && (shift < 0 || shift > 15 || (row[ACC_BITS] > 16 && shift))) return 0;
+    const int shifts_out = !is_long && shift;
+    switch (!!row[SHIFT_A] + 2 * !!row[SHIFT_B] + 4 * shifts_out) {
+#define CASE(number) \
+    case number: \
+        if (is_long && !(number & 4) && opcode == OP_Multiply) \
+            NAME(combine_plain)(m, s, row, opcode, 1, number & 1, number & 2, 0); \
+        else \
+            NAME(combine_plain)(m, s, row, opcode, 0, number & 1, number & 2, number & 4); \
+        break;
+        CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
+#undef CASE
+    }
+    return 1;
+}
+
 static int NAME(binary_fits_shorts)(const Step *s, const int32_t *row)
 {
     return fits_shorts(&s->a, row[SHIFT_A], row[CONSTANT_A]) && fits_shorts(&s->b, row[SHIFT_B], row[CONSTANT_B]) &&
@@ -51,9 +109,15 @@ static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
 {
     if (NAME(binary_fits_shorts)(s, row)) {
         switch (s->opcode) {
-        case OP_Add: NAME(combine)(m, s, row, OP_Add); break;
-        case OP_Subtract: NAME(combine)(m, s, row, OP_Subtract); break;
-        case OP_Multiply: NAME(combine)(m, s, row, OP_Multiply); break;
+        case OP_Add:
+            if (!NAME(is_combined)(m, s, row, OP_Add)) NAME(combine)(m, s, row, OP_Add);
+            break;
+        case OP_Subtract:
+            if (!NAME(is_combined)(m, s, row, OP_Subtract)) NAME(combine)(m, s, row, OP_Subtract);
+            break;
+        case OP_Multiply:
+            if (!NAME(is_combined)(m, s, row, OP_Multiply)) NAME(combine)(m, s, row, OP_Multiply);
+            break;
         default: NAME(combine)(m, s, row, OP_Select);
         }
         return;
@@ -126,17 +190,17 @@ static void NAME(fill)(const Machine *m, const Step *s, const int32_t *row)
     }
 }
 
-/* A function of one integer of at most 16 bits: the table holds its results, scaled and wrapped. */
+/* A function of one integer: the table holds its results, scaled and wrapped. */
 static void NAME(table)(const Machine *m, const Step *s)
 {
-    const int16_t *table = m->tables[s->row];
+    const Table *table = m->tables[s->row];
     for (int32_t e = 0; e < s->n; e++) {
         int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
         if (s->a.place == DYNAMIC) {
-            const int16_t *from = lanes_of(m, s->a.variable, s->a.elements[e]);
-            for (int l = 0; l < LANES; l++) to[l] = table[(uint16_t)from[l]];
+            look_up(table, lanes_of(m, s->a.variable, s->a.elements[e]), to);
         } else {
-            const int16_t value = table[(uint16_t)m->statics[s->a.variable][s->a.elements[e]]];
+            const int16_t argument = m->statics[s->a.variable][s->a.elements[e]];
+            const int16_t value = table->entries[table->short_arguments ? (uint8_t)argument : (uint16_t)argument];
             for (int l = 0; l < LANES; l++) to[l] = value;
         }
     }

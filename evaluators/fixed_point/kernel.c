@@ -22,6 +22,7 @@
 /* The columns of a row, in the order of codegen/fixed/table.py. */
 enum { BITS, ACC_BITS, SHIFT_A, SHIFT_B, SHIFT_TERM, SHIFT_OUT, HALVINGS, CONSTANT_A, CONSTANT_B, FUNCTION, COLUMNS };
 
+#include "lookup.h"
 #include "pointwise.h"
 
 /* What executes operations, by the names of their classes; pointwise operators come on top. */
@@ -48,8 +49,7 @@ typedef struct {
     int32_t opcode, row;
     int32_t n, window;       /* elements written; elements of one window (MaxPool, NormaliseL2), or strictness (Select) */
     int32_t p, q, r;         /* Dot: [p, q] x [q, r] */
-    int32_t packs;           /* Dot: this step packs the weights that it, and later ones with the same pack, use */
-    int64_t pack;            /* Dot: where its packed weights start */
+    int32_t pack;            /* Dot: number of its packed weights; -1 where both operands are of one kind */
     int32_t out_variable;
     const int32_t *out;
     Operand a, b, c;
@@ -58,10 +58,11 @@ typedef struct {
 typedef struct {
     int32_t step_count, variable_count, row_count, block_count, sample_count, result_size, result_variable, input_variable;
     const int32_t *result;           /* element numbers of the result */
-    const int64_t *variable_offsets; /* into the block's storage, in elements; -1 for static variables */
+    const int64_t *variable_offsets; /* into the block's storage, in elements; -1 for parameters and the input */
     int64_t storage_elements;
+    int64_t input_elements;
     int64_t scratch_terms;           /* the largest q of any Dot */
-    int64_t packed_pairs;            /* pairs of weights of all Dots with one static operand */
+    int32_t pack_count;
     int32_t rounding;
     int32_t contest_step;            /* the step that decides the label; -1: no margins are summed */
     int32_t contest_variable;        /* holds the scores */
@@ -71,21 +72,32 @@ typedef struct {
     const volatile int32_t *stop;    /* set by another thread: outputs are not needed any more */
 } Program;
 
+/* Candidates that run together. `order` and `starts` say how a candidate takes over what the one before it in that order has
+ * computed of a block: it begins at step starts[k], the steps before which mean the same for both. */
+typedef struct {
+    int32_t count;
+    const int32_t *order, *starts;
+    const int32_t *rows;               /* [count][row_count][COLUMNS] */
+    const int16_t *const *statics;     /* [count][variable_count], NULL but for parameters */
+    const int32_t *const *packs;       /* [count][pack_count], weights of a Dot as products_body.h wants them */
+    const Table *const *tables;        /* [count][row_count], NULL where the operation is no Table */
+    const int16_t *const *inputs;      /* [count], each [block_count][input_elements][LANES] */
+    int16_t *outputs;                  /* [count][sample_count][result_size] */
+    int64_t *margin_sums;              /* [count][3], to which the sums of contest.h are added */
+} Batch;
+
+/* What a candidate runs on. */
 typedef struct {
     const Program *program;
     const int32_t *rows;               /* [row_count][COLUMNS] */
-    const int16_t *const *statics;     /* [variable_count], NULL for dynamic variables */
-    const int16_t *const *tables;      /* [row_count], NULL where the operation is no Table */
-    const int16_t *input;              /* [block_count][features][LANES] */
-    int64_t input_elements;
-    int16_t *storage;
+    const int16_t *const *statics;     /* [variable_count] */
+    const int32_t *const *packs;       /* [pack_count] */
+    const Table *const *tables;        /* [row_count] */
+    int16_t **bases;                   /* [variable_count], the first element's samples; NULL for parameters */
     int32_t *terms;                    /* [scratch_terms][LANES] */
-    int32_t *pairs;                    /* packed weights */
     int16_t *zeros;                    /* LANES zeros */
-    int64_t *margin_sums;              /* [3], see contest.h */
+    int64_t *margin_sums;              /* [3] */
 } Machine;
-
-#include "contest.h"
 
 static inline int32_t wrap(int32_t v, int bits)
 {
@@ -107,8 +119,10 @@ static inline int fits_shorts(const Operand *o, int shift, int32_t constant)
 
 static inline int16_t *lanes_of(const Machine *m, int32_t variable, int32_t element)
 {
-    return m->storage + (m->program->variable_offsets[variable] + element) * LANES;
+    return m->bases[variable] + (int64_t)element * LANES;
 }
+
+#include "contest.h"
 
 /* Division by a power of two, once for each rounding; a negative shift multiplies modulo 2**32. */
 static inline int32_t down_toward_zero(int32_t v, int n)
@@ -139,42 +153,71 @@ static inline int32_t down_nearest(int32_t v, int n) { return n ? (v >> n) + ((v
 #define KERNEL_ROUNDING NEAREST
 #include "kernel_body.h"
 
-/* Runs `count` candidates. outputs: [count][sample_count][result_size]; margin_sums: [count][3], to which the sums of
- * contest.h are added. Returns 0, or -1 when memory runs out. */
-int kilotune_run(const Program *program, int32_t count, const int32_t *rows, const int16_t *const *statics,
-                 const int16_t *const *tables, const int16_t *const *inputs, int64_t input_elements, int16_t *outputs,
-                 int64_t *margin_sums)
+static void run_steps(Machine *m, int32_t block, int32_t start)
 {
-    Machine m;
-    memset(&m, 0, sizeof m);
-    m.program = program;
-    m.input_elements = input_elements;
-    m.storage = aligned_alloc(64, (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t));
-    m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(int32_t));
-    m.pairs = aligned_alloc(64, ((size_t)program->packed_pairs * sizeof(int32_t) + 127) / 64 * 64);
-    m.zeros = aligned_alloc(64, LANES * sizeof(int16_t));
-    const int failed = !m.storage || !m.terms || !m.pairs || !m.zeros;
-    if (!failed) {
-        memset(m.storage, 0, (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t));
-        memset(m.zeros, 0, LANES * sizeof(int16_t));
-        for (int32_t i = 0; i < count && !*program->stop; i++) {
-            m.rows = rows + (int64_t)i * program->row_count * COLUMNS;
-            m.statics = statics + (int64_t)i * program->variable_count;
-            m.tables = tables + (int64_t)i * program->row_count;
-            m.input = inputs[i];
-            int16_t *to = outputs + (int64_t)i * program->sample_count * program->result_size;
-            m.margin_sums = margin_sums + (int64_t)i * 3;
-            switch (program->rounding) {
-            case TOWARD_ZERO: candidate_toward_zero(&m, to); break;
-            case FLOOR: candidate_floor(&m, to); break;
-            default: candidate_nearest(&m, to); break;
-            }
-        }
+    switch (m->program->rounding) {
+    case TOWARD_ZERO: steps_toward_zero(m, block, start); break;
+    case FLOOR: steps_floor(m, block, start); break;
+    default: steps_nearest(m, block, start); break;
     }
-    free(m.storage);
+}
+
+static int32_t samples_in(const Program *program, int32_t block)
+{
+    const int32_t left = program->sample_count - block * LANES;
+    return left < LANES ? left : LANES;
+}
+
+static void write_outputs(const Machine *m, int32_t block, int16_t *to)
+{
+    const Program *program = m->program;
+    const int32_t count = samples_in(program, block);
+    to += (int64_t)block * LANES * program->result_size;
+    for (int32_t k = 0; k < program->result_size; k++) {
+        const int16_t *from = lanes_of(m, program->result_variable, program->result[k]);
+        for (int32_t l = 0; l < count; l++) to[l * program->result_size + k] = from[l];
+    }
+}
+
+/* All candidates on a block of samples. */
+static void run_block(Machine *m, const Batch *batch, int32_t block)
+{
+    const Program *program = m->program;
+    for (int32_t k = 0; k < batch->count && !*program->stop; k++) {
+        const int64_t i = batch->order[k];
+        m->rows = batch->rows + i * program->row_count * COLUMNS;
+        m->statics = batch->statics + i * program->variable_count;
+        m->packs = batch->packs + i * program->pack_count;
+        m->tables = batch->tables + i * program->row_count;
+        m->margin_sums = batch->margin_sums + i * 3;
+        if (program->input_variable >= 0) /* nothing writes to an input */
+            m->bases[program->input_variable] = (int16_t *)batch->inputs[i] + block * program->input_elements * LANES;
+        run_steps(m, block, batch->starts[k]);
+        write_outputs(m, block, batch->outputs + i * program->sample_count * program->result_size);
+    }
+}
+
+/* Runs the candidates of a batch. Returns 0, or -1 when memory runs out. */
+int kilotune_run(const Program *program, const Batch *batch)
+{
+    Machine m = {.program = program};
+    const size_t storage_bytes = (size_t)(program->storage_elements + 1) * LANES * sizeof(int16_t);
+    int16_t *storage = aligned_alloc(64, storage_bytes);
+    m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(int32_t));
+    m.zeros = aligned_alloc(64, LANES * sizeof(int16_t));
+    m.bases = calloc((size_t)program->variable_count + 1, sizeof *m.bases);
+    const int failed = !storage || !m.terms || !m.zeros || !m.bases;
+    if (!failed) {
+        memset(storage, 0, storage_bytes);
+        memset(m.zeros, 0, LANES * sizeof(int16_t));
+        for (int32_t v = 0; v < program->variable_count; v++)
+            if (program->variable_offsets[v] >= 0) m.bases[v] = storage + program->variable_offsets[v] * LANES;
+        for (int32_t block = 0; block < program->block_count && !*program->stop; block++) run_block(&m, batch, block);
+    }
+    free(storage);
     free(m.terms);
-    free(m.pairs);
     free(m.zeros);
+    free(m.bases);
     return failed ? -1 : 0;
 }
 

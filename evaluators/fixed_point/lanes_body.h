@@ -40,13 +40,27 @@ static inline void NAME(store)(const int32_t *restrict v, int shift, int bits, i
         }
 }
 
-/* x / 2**n in every lane, n from 0 to 15; the quotient fits 16 bits again. */
-static inline Shorts NAME(down_shorts)(Shorts x, int n)
+/* x / 2**n in every lane, n from 1 to 15; the quotient fits 16 bits again. */
+static inline Shorts NAME(down_some)(Shorts x, int n)
 {
-    if (n == 0) return x;
     if (KERNEL_ROUNDING == TOWARD_ZERO) return (x + ((x >> 15) & (int16_t)((1 << n) - 1))) >> n;
     if (KERNEL_ROUNDING == NEAREST) return (x >> n) + ((x >> (n - 1)) & 1);
     return x >> n;
+}
+
+/* The same, n from 0. */
+static inline Shorts NAME(down_shorts)(Shorts x, int n) { return n ? NAME(down_some)(x, n) : x; }
+
+/* The low 16 bits of x * y / 2**n, n from 1 to 16. */
+static inline Shorts NAME(product_down)(Shorts x, Shorts y, int n)
+{
+    const Shorts low = x * y, high = multiply_high(x, y), quotient = shift_pair(high, low, n);
+    if (KERNEL_ROUNDING == TOWARD_ZERO) {
+        const Shorts lost = low & (int16_t)((1 << n) - 1);
+        return quotient - ((high >> 15) & (Shorts)(lost != 0)); /* a negative one with a remainder goes up: both are -1 */
+    }
+    if (KERNEL_ROUNDING == NEAREST) return quotient + ((low >> (n - 1)) & 1);
+    return quotient;
 }
 
 static inline Ints NAME(down_ints)(Ints x, int n)

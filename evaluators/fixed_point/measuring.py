@@ -116,7 +116,7 @@ class FixedPointEvaluator:
             return [metrics for part in parts for metrics in self.measure(part)]
         columns = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
         bits = batch.bits.astype(np.int64)
-        flash = self.footprint.flash_bytes(bits, self.footprint.table_bytes(batch))
+        flash = self.footprint.flash_bytes(batch.stored_bits, self.footprint.table_bytes(batch))
         ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
         columns |= {
             "flash_bytes": flash,

@@ -5,40 +5,41 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
-from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.fidelity import LAST, MarginErrors, inverse, normal_tails
+from kilotune.evaluators.fixed_point.formatted import (
+    LANES,
+    FormattedData,
+    ParameterFormat,
+    StoredFormat,
+    TableKey,
+    Weights,
+)
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.reference import evaluate_function
+from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
-LANES = 64
-TILE = 4
 _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
 _LITERAL, _STATIC, _DYNAMIC = range(3)
+_TABLE_COLUMNS = (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION)
 
 
-_Operand, _Step, _Program = structures(Path(__file__).with_name("kernel.c"), "Operand", "Step", "Program")
+_Operand, _Step, _Program, _Batch = structures(
+    Path(__file__).with_name("kernel.c"), "Operand", "Step", "Program", "Batch"
+)
 
 QUICK_TERMS = 100_000_000
 """Products and other elements, of all samples and candidates, in some hundredths of a second; a longer call can be ended."""
-
-
-MOST_INPUT_BYTES = 256 << 20
-"""How much features may take in all formats that are kept."""
-
-QUANTISED_TOGETHER = 1 << 20
-"""How many elements are brought into a format in one piece."""
 
 
 class NativeProgram:
@@ -56,7 +57,6 @@ class NativeProgram:
         self._kernel = kernel
         self._opcodes = {kind: kernel.opcode(_case(kind)) for kind in {type(step.operation) for step in steps}}
         self._program = program
-        self._parameters = parameters
         self._features = features
         self._contest = contest
         stored = program.variable(program.result.variable).role is not ir.Role.PARAMETER
@@ -65,16 +65,14 @@ class NativeProgram:
         scored = contest is None or contest.variable in self._dynamic
         self._runs = stored and scored and find_hazard(steps) is None
         self._kept: list[np.ndarray] = []  # what the C structures point to
-        self._statics: dict[tuple[int, int, int], _Addressed] = {}
-        self._inputs: dict[tuple[int, int], _Addressed] = {}
-        self._tables: dict[tuple[object, ...], _Addressed] = {}
+        self._data = FormattedData(parameters, features)
         self._operations = tuple(ir.operations(program.body))
-        self._tabled = [row for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
-        self._pack_offsets: dict[tuple[int, bytes], int] = {}
-        self._packed_pairs = 0
+        self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._c_steps = (_Step * len(steps))(*(self._step(step) for step in steps))
         self._c_program = self._describe(steps)
         self._terms = sum(step.out.size * (step.sources[0].elements.shape[1] if _is_dot(step) else 1) for step in steps)
+        self._resumable = resumable_steps(program, steps, len(steps) - 1 if contest is None else contest.step)
+        self._readers = self._readers_of_data()
 
     def supports(self, batch: FixedBatch) -> bool:
         """Whether the kernel has the widths of the batch (8 and 16 bits), and its order of reads and writes is right."""
@@ -87,43 +85,26 @@ class NativeProgram:
     def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
         count = len(batch)
-        statics = np.zeros((count, len(self._numbers)), dtype=np.uint64)
-        inputs = np.zeros(count, dtype=np.uint64)
-        tables = np.zeros((count, len(self._operations)), dtype=np.uint64)
-        rows = batch.rows
-        for column, variable in enumerate(self._program.variables):
-            if variable.role not in (ir.Role.PARAMETER, ir.Role.INPUT):
-                continue
-            formats = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
-            if variable.role is ir.Role.PARAMETER:
-                packed = {one: self._static(column, variable.name, *one) for one in set(formats)}
-                statics[:, column] = [packed[one] for one in formats]
-            else:
-                self._make_room(set(formats))
-                packed = {one: self._input(*one) for one in set(formats)}
-                inputs[:] = [packed[one] for one in formats]
-        for row in self._tabled:
-            for i in range(count):
-                tables[i, row] = self._table(batch, row, rows[i, row])
-        c_program = self._c_program
-        c_program.rounding = _ROUNDINGS[batch.rounding]
+        statics, packs, inputs = self._addresses(batch)
+        tables = self._tables(batch)
+        order, starts = self._shared(batch, statics, inputs)
         outputs = np.empty((count, self._features.shape[0], self._program.result.size), dtype=np.int16)
         margin_sums = np.zeros((count, len(MarginSums._fields)), dtype=np.int64)
-        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (rows, statics, tables, inputs)]
-        flag = StopFlag()
+        arrays: dict[str, np.ndarray] = {
+            "order": order,
+            "starts": starts,
+            "rows": batch.rows,
+            "statics": statics,
+            "packs": packs,
+        }
+        arrays |= {"tables": tables, "inputs": inputs, "outputs": outputs, "margin_sums": margin_sums}
+        c_batch = _Batch(count=count, **{name: array.ctypes.data for name, array in arrays.items()})
+        c_program, flag = self._c_program, StopFlag()
+        c_program.rounding = _ROUNDINGS[batch.rounding]
         c_program.stop = flag.address
 
         def call() -> int:
-            return int(
-                self._kernel.library.kilotune_run(
-                    ctypes.byref(c_program),
-                    ctypes.c_int32(count),
-                    *pointers,
-                    ctypes.c_int64(self._features.shape[1]),
-                    ctypes.c_void_p(outputs.ctypes.data),
-                    ctypes.c_void_p(margin_sums.ctypes.data),
-                )
-            )
+            return int(self._kernel.library.kilotune_run(ctypes.byref(c_program), ctypes.byref(c_batch)))
 
         # A thread takes longer to start than a small program takes to run.
         work = count * self._features.shape[0] * self._terms
@@ -132,11 +113,78 @@ class NativeProgram:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
         return outputs.astype(np.int64), [MarginSums(*sums) for sums in margin_sums.tolist()]
 
+    def _addresses(self, batch: FixedBatch) -> tuple[IntArray, IntArray, IntArray]:
+        """Where the kernel finds parameters [candidates, variables], packed weights [candidates, packs] and features [candidates]."""
+        count = len(batch)
+        statics = np.zeros((count, len(self._numbers)), dtype=np.int64)
+        packs = np.zeros((count, self._data.pack_count), dtype=np.int64)
+        inputs = np.zeros(count, dtype=np.int64)
+        for column, variable in enumerate(self._program.variables):
+            if variable.role not in (ir.Role.PARAMETER, ir.Role.INPUT):
+                continue
+            formats: list[StoredFormat]
+            formats = list(zip(batch.bits[:, column].tolist(), batch.scales[:, column].tolist(), strict=True))
+            if variable.role is ir.Role.INPUT:
+                self._data.make_room(set(formats))
+                held = {one: self._data.input(one) for one in set(formats)}
+                inputs[:] = [held[one] for one in formats]
+                continue
+            stored = self._parameter_formats(batch, column, formats)
+            found = {one: self._data.parameter(variable.name, one) for one in set(stored)}
+            addresses = np.array([found[one] for one in stored], dtype=np.int64)
+            statics[:, column] = addresses[:, 0]
+            packs[:, self._data.packs_of(variable.name)] = addresses[:, 1:]
+        return statics, packs, inputs
+
+    @staticmethod
+    def _parameter_formats(batch: FixedBatch, column: int, formats: Sequence[StoredFormat]) -> list[ParameterFormat]:
+        numbers = batch.encoded[:, column].tolist()
+        return [
+            (*form, None if number < 0 else batch.encodings[number])
+            for form, number in zip(formats, numbers, strict=True)
+        ]
+
+    def _tables(self, batch: FixedBatch) -> IntArray:
+        """Where the kernel finds tables [candidates, operations]."""
+        tables = np.zeros((len(batch), len(self._operations)), dtype=np.int64)
+        for row, operation in self._tabled:
+            widths = batch.bits[:, self._numbers[operation.a.variable]]
+            columns = np.concatenate([batch.rows[:, row][:, _TABLE_COLUMNS], widths[:, None]], axis=1)
+            keys = list(map(tuple, columns.tolist()))
+            found = {
+                key: self._data.table(operation, TableKey(*key), batch.functions[key[3]], batch.rounding)
+                for key in set(keys)
+            }
+            tables[:, row] = [found[key] for key in keys]
+        return tables
+
+    def _shared(self, batch: FixedBatch, statics: IntArray, inputs: IntArray) -> tuple[Int32Array, Int32Array]:
+        """The order of the candidates, and where each starts (`shared_starts`). A table follows from its row, and from what wrote the
+        argument."""
+        columns = batch.rows.shape[2]
+        slots = 1 + max((slot for _, slot, _ in self._readers), default=0)
+        meanings = np.zeros((*batch.rows.shape[:2], columns + slots), dtype=np.int64)
+        if self._resumable.any():
+            meanings[:, :, :columns] = batch.rows
+            for row, slot, variable in self._readers:
+                meanings[:, row, columns + slot] = inputs if variable < 0 else statics[:, variable]
+        return shared_starts(meanings, self._resumable)
+
+    def _readers_of_data(self) -> list[tuple[int, int, int]]:
+        """(operation, place among its operands, variable) of all that read a parameter, or the input, whose number is -1 here."""
+        readers = []
+        for row, operation in enumerate(self._operations):
+            for slot, operand in enumerate(o for o in operation.operands if isinstance(o, ir.View)):
+                role = self._program.variable(operand.variable).role
+                if role in (ir.Role.PARAMETER, ir.Role.INPUT):
+                    readers.append((row, slot, -1 if role is ir.Role.INPUT else self._numbers[operand.variable]))
+        return readers
+
     def _describe(self, steps: Sequence[OperationInstance]) -> ctypes.Structure:
         offsets = np.full(len(self._numbers), -1, dtype=np.int64)
         total = 0
         for variable in self._program.variables:
-            if variable.name in self._dynamic:
+            if variable.name in self._dynamic and variable.role is not ir.Role.INPUT:
                 offsets[self._numbers[variable.name]] = total
                 total += variable.size
         input_variable = self._program.input
@@ -154,8 +202,9 @@ class NativeProgram:
             result=self._keep(elements_of(result, {}).reshape(-1)),
             variable_offsets=self._keep(offsets),
             storage_elements=total,
+            input_elements=self._features.shape[1],
             scratch_terms=longest,
-            packed_pairs=self._packed_pairs,
+            pack_count=self._data.pack_count,
             **self._contested(),
             steps=ctypes.addressof(self._c_steps),
         )
@@ -189,11 +238,13 @@ class NativeProgram:
         ordered = (*step.sources[1:], step.sources[0]) if select else step.sources
         operands = [self._operand(source) for source in ordered]
         operands += [_Operand(_LITERAL, -1, None)] * (3 - len(operands))
-        p, q, r, pack, packs = 0, 0, 0, 0, False
+        p, q, r, pack = 0, 0, 0, -1
         if _is_dot(step):
             (p, q), r = step.sources[0].elements.shape, step.sources[1].elements.shape[1]
             if (operands[0].place == _STATIC) != (operands[1].place == _STATIC):
-                pack, packs = self._pack(step, operands[1].place == _STATIC)
+                weights = step.sources[0] if operands[0].place == _STATIC else step.sources[1]
+                elements = weights.elements.T if weights is step.sources[0] else weights.elements
+                pack = self._data.pack_number(Weights(weights.variable or "", elements))
         window = step.sources[0].elements.shape[1] if step.operation.order in (ir.Order.WINDOWS, ir.Order.ROWS) else 0
         if isinstance(step.operation, ir.Select):
             window = int(step.operation.strict)
@@ -206,7 +257,6 @@ class NativeProgram:
             p=p,
             q=q,
             r=r,
-            packs=packs,
             pack=pack,
             out_variable=self._numbers[step.operation.out.variable],
             out=self._keep(step.out),
@@ -214,63 +264,6 @@ class NativeProgram:
             b=operands[1],
             c=operands[2],
         )
-
-    def _pack(self, step: OperationInstance, weights_right: bool) -> tuple[int, bool]:
-        """Where the packed weights of a dot product start, and whether this step is the first to use them."""
-        weights = step.sources[1 if weights_right else 0].elements
-        key = (step.row, weights.tobytes())
-        if key in self._pack_offsets:
-            return self._pack_offsets[key], False
-        length, outputs = weights.shape if weights_right else weights.shape[::-1]
-        self._pack_offsets[key] = offset = self._packed_pairs
-        self._packed_pairs += -(-outputs // TILE) * TILE * -(-length // 2)
-        return offset, True
-
-    def _static(self, column: int, name: str, bits: int, scale: int) -> int:
-        key = (column, bits, scale)
-        if key not in self._statics:
-            values = quantise(self._parameters[name], bits, scale).astype(np.int16).reshape(-1)
-            self._statics[key] = _Addressed.of(values)
-        return self._statics[key].address
-
-    def _input(self, bits: int, scale: int) -> int:
-        """The features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
-        key = (bits, scale)
-        if key not in self._inputs:
-            self._inputs[key] = _Addressed.of(self._laid_out(bits, scale))
-        return self._inputs[key].address
-
-    def _make_room(self, needed: set[tuple[int, int]]) -> None:
-        """Forget features in formats that are not needed now, where all together would be too many."""
-        if len(self._inputs.keys() | needed) * self._features.size * 2 > MOST_INPUT_BYTES:
-            for key in self._inputs.keys() - needed:
-                del self._inputs[key]
-
-    def _laid_out(self, bits: int, scale: int) -> np.ndarray:
-        """The features in a format, in blocks. Some samples after the other: whole arrays of float64 would take many times as much."""
-        samples, features = self._features.shape
-        blocks = np.zeros((-(-samples // LANES), features, LANES), dtype=np.int16)
-        step = max(1, QUANTISED_TOGETHER // max(1, features * LANES)) * LANES
-        for start in range(0, samples, step):
-            values = quantise(self._features[start : start + step], bits, scale).astype(np.int16)
-            padded = np.pad(values, ((0, -values.shape[0] % LANES), (0, 0))).reshape(-1, LANES, features)
-            blocks[start // LANES : start // LANES + len(padded)] = padded.transpose(0, 2, 1)
-        return blocks
-
-    def _table(self, batch: FixedBatch, row: int, values: np.ndarray) -> int:
-        """The function of the row for every argument that its operand can hold, scaled and wrapped."""
-        operation = self._operations[row]
-        assert isinstance(operation, ir.TableFunction)
-        shift_a, shift_out, bits = (int(values[c]) for c in (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS))
-        function = batch.functions[int(values[Column.FUNCTION])]
-        key = (type(operation), id(function), shift_a, shift_out, bits, batch.rounding)
-        if key not in self._tables:
-            arguments = np.arange(1 << 16, dtype=np.int64).astype(np.uint16).astype(np.int16).astype(np.int64)
-            scaled = scale_down(arguments, shift_a, batch.rounding)
-            results = evaluate_function(operation, scaled, function, batch.rounding)
-            entries = wrap(scale_down(results, shift_out, batch.rounding), bits).astype(np.int16)
-            self._tables[key] = _Addressed.of(entries)
-        return self._tables[key].address
 
 
 def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
@@ -287,17 +280,6 @@ def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[
         ctypes.c_void_p(sums.ctypes.data),
     )
     return sums.tolist()
-
-
-class _Addressed(NamedTuple):
-    """An array, kept alive, and where it is: NumPy takes microseconds to say so, and every candidate asks."""
-
-    array: np.ndarray
-    address: int
-
-    @classmethod
-    def of(cls, array: np.ndarray) -> _Addressed:
-        return cls(array, int(array.ctypes.data))
 
 
 def _is_dot(step: OperationInstance) -> bool:

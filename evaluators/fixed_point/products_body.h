@@ -113,7 +113,7 @@ static inline void NAME(dot_tile)(const int16_t *const *rows, int32_t pairs, con
 /* A dot product with one static operand: tiles of outputs over packed weights, linear sums, no shifts before the end. */
 static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row)
 {
-    const int32_t *packed = m->pairs + s->pack;
+    const int32_t *packed = m->packs[s->pack]; /* [tile][pair][TILE], each two int16 */
     const int weights_right = s->b.place == STATIC;
     const Operand *x = weights_right ? &s->a : &s->b;
     const int32_t groups = weights_right ? s->p : s->r, outputs = weights_right ? s->r : s->p;
@@ -138,29 +138,7 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
     }
 }
 
-/* Weights of a dot product as pairs of int16 in an int32, [tile][pair][TILE]. */
-static void NAME(pack)(const Machine *m, const Step *s)
-{
-    int32_t *to = m->pairs + s->pack;
-    const int weights_right = s->b.place == STATIC;
-    const Operand *w = weights_right ? &s->b : &s->a;
-    const int16_t *values = m->statics[w->variable];
-    const int32_t outputs = weights_right ? s->r : s->p;
-    for (int32_t first = 0; first < outputs; first += TILE)
-        for (int32_t q = 0; q < s->q; q += 2)
-            for (int32_t t = 0; t < TILE; t++) {
-                int32_t pair[2] = {0, 0};
-                for (int32_t half = 0; half < 2 && q + half < s->q && first + t < outputs; half++) {
-                    const int32_t o = first + t, k = q + half;
-                    const int32_t element = w->elements[weights_right ? k * s->r + o : o * s->q + k];
-                    pair[half] = element < 0 ? 0 : values[element];
-                }
-                *to++ = (int32_t)(((uint32_t)pair[1] << 16) | (uint16_t)pair[0]);
-            }
-}
-
 static inline int NAME(is_packed)(const Step *s, const int32_t *row)
 {
-    return s->opcode == OP_Dot && (s->a.place == STATIC) != (s->b.place == STATIC) && row[HALVINGS] < 0 &&
-           row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
+    return s->pack >= 0 && row[HALVINGS] < 0 && row[SHIFT_A] == 0 && row[SHIFT_B] == 0 && row[SHIFT_TERM] == 0;
 }

@@ -106,7 +106,7 @@ def _machine(batch: FixedBatch, index: int, parameters: Mapping[str, np.ndarray]
     for column, variable in enumerate(batch.program.variables):
         bits, scale = int(batch.bits[index, column]), int(batch.scales[index, column])
         if variable.role is ir.Role.PARAMETER:
-            storage[variable.name] = quantise(parameters[variable.name], bits, scale).reshape(-1, 1)
+            storage[variable.name] = batch.integers(index, column, parameters[variable.name]).reshape(-1, 1)
         elif variable.role is ir.Role.INPUT:
             storage[variable.name] = quantise(features, bits, scale).T
         else:

@@ -22,6 +22,7 @@
 /* Sums of VECTOR_STRIPE Shorts of samples and of four outputs are kept in registers while a dot product goes on. */
 
 typedef int16_t Shorts __attribute__((vector_size(2 * VECTOR_LANES)));
+typedef uint16_t UnsignedShorts __attribute__((vector_size(2 * VECTOR_LANES)));
 typedef int32_t Ints __attribute__((vector_size(2 * VECTOR_LANES)));
 
 static inline Shorts load_shorts(const int16_t *from) { return *(const Shorts *)from; }
@@ -44,10 +45,13 @@ static inline Ints interleave_high(Shorts x, Shorts y) { return (Ints)X86(unpack
 /* Values that fit 16 bits. */
 static inline Shorts narrow(Ints low, Ints high) { return (Shorts)X86(packs_epi32)((Bits)low, (Bits)high); }
 
+/* The high half of x * y. */
+static inline Shorts multiply_high(Shorts x, Shorts y) { return (Shorts)X86(mulhi_epi16)((Bits)x, (Bits)y); }
+
 /* x * y in 32 bits. */
 static inline void multiply_shorts(Shorts x, Shorts y, Ints *low, Ints *high)
 {
-    const Shorts lower = x * y, upper = (Shorts)X86(mulhi_epi16)((Bits)x, (Bits)y);
+    const Shorts lower = x * y, upper = multiply_high(x, y);
     *low = interleave_low(lower, upper);
     *high = interleave_high(lower, upper);
 }
@@ -93,7 +97,20 @@ static inline void multiply_shorts(Shorts x, Shorts y, Ints *low, Ints *high)
     *low = widen(x, 0) * widen(y, 0);
     *high = widen(x, 1) * widen(y, 1);
 }
+static inline Shorts multiply_high(Shorts x, Shorts y)
+{
+    Ints low, high;
+    multiply_shorts(x, y, &low, &high);
+    return narrow(low >> 16, high >> 16);
+}
 #endif
+
+/* The low 16 bits of a 32-bit number in two halves, shifted down by n from 1 to 16. */
+static inline Shorts shift_pair(Shorts high, Shorts low, int n)
+{
+    const Shorts upper = high << (16 - n);
+    return n == 16 ? high : upper | (Shorts)((UnsignedShorts)low >> n);
+}
 
 #if defined(__AVX512BW__) && defined(__AVX512VNNI__)
 #define VECTOR_UNIT "AVX-512 VNNI"

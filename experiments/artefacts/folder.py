@@ -57,8 +57,8 @@ class ArtefactFolder:
             assert is_inside(name), name
             self._check_file(name, known)
 
-    def write(self, files: Mapping[str, str]) -> None:
-        """Text by name; afterwards these are the artefacts of the folder, and those of an earlier export that are not among
+    def write(self, files: Mapping[str, str | bytes]) -> None:
+        """Text or bytes by name; afterwards these are the artefacts of the folder, and those of an earlier export that are not among
         them are gone. RefusedOutputError as `check`, OSError, a sentence, when the system refuses."""
         self.check(files)
         made = not self.path.exists()
@@ -66,7 +66,7 @@ class ArtefactFolder:
         try:
             with _alone_in(self.path):
                 self.check(files)  # another process may have exported since
-                self._write({name: text.encode("utf-8", errors="replace") for name, text in files.items()})
+                self._write({name: _encoded(content) for name, content in files.items()})
         except BaseException:
             if made:
                 with contextlib.suppress(OSError):
@@ -173,6 +173,10 @@ class ArtefactFolder:
 
 def _in_the_way(path: Path) -> str:
     return f"{path} is in the way, and no {MANIFEST} says that kilotune wrote it: move it away, or choose another directory."
+
+
+def _encoded(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode("utf-8", errors="replace")
 
 
 def _folders_of(name: str) -> list[str]:

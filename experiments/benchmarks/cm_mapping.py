@@ -203,7 +203,9 @@ def anneal_strictly(problem: Embedding) -> str:
     gmem = [Link(problem.cores, 0, 1, 1), Link(0, problem.cores, 1, 1)]
     hardware = Hardware("grid", problem.cores, (*links, *gmem), 1, 1, 1, 1, 1)
     nothing = np.zeros(0, dtype=np.int32)
-    streams = [Stream(a, b, np.ones(1, dtype=bool), nothing, nothing, 1, k) for k, (a, b) in enumerate(problem.edges)]
+    streams = [
+        Stream(a, b, np.ones(1, dtype=bool), nothing, nothing, 1, k, 1, 8) for k, (a, b) in enumerate(problem.edges)
+    ]
     annealer = Annealer(streams, problem.partitions, hardware, strict=True)
     here = AnnealedPlacement(tuple(range(problem.partitions)), (0,) * len(streams), UNKNOWN)
     begun = time.process_time()

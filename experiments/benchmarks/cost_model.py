@@ -274,15 +274,17 @@ def _observations(runner: Runner, seed: int, each: int, random_programs: int) ->
     return observe([*jobs, *probes(random_programs, seed)], runner)
 
 
+def runner_of(target: str) -> Runner:
+    """What runs programs on a target. KeyError for one that there is not."""
+    runners: dict[str, Runner] = {name: functools.partial(run_cortex, processor=name) for name in EMULATED}
+    return {"avr": run_avr, **runners}[target]
+
+
 def main(arguments: list[str]) -> None:
     """See the module's text."""
     fits = "--fit" in arguments
     target = next((a for a in arguments if not a.startswith("-")), "avr")
-    runners: dict[str, Runner] = {
-        "avr": run_avr,
-        **{name: functools.partial(run_cortex, processor=name) for name in EMULATED},
-    }
-    runner, compiler = runners[target], avr_gcc() if target == "avr" else arm_gcc()
+    runner, compiler = runner_of(target), avr_gcc() if target == "avr" else arm_gcc()
     start = time.process_time()
     test = _observations(runner, TEST_SEED, 8, 40)
     if not fits:

@@ -76,6 +76,7 @@ def resume(study: str, options: dict[str, Any]) -> int:
     if "comparison" in row.request:
         of = row.request["comparison"]
         raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
+    resumed.make_strategy()  # refused before the study is running, where it cannot be had
     stop = given or StopRule.parse(TuneRequest.from_json(row.request).stop or str(SETTLED))
     return _run(problem, resumed, time, stop, _checked_output(problem, study, options), options)
 

@@ -143,6 +143,7 @@ class TunedStudy:
         wanted, rule = budget_of(budget), StopRule.parse(stop or self.problem.request.stop or str(SETTLED))
         workplace = self._workplace if jobs is None else self._workplace.with_jobs(jobs)
         require_workers(self.space, workplace)
+        self.search.make_strategy()  # refused before the study is running, where it cannot be had
         load_libraries(self.problem.request, family=entry_of(self.problem)[0])
         executor = workplace.executor(self.space)
         try:

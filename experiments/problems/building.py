@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.file_kinds import kind_of_file
+from kilotune.experiments.problems.family import SpaceFamily
 from kilotune.experiments.problems.problem import Problem
-from kilotune.experiments.problems.registry import find_entry
+from kilotune.experiments.problems.registry import FAMILIES, find_entry
 from kilotune.experiments.requests.request import TuneRequest
 
 HANDED_OVER = "handed_over"
@@ -20,4 +25,15 @@ def build_problem(request: TuneRequest) -> Problem:
             f"there, by tune(..., study=NAME)."
         )
     family, _ = find_entry(request.space)
+    _refuse_other_kinds(family, request.input)
     return family.factory.build_problem(request)
+
+
+def _refuse_other_kinds(family: SpaceFamily, input: str) -> None:
+    """InputError for another tool's model that none of the family's spaces reads: it is named as what it is."""
+    kind = None if family.model_files is None else kind_of_file(Path(input))
+    if kind is None or kind.name in (family.model_files or ()):
+        return
+    readers = [entry.space for other in FAMILIES if kind.name in (other.model_files or ()) for entry in other.entries]
+    found = f"{kind.value} (which is for {' or '.join(f'--space {name}' for name in readers)})"
+    raise InputError(input, expected=family.inputs, found=found)

@@ -1,4 +1,4 @@
-"""What most problems export: a few text files with fixed names, in a folder that may hold other things."""
+"""What most problems export: a few files with fixed names, in a folder that may hold other things."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ExportsTexts(ABC):
     request: TuneRequest
 
     @abstractmethod
-    def texts(self, trial: Trial) -> dict[str, str]:
+    def texts(self, trial: Trial) -> Mapping[str, str | bytes]:
         """The files' content by what they are, some of `artefact_names`. The trial has been measured."""
 
     def check_output(self, folder: Path) -> None:

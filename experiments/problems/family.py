@@ -65,7 +65,8 @@ class SpaceFamily:
 
     `inputs` says what --input takes, for its help text. `metrics` are the metrics in words, in the order in which they are
     shown; a `*` stands for any text (`*_peak_bytes`, `* peak bytes`). Without them every metric is shown by its name.
-    `rank`: where the family stands among
+    `model_files`: the kinds of other tools' files that its spaces read (names of `codegen.file_kinds.FileKind`); one of another kind is
+    refused under its name, None: whatever is given is the factory's to judge. `rank`: where the family stands among
     the others, in help texts and lists; equal ones by title.
     """
 
@@ -76,6 +77,7 @@ class SpaceFamily:
     inputs: str = ""
     metrics: tuple[tuple[str, str], ...] = ()
     listings: tuple[SpaceListing, ...] = ()
+    model_files: tuple[str, ...] | None = None
     rank: int = 100
 
     @property

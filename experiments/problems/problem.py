@@ -134,6 +134,14 @@ class DescribesBest(Protocol):
         """The candidate in tables. The trial has been measured."""
 
 
+@runtime_checkable
+class ApproximatesInput(Protocol):
+    """Ability: what all candidates compute is made from the input with a loss, the same for all of them."""
+
+    def approximation(self) -> dict[str, Any] | None:
+        """The loss, as JSON; `sentence` says it without its full stop. None where nothing can be computed."""
+
+
 class CapacityAnswer(Protocol):
     """Whether everything fits a capacity, with the proof."""
 
@@ -165,6 +173,11 @@ def float_metrics_of(problem: Problem) -> dict[str, Metrics]:
 def certificate_of(problem: Problem) -> dict[str, Any] | None:
     """Why no candidate can beat the space's own bound, as JSON; None where that has no short proof."""
     return problem.certificate() if isinstance(problem, HasCertificate) else None
+
+
+def approximation_of(problem: Problem) -> dict[str, Any] | None:
+    """What the candidates' common approximation of the input costs, as JSON; None where there is none."""
+    return problem.approximation() if isinstance(problem, ApproximatesInput) else None
 
 
 def device_of(problem: Problem) -> Device | None:

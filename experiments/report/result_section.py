@@ -49,6 +49,8 @@ def result_section(reported: ReportData) -> Section:
     certificate = certificate_of(problem)
     if certificate is not None:
         sentences.append(f"Bound: {certificate['sentence']}.")
+    if outcome.approximation is not None:
+        sentences.append(f"{outcome.approximation['sentence']}.")
     if outcome.device_check is not None:
         sentences.append(on_device(outcome.device_check))
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:

@@ -26,6 +26,7 @@ from kilotune.experiments.problems.problem import (
     LoadsTestData,
     Problem,
     RunsOnDevice,
+    approximation_of,
     certificate_of,
     device_of,
     float_metrics_of,
@@ -47,7 +48,6 @@ from kilotune.search.space import Assignment, Measurement, Metrics, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
-from kilotune.search.strategy import make_strategy
 from kilotune.search.study import Study
 
 RESULT_SCHEMA = 1
@@ -72,6 +72,7 @@ class TuneOutcome:
     validation: Validation = NOTHING_HELD_OUT
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
+    approximation: dict[str, Any] | None = None  # what all candidates lose against the input
 
     @property
     def procedure(self) -> Trial | None:
@@ -129,12 +130,12 @@ def resume(
     store: Store, name: str, moved_to: str | None = None, time: CommandTime | None = None
 ) -> tuple[Problem, Study, StudyRow]:
     """A stored study as it was asked for, within a command's time or in whatever it takes. `moved_to`: where its input is now,
-    which the study keeps. StoreError when there is something else than the study searched."""
+    which the study keeps. StoreError when there is something else than the study searched. Its strategy is not needed until it goes
+    on: `Study.make_strategy` says whether it can be had."""
     row = store.study(name)
     if moved_to is not None:
         row = with_moved_input(store, row, moved_to)
     problem = stored_problem(row) if time is None else time.read(name, lambda: stored_problem(row))
-    make_strategy(row.strategy, problem.space, row.seed)  # refused before the study is running, where it cannot be had
     return problem, _resumed(store, row, problem), row
 
 
@@ -248,6 +249,7 @@ def conclude(
         tuple(on_device(trial) for trial in result.front[:most_checked]),
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
+        approximation=made_in_time(is_over, lambda: approximation_of(problem)),
     )
 
 
@@ -330,6 +332,7 @@ def as_json(outcome: TuneOutcome, artefacts: dict[str, str]) -> dict[str, Any]:
         "proved": result.proved,
         "size": count_candidates(problem.space),
         "certificate": certificate_of(problem),
+        **({} if outcome.approximation is None else {"approximation": outcome.approximation}),
         **({"capacity": answer.as_json()} if (answer := answer_of(outcome)) else {}),
         "evaluations": result.evaluations,
         "elapsed_s": round(result.elapsed_s, 3),

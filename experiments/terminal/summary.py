@@ -50,6 +50,8 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
     certificate = certificate_of(problem)
     if certificate is not None:
         yield f"Bound: {certificate['sentence']}."
+    if outcome.approximation is not None:
+        yield f"{outcome.approximation['sentence']}."
     if outcome.device_check is not None:
         yield on_device(outcome.device_check)
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:

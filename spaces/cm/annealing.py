@@ -82,10 +82,10 @@ class Annealer:
             detour=self._pointer(tables.detour),
             detour_table=self._pointer(tables.detour_table),
             link_target=self._pointer(tables.target),
-            width=self._pointer(np.array([k.elements_per_tick for k in hardware.links], dtype=np.int32)),
+            width=self._pointer(np.array([k.width for k in hardware.links], dtype=np.int32)),
             writer=self._pointer(np.array([s.writer for s in streams], dtype=np.int32)),
             reader=self._pointer(np.array([s.reader for s in streams], dtype=np.int32)),
-            amount=self._pointer(np.array([s.image_elements for s in streams], dtype=np.int64)),
+            amount=self._pointer(np.array([s.image_load for s in streams], dtype=np.int64)),
             **self._grouped("touch", touching),
             **self._grouped("near", near),
         )

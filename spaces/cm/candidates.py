@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.cm.hardware import Hardware
@@ -13,6 +14,7 @@ from kilotune.codegen.cm.mapping import check_mapping, node_of, sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
+from kilotune.evaluators.cm.energy import energy_nj, image_counts
 from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
 from kilotune.evaluators.cm.timing import simulate
@@ -31,15 +33,27 @@ LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
 SUM_TICKS = 8
 
+OBJECTIVES: Mapping[str, str] = MappingProxyType(
+    {"ticks": "ticks_per_image", "latency": "latency_ticks", "energy": "energy_nj", "cores": "cores"}
+)
+"""Metrics that may lead, by the name of the objective. Those of `TIES` break its ties, in this order."""
+
+TIES = ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")
+
 BUFFER_OPTIONS = (128, 64, 32, 256, 0)
 """By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
 
 
 class CmCandidates:
-    """Mappings of a network. ValueError, a sentence with what is short by how much, when it does not fit."""
+    """Mappings of a network. ValueError, a sentence with what is short by how much, when it does not fit, and for the objective
+    energy where the hardware says nothing of it."""
 
-    def __init__(self, network: PartitionedNetwork, hardware: Hardware, strict: bool = False) -> None:
-        self.network, self.hardware, self.strict = network, hardware, strict
+    def __init__(
+        self, network: PartitionedNetwork, hardware: Hardware, strict: bool = False, objective: str = "ticks"
+    ) -> None:
+        if objective == "energy" and hardware.energy is None:
+            raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
+        self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
         self.shapes = network.shapes()
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
@@ -55,8 +69,8 @@ class CmCandidates:
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Throughput leads; latency, cores and memory break its ties."""
-        return tuple(map(Objective, ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")))
+        """By default throughput leads; latency, cores and memory break its ties."""
+        return tuple(map(Objective, dict.fromkeys((OBJECTIVES[self.objective], *TIES))))
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -67,9 +81,28 @@ class CmCandidates:
     @cached_property
     def least_ticks(self) -> int:
         """Ticks per image that no candidate beats: see `least_ticks`, and every element takes at least one link."""
-        total = sum(s.image_elements for s in self.lowered({}).streams)
-        together = sum(link.elements_per_tick for link in self.hardware.links)
-        return max(math.ceil(least_ticks(self.costs, self.hardware.cores)), -(-total // together))
+        total = sum(s.image_load for s in self.lowered({}).streams)
+        together = sum(link.width for link in self.hardware.links)
+        alone = math.ceil(least_ticks(self.costs, self.hardware.cores))
+        return max(alone, -(-total // together), self._port_ticks)
+
+    def objective_bound(self, ticks: float, cores: int) -> float:
+        """What no candidate of at least so many ticks per image and cores beats in the leading objective: one image as well takes
+        every core and link as long as it keeps them busy. Nothing is known of energy."""
+        return {"ticks": ticks, "latency": ticks - 1, "cores": float(cores), "energy": 0.0}[self.objective]
+
+    @property
+    def least_objective(self) -> float:
+        """The leading objective's bound for all candidates."""
+        return self.objective_bound(self.least_ticks, cores_needed(self.costs, {}))
+
+    @property
+    def _port_ticks(self) -> int:
+        """Ticks per image of the ports of GMEM, if streams shared them evenly. Replicas need all of the image as well."""
+        streams, links, gmem = self.lowered({}).streams, self.hardware.links, self.hardware.gmem
+        into = sum(s.image_load for s in streams if s.writer == GMEM), sum(k.width for k in links if k.source == gmem)
+        out = sum(s.image_load for s in streams if s.reader == GMEM), sum(k.width for k in links if k.target == gmem)
+        return max(-(-load // width) for load, width in (into, out))
 
     @cached_property
     def tables(self) -> RouteTables:
@@ -118,7 +151,8 @@ class CmCandidates:
 
     def measure(self, assignment: Assignment) -> Measurement:
         """ticks_per_image and latency_ticks as simulated with contention and the chosen buffers; compute_ticks and
-        link_ticks, whose larger one no schedule beats; cores; sram_bytes, core_sram_bytes; longest_route_links."""
+        link_ticks, whose larger one no schedule beats; cores; sram_bytes, core_sram_bytes; longest_route_links; energy_nj and
+        image_us, from one image to the next, where the hardware says what things cost and how long a tick is."""
         try:
             lowered = self.lowered(self.replicas(assignment))
             mapping = self.mapping(assignment)
@@ -128,14 +162,17 @@ class CmCandidates:
             return Measurement(failure=str(error))
         if timing.deadlock is not None:
             return Measurement(failure=timing.deadlock.sentence)
-        used = sram_bytes(lowered.streams, self.hardware, mapping.capacities, len(lowered.pipeline.stages))
+        used = sram_bytes(lowered.streams, mapping.capacities, len(lowered.pipeline.stages))
         lengths = [
             len(route)
             for stream, route in zip(lowered.streams, mapping.routes, strict=True)
             if GMEM not in (stream.writer, stream.reader)
         ]
+        energy = self.energy_nj(lowered, mapping, ticks)
         return Measurement(
             {
+                **({} if energy is None else {"energy_nj": sum(energy.values())}),
+                **({"image_us": ticks * self.hardware.tick_ns / 1000} if self.hardware.tick_ns else {}),
                 "ticks_per_image": ticks,
                 "latency_ticks": float(timing.finish_ticks[0]),
                 "cores": float(len(mapping.cores)),
@@ -151,6 +188,13 @@ class CmCandidates:
         """Fidelity A: the busiest core or link."""
         loads = link_loads(lowered.streams, mapping.routes, self.hardware.links)
         return max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
+
+    def energy_nj(self, lowered: LoweredPipeline, mapping: CoreMapping, ticks: float) -> dict[str, float] | None:
+        """An image's energy by component; None where the hardware file has no table."""
+        if self.hardware.energy is None:
+            return None
+        counts = image_counts(lowered.pipeline, lowered.streams, mapping.routes, ticks, self.hardware)
+        return energy_nj(self.hardware.energy, counts)
 
     def simulate(
         self,
@@ -219,10 +263,7 @@ class CmCandidates:
         loads = link_loads(lowered.streams, routes, self.hardware.links)
         pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
         hops = [
-            sum(
-                self.hardware.links[k].hop_ticks - 1 - (-s.elements // self.hardware.links[k].elements_per_tick)
-                for k in r
-            )
+            sum(self.hardware.links[k].hop_ticks - 1 - (-s.load // self.hardware.links[k].width) for k in r)
             for s, r in zip(lowered.streams, routes, strict=True)
         ]
         occupied = occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace)
@@ -242,7 +283,7 @@ class CmCandidates:
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""
-        used = least_sram_bytes(once, self.hardware)
+        used = least_sram_bytes(once)
         for stage, most in enumerate(used):
             layer = once.pipeline.stages[stage].layer
             if most <= self.hardware.sram_bytes:
@@ -252,7 +293,7 @@ class CmCandidates:
             cuts = [r for r in cost.shape.replications() if r.count * cost.shape.cores <= spare]
             finest = max(cuts, key=lambda r: (r.axis == "columns", r.count))
             cut = self.lowered({layer: finest})
-            sizes = zip(cut.pipeline.stages, least_sram_bytes(cut, self.hardware), strict=True)
+            sizes = zip(cut.pipeline.stages, least_sram_bytes(cut), strict=True)
             least = max(size for s, size in sizes if s.layer == layer)
             if least > self.hardware.sram_bytes:
                 raise ValueError(
@@ -261,7 +302,7 @@ class CmCandidates:
                 )
 
 
-def least_sram_bytes(lowered: LoweredPipeline, hardware: Hardware) -> list[int]:
+def least_sram_bytes(lowered: LoweredPipeline) -> list[int]:
     """By stage, with every buffer as small as its own reader allows."""
     least = [s.minimum_capacity or 1 for s in lowered.streams]
-    return sram_bytes(lowered.streams, hardware, least, len(lowered.pipeline.stages))
+    return sram_bytes(lowered.streams, least, len(lowered.pipeline.stages))

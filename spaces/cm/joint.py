@@ -20,7 +20,7 @@ from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
-from kilotune.spaces.cm.candidates import CmCandidates
+from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline, cheapest_replication, cores_needed
 from kilotune.spaces.cm.replication import ONCE, Replication
 
@@ -53,6 +53,9 @@ class Design:
 def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | None]:
     """Candidates, each of fewer promised ticks than the one before; None in between. Ends soon after the space's bound."""
     search = _Joint(space, seed)
+    if space.objective != "ticks":
+        yield from _by_measurement(search)
+        return
     best = yield from _by_levels(search)
     if best is None:
         return
@@ -62,6 +65,25 @@ def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | Non
         other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
         if other.ticks == best.ticks and search.fits(other):
             yield from search.candidates(other)
+        else:
+            yield None
+
+
+def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
+    """For the other objectives, of which nothing is known before a candidate is measured: all speeds of the cores, then from the best
+    design to its neighbours. Without an end, but where the bound is reached."""
+    best, least = None, math.inf
+    levels = iter(search.levels())
+    while least > search.space.least_objective:
+        replicas = next(levels, None)
+        start = search.laid_out(replicas) if replicas is not None else None if best is None else search.neighbour(best)
+        if start is None and best is None:
+            return
+        design = None if start is None else search.improve(start, FIRST_MOVES, None)
+        value = math.inf if design is None or not search.fits(design) else search.measured(design)
+        if design is not None and value < least:
+            best, least = design, value
+            yield from search.candidates(design)
         else:
             yield None
 
@@ -184,7 +206,7 @@ class _Joint:
             stages = zip(lowered.pipeline.stages, lowered.ticks, strict=True)
             return sorted({s.layer for s, t in stages if s.iterations * t == lowered.compute_ticks})
         routes = self._routes(design)
-        use = link_loads(lowered.streams, routes, hardware.links) / [k.elements_per_tick for k in hardware.links]
+        use = link_loads(lowered.streams, routes, hardware.links) / [k.width for k in hardware.links]
         hottest = set(np.argsort(-use)[:HOTTEST_LINKS].tolist())
         ends = {
             end
@@ -222,8 +244,13 @@ class _Joint:
         space, lowered = self.space, design.lowered
         candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, 0)
         capacities = space.mapping(candidate).capacities
-        used = sram_bytes(lowered.streams, space.hardware, capacities, len(lowered.pipeline.stages))
+        used = sram_bytes(lowered.streams, capacities, len(lowered.pipeline.stages))
         return max(used) <= space.hardware.sram_bytes
+
+    def measured(self, design: Design) -> float:
+        """The leading objective of a design; infinity for one that fails."""
+        measurement = self.space.measure(next(self.candidates(design)))
+        return measurement.metrics.get(OBJECTIVES[self.space.objective], math.inf)
 
     def candidates(self, design: Design) -> Iterator[Assignment]:
         """As the space's decisions say it, with some sizes of the buffers."""

@@ -40,8 +40,8 @@ class LoweredPipeline:
                     f"The matrix of {stage.name} has {stage.crossbar_rows} rows and {stage.crossbar_columns} columns; a "
                     f"core of {hardware.name} holds {hardware.core_rows} and {hardware.crossbar_columns}."
                 )
-        streams = streams_of(pipeline)
-        ticks = tuple(hardware.iteration_ticks(stage.dpu_operations) for stage in pipeline.stages)
+        streams = streams_of(pipeline, hardware)
+        ticks = tuple(hardware.iteration_ticks(stage) for stage in pipeline.stages)
         touching: list[list[int]] = [[] for _ in pipeline.stages]
         for number, stream in enumerate(streams):
             for end in {stream.writer, stream.reader} - {GMEM}:
@@ -69,20 +69,20 @@ def layer_costs(once: LoweredPipeline, shapes: tuple[LayerShape, ...], hardware:
     """By layer, in the order of the shapes."""
     width_in, width_out = ([0] * (hardware.cores + 1) for _ in range(2))
     for link in hardware.links:
-        width_in[link.target] += link.elements_per_tick
-        width_out[link.source] += link.elements_per_tick
+        width_in[link.target] += link.width
+        width_out[link.source] += link.width
     widest_in, widest_out = (max(width[: hardware.cores]) for width in (width_in, width_out))
     between_cores = (link for link in hardware.links if hardware.gmem not in (link.source, link.target))
-    widest_link = max((link.elements_per_tick for link in between_cores), default=1)  # a single core has none
+    widest_link = max((link.width for link in between_cores), default=1)  # a single core has none
     costs = []
     for shape in shapes:
         members = [s for s, stage in enumerate(once.pipeline.stages) if stage.layer == shape.name]
         flow = 0.0
         for s in members:
-            into = sum(once.streams[n].image_elements for n in once.touching[s] if once.streams[n].reader == s)
-            out = sum(once.streams[n].image_elements for n in once.touching[s] if once.streams[n].writer == s)
+            into = sum(once.streams[n].image_load for n in once.touching[s] if once.streams[n].reader == s)
+            out = sum(once.streams[n].image_load for n in once.touching[s] if once.streams[n].writer == s)
             streams = [once.streams[n] for n in once.touching[s]]
-            inner = max((k.image_elements for k in streams if k.writer == s and k.reader in members), default=0)
+            inner = max((k.image_load for k in streams if k.writer == s and k.reader in members), default=0)
             flow = max(flow, into / widest_in, out / widest_out, inner / widest_link)
         costs.append(LayerCost(shape, max(once.ticks[s] for s in members), flow))
     return tuple(costs)

@@ -61,8 +61,8 @@ class MappingModel:
         while placed.ticks > floor and not clock.is_over:
             placed = self._improved(lowered, placed, rng, clock)
         if self._best is not None and placed.ticks >= begun:
-            return ModelAnswer((), float(space.least_ticks))
-        return ModelAnswer((self._candidate(replicas, lowered, placed),), float(space.least_ticks))
+            return ModelAnswer((), space.least_objective)
+        return ModelAnswer((self._candidate(replicas, lowered, placed),), space.least_objective)
 
     def _start(self, rng: np.random.Generator) -> tuple[dict[str, Replication], SolvedPlacement]:
         space = self._space
@@ -95,7 +95,7 @@ class MappingModel:
         space, hardware = self._space, self._space.hardware
         stages = len(lowered.pipeline.stages)
         loads = link_loads(lowered.streams, placed.routes, hardware.links)
-        ticks = loads / np.array([link.elements_per_tick for link in hardware.links])
+        ticks = loads / np.array([link.width for link in hardware.links])
         busy = set(np.flatnonzero(ticks > 0.9 * placed.ticks).tolist())
         hot = [n for n, route in enumerate(placed.routes) if busy & set(route)]
         ends = sorted({e for n in hot for e in (lowered.streams[n].writer, lowered.streams[n].reader) if e != GMEM})
@@ -167,7 +167,7 @@ class _PlacementQuery:
         for link, load, uses in zip(links, loads, terms, strict=True):
             if load or uses:
                 moved = sum(amount * used for amount, used in uses)
-                model.add(moved + load <= ticks * link.elements_per_tick)
+                model.add(moved + load <= ticks * link.width)
         model.minimize(ticks)
         solver = cp_model.CpSolver()
         solver.parameters.random_seed = seed
@@ -191,7 +191,7 @@ class _PlacementQuery:
             used = model.new_bool_var("")
             choices.append(((start, goal), route, used))
             for link in route:
-                terms[link].append((stream.image_elements, used))
+                terms[link].append((stream.image_load, used))
             if route == self._placed.routes[number]:
                 model.add_hint(used, True)
         model.add_exactly_one(used for _, _, used in choices)
@@ -219,4 +219,4 @@ class _PlacementQuery:
 def busiest(space: CmCandidates, lowered: LoweredPipeline, routes: Sequence[Route]) -> int:
     """Ticks per image of the busiest link."""
     loads = link_loads(lowered.streams, routes, space.hardware.links).tolist()
-    return max(int(-(-load // link.elements_per_tick)) for load, link in zip(loads, space.hardware.links, strict=True))
+    return max(int(-(-load // link.width)) for load, link in zip(loads, space.hardware.links, strict=True))

@@ -69,7 +69,7 @@ class _Annealing:
         self._random = random.Random(course.seed)
         self._cores, self._shapes = list(cores), list(shapes)
         self._stage_at = {core: stage for stage, core in enumerate(cores)}
-        self._widths = [link.elements_per_tick for link in around.hardware.links]
+        self._widths = [link.width for link in around.hardware.links]
         self._loads = [0] * len(self._widths)
         self._target, self._energy = course.target, 0.0
         self._routes: list[tuple[int, ...]] = [() for _ in around.streams]
@@ -181,7 +181,7 @@ class _Annealing:
 
     def _add(self, number: int, sign: int) -> None:
         """A stream to the links of its route, or (-1) away from them."""
-        amount = sign * self._around.streams[number].image_elements
+        amount = sign * self._around.streams[number].image_load
         for link in self._routes[number]:
             self._energy -= self._price(link)
             self._loads[link] += amount

@@ -32,14 +32,14 @@ SEMANTICS = 1
 
 
 class CmSpace(CmCandidates):
-    """Fewest ticks per image."""
+    """Fewest ticks per image, or what else the objective names."""
 
     name = "cm"
 
     @classmethod
-    def of(cls, graph: Graph, hardware: Hardware, strict: bool = False) -> CmSpace:
+    def of(cls, graph: Graph, hardware: Hardware, strict: bool = False, objective: str = "ticks") -> CmSpace:
         """The mappings of a graph. ValueError, a sentence with what is short by how much, when it does not fit."""
-        return cls(PartitionedNetwork(partition(graph), hardware), hardware, strict)
+        return cls(PartitionedNetwork(partition(graph), hardware), hardware, strict, objective)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -47,7 +47,13 @@ class CmSpace(CmCandidates):
         once = self.lowered({})
         streams = [(s.writer, s.reader, s.elements, s.sends, s.needed, s.released) for s in once.streams]
         accelerator = replace(self.hardware, name="")
-        return fingerprint(self.name, SEMANTICS, accelerator, self.shapes, once.pipeline.stages, streams, self.strict)
+        content: list[object] = [accelerator, self.shapes, once.pipeline.stages, streams, self.strict]
+        if accelerator.charges_bits or accelerator.energy is not None:
+            bits = [(s.output_bits, s.input_bits, s.read_bits) for s in once.pipeline.stages]
+            content += [bits, [(s.load, s.cell_bits) for s in once.streams]]
+        if self.objective != "ticks":
+            content.append(self.objective)
+        return fingerprint(self.name, SEMANTICS, *content)
 
     def start(self) -> CmState:
         """Nothing decided."""

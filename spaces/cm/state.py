@@ -12,7 +12,7 @@ from kilotune.codegen.cm.routing import UNREACHABLE
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.search.space import Assignment, Decision, Option, answered
 from kilotune.spaces.cm.candidates import BUFFER_OPTIONS, CmCandidates
-from kilotune.spaces.cm.lowered import LoweredPipeline, least_ticks
+from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed, least_ticks
 from kilotune.spaces.cm.replication import Replication
 
 
@@ -57,12 +57,18 @@ class CmState:
         return CmState(self.space, (*self._answers, (decision.name, option)), self)
 
     def bound(self) -> float:
+        """The leading objective cannot be less, by the least ticks and cores of what is decided."""
+        return self.space.objective_bound(self._least_ticks(), cores_needed(self.space.costs, self._replicas()))
+
+    def _replicas(self) -> dict[str, Replication]:
+        """Those that are decided."""
+        shapes = self.space.shapes
+        return {s.name: Replication.of(option) for s, (_, option) in zip(shapes, self._answers, strict=False)}
+
+    def _least_ticks(self) -> float:
         """Ticks per image of the replications, then of the busiest core, and of the links as far as routes are known."""
         layers = len(self.space.shapes)
-        fixed = {
-            shape.name: Replication.of(option)
-            for shape, (_, option) in zip(self.space.shapes, self._answers, strict=False)
-        }
+        fixed = self._replicas()
         if len(self._answers) < layers:
             return max(least_ticks(self.space.costs, self.space.hardware.cores, fixed), self.space.least_ticks)
         lowered = self._lowered
@@ -110,7 +116,7 @@ class CmState:
                 continue
             node = node_of(hardware, self._cores, other)
             links = distance[: hardware.cores, node] if stream.writer == stage else distance[node, : hardware.cores]
-            cost += stream.image_elements * np.minimum(links, UNREACHABLE).astype(float)
+            cost += stream.image_load * np.minimum(links, UNREACHABLE).astype(float)
         taken = set(self._cores)
         free = [core for core in np.argsort(cost, kind="stable").tolist() if core not in taken]
         return Decision(f"core {lowered.pipeline.stages[stage].name}", tuple(free))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -49,11 +50,28 @@ def largest_live_sum(instance: Instance) -> LiveSum:
         return unaligned
     # Every offset is a multiple of `step`, so all but the topmost buffer take whole steps: sum of the rounded sizes,
     # less what the rounding added to the buffer that may lie on top.
-    rounded = [-(-b.size // step) * step for b in instance.buffers]
-    total, aligned_point = _sweep(instance.buffers, rounded)
-    aligned_live = tuple(b for b in instance.buffers if b.lower <= aligned_point < b.upper and b.size)
-    slack = max((-b.size % step for b in aligned_live), default=0)
-    return max(unaligned, LiveSum(total - slack, aligned_point, aligned_live), key=lambda found: found.peak_bytes)
+    aligned, at = _aligned_sweep(instance.buffers, step)
+    live = tuple(b for b in instance.buffers if b.lower <= at < b.upper and b.size)
+    return max(unaligned, LiveSum(aligned, at, live), key=lambda found: found.peak_bytes)
+
+
+def _aligned_sweep(buffers: Sequence[Buffer], step: int) -> tuple[int, int]:
+    """The largest sum of sizes that are rounded up to `step`, less the largest rounding among them, and the first point that has it."""
+    ends = sorted((b.upper, -(-b.size // step) * step) for b in buffers)
+    roundings: list[tuple[int, int]] = []  # of what is live, largest first, and until when it is
+    best = total = point = ended = 0
+    for b in sorted(buffers, key=lambda b: b.lower):
+        while ends[ended][0] <= b.lower:
+            total -= ends[ended][1]
+            ended += 1
+        if b.size:
+            heapq.heappush(roundings, (-(-b.size % step), b.upper))
+        total += -(-b.size // step) * step
+        while roundings and roundings[0][1] <= b.lower:
+            heapq.heappop(roundings)
+        if roundings and total + roundings[0][0] > best:
+            best, point = total + roundings[0][0], b.lower
+    return best, point
 
 
 def _sweep(buffers: Sequence[Buffer], sizes: Sequence[int]) -> tuple[int, int]:

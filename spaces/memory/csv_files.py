@@ -31,20 +31,21 @@ MOST_BYTES = 1 << 28
 """The largest file that is read: some ten million buffers."""
 
 
-def read_instance(path: Path) -> Instance:
-    """Load a placement problem. A file with a header and no rows is an instance without buffers, whose peak is 0 bytes.
+def read_instance(path: Path, inclusive: bool = False) -> Instance:
+    """Load a placement problem. `inclusive`: `upper` is the last point of a life (as IREE writes it), not the first one after. A file
+    with a header and no rows is an instance without buffers, whose peak is 0 bytes.
 
     InputError, with the line: a column is missing or stands twice, a value is no integer, an id stands twice, upper <= lower, a
     negative size, an alignment below 1, a file that cannot be read or is far too large.
     """
     rows = csv.reader(read_text_file(path, "a CSV file", MOST_BYTES).splitlines())
     try:
-        return Instance(path.stem, _buffers(str(path), rows))
+        return Instance(path.stem, _buffers(str(path), rows, int(inclusive)))
     except csv.Error as error:
         raise InputError(str(path), expected="comma-separated values", found=str(error), line=1, column=1) from None
 
 
-def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
+def _buffers(path: str, rows: Iterable[list[str]], after: int) -> tuple[Buffer, ...]:
     lines = iter(enumerate(rows, start=1))
     _, header = next(lines, (1, []))
     columns = _columns(path, header)
@@ -55,7 +56,7 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
             continue
         if len(row) != len(header):
             raise _error(path, line, 0, "row", f"{len(header)} values", f"{len(row)}")
-        place = _Line(path, line, row, columns)
+        place = _Line(path, line, row, columns, after)
         name = row[columns["id"]].strip()
         if seen.setdefault(name, line) != line:
             raise place.error("id", "id", "an id that no other buffer has", f"{name!r} of line {seen[name]}")
@@ -65,12 +66,13 @@ def _buffers(path: str, rows: Iterable[list[str]]) -> tuple[Buffer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A row with as many values as there are columns."""
+    """A row with as many values as there are columns; `after`: from `upper` to the first point after the life."""
 
     path: str
     line: int
     row: list[str]
     columns: Mapping[str, int]
+    after: int
 
     def buffer(self, name: str) -> Buffer:
         """What it says of the buffer. InputError for what is none."""
@@ -81,8 +83,10 @@ class _Line:
         except ValueError:
             raise _no_integer(self.path, self.line, row, columns) from None
         what = f"buffer {name!r}"
+        upper += self.after
         if upper <= lower:
-            raise self.error(REQUIRED[2], what, f"upper above lower = {lower}", str(upper))
+            least = f"upper {'of at least' if self.after else 'above'} lower = {lower}"
+            raise self.error(REQUIRED[2], what, least, str(upper - self.after))
         if size < 0 or size > LARGEST:
             raise self.error(REQUIRED[3], what, f"a size in bytes from 0 to {LARGEST}", str(size))
         if aligned < 1 or aligned > LARGEST:
@@ -125,6 +129,11 @@ def migrations_csv(migrations: Sequence[Migration]) -> str:
     instruction, offsets and size in bytes."""
     rows = [(m.point, m.id, m.bank, m.source, m.target, m.size) for m in migrations]
     return _text([("point", "id", "bank", "source", "target", "size"), *rows])
+
+
+def order_csv(operators: Sequence[str]) -> str:
+    """A row an operator, in the order in which they run: `point,operator`."""
+    return _text([("point", "operator"), *enumerate(operators)])
 
 
 def _text(rows: Iterable[Sequence[object]]) -> str:

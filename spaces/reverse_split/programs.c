@@ -179,7 +179,7 @@ static int descend(Search *s, int level, int32_t from)
         int inner = resumed && i == from && s->resume > level + 1;
         if (s->resume && !inner) s->resume = 0;
         if (c->included) continue;
-        if (s->work >= p->work_limit) {
+        if (s->work >= p->work_limit || *p->stop) {
             s->path_length = 0;
             return stop_at(s, level, i, STOPPED);
         }

@@ -33,10 +33,14 @@ from kilotune.codegen.scamp.plan import Plan, PlanStep
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 MODULUS = (1 << 61) - 1
 MOST_VALUES = 90
 """Instructions and targets of one question."""
+
+QUICK_WORK = 4_000
+"""Up to this much is a tenth of a second at most, of the longest kernels."""
 
 NEED_SHIFTS, NEED_GROWTH = 64, 256
 
@@ -185,10 +189,15 @@ class Searcher:
         length, count = np.array([len(path)], dtype=np.int32), np.zeros(1, dtype=np.int32)
         steps, at = np.zeros((128, 5), dtype=np.int32), np.zeros(len(self.question.targets) + 1, dtype=np.int32)
         work = np.zeros(1, dtype=np.int64)
-        arrays = (way, length, steps, count, at, work)
-        status = ProgramStatus(
-            kernel.kilotune_programs(ctypes.byref(self._problem), *(array.ctypes.data for array in arrays))
-        )
+        addresses = tuple(array.ctypes.data for array in (way, length, steps, count, at, work))
+        flag = StopFlag()
+        self._problem.stop = flag.address
+
+        def call() -> int:
+            return int(kernel.kilotune_programs(ctypes.byref(self._problem), *addresses))
+
+        # A thread takes longer to start than most questions to answer.
+        status = ProgramStatus(call() if work_limit <= QUICK_WORK else interruptible(call, flag.set))
         if status is ProgramStatus.NO_MEMORY:
             raise MemoryError("The search for programs ran out of memory.")
         plan = None

@@ -20,7 +20,8 @@ static inline __attribute__((always_inline)) int offer(Search *s, const int mode
         s->failed = 1;
         return 0;
     }
-    if (is_full(&s->candidate_table, s->candidates)) grow_candidates(s);
+    if (is_full(&s->candidate_table, s->candidates))
+        grow(s, &s->candidate_table, &s->candidate[0].key, sizeof *s->candidate, s->candidates);
     int32_t index = s->candidates++;
     s->candidate[index] = (Candidate){at_cost, value, (uint8_t)op, (uint8_t)offset, (uint8_t)a, (uint8_t)b, (uint8_t)c,
                                       (uint8_t)cost, 0};
@@ -102,7 +103,7 @@ static inline int32_t remember(Search *s, uint64_t key, int target, int cost)
         s->failed = 1;
         return 0;
     }
-    if (is_full(&s->back_table, s->backs)) grow_backs(s);
+    if (is_full(&s->back_table, s->backs)) grow(s, &s->back_table, &s->back[0].key, sizeof *s->back, s->backs);
     s->back[s->backs] = (Back){key, (uint8_t)target, (uint8_t)cost};
     table_put(&s->back_table, key, s->backs++);
     int yes = 0;

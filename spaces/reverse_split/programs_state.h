@@ -27,6 +27,7 @@ typedef struct {
     const uint64_t *forbid;
     const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
     int64_t work_limit;
+    const volatile int32_t *stop; /* 1: end soon */
 } Problem;
 
 typedef struct {
@@ -190,30 +191,19 @@ static void table_take(Table *t, uint64_t key, int32_t index)
     t->slot[at] = -1;
 }
 
-/* Larger tables, with the entries put again in their order, so that the last one can still be taken first. Where there is no memory
- * for them, the search ends, and until then the old ones have room for as many again. */
-static void grow_candidates(Search *s)
+/* A larger table, with its entries put again in their order, so that the last one can still be taken first: the first one's key, and how
+ * many bytes lie from key to key. Where there is no memory for it, the search ends, and until then the old one has room for as many again. */
+static void grow(Search *s, Table *t, const uint64_t *first_key, size_t stride, int32_t entries)
 {
     Table larger;
-    if (!table_new(&larger, s->candidate_table.mask + 1)) {
+    if (!table_new(&larger, t->mask + 1)) {
         s->failed = 1;
         return;
     }
-    free(s->candidate_table.slot);
-    s->candidate_table = larger;
-    for (int32_t k = 0; k < s->candidates; k++) table_put(&s->candidate_table, s->candidate[k].key, k);
-}
-
-static void grow_backs(Search *s)
-{
-    Table larger;
-    if (!table_new(&larger, s->back_table.mask + 1)) {
-        s->failed = 1;
-        return;
-    }
-    free(s->back_table.slot);
-    s->back_table = larger;
-    for (int32_t k = 0; k < s->backs; k++) table_put(&s->back_table, s->back[k].key, k);
+    free(t->slot);
+    *t = larger;
+    for (int32_t k = 0; k < entries; k++)
+        table_put(t, *(const uint64_t *)((const char *)first_key + stride * (size_t)k), k);
 }
 
 static void push_hit(Search *s, int32_t index)

@@ -2,7 +2,7 @@
 
 The 16-bit format stands at the data-driven scale of Algorithm 10, the 8-bit ones at that scale less 8, and up to two more
 (Algorithm 13). The input X, whose extremes may be outliers, also has every 16-bit scale in 0..15 (Algorithm 12), and nine
-8-bit ones.
+8-bit ones. With `narrow`, parameters may also be stored in 1, 2, 3, 4 or 6 bits (`formats`).
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import get_scale
+from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.table import FixedBatch, unencoded
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
+from kilotune.search.fingerprint import absent_as
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
 from kilotune.spaces.limits import FixedPointOptions
-from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, Format, parse_format
+from kilotune.spaces.shiftry.formats import (
+    DEFAULT_BITS,
+    DEMOTED_BITS,
+    aligned_parameters,
+    offered_formats,
+    parse_format,
+)
 from kilotune.spaces.shiftry.ram_limit import FitLimit
-
-DEMOTED_OFFSETS = (0, 1, 2)
-"""Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
-
-INPUT_OFFSETS = tuple(range(-4, 5))
-"""Offsets of the input's scale around its data-driven 8-bit scale."""
 
 MOST_BOUNDS_KEPT = 1 << 16
 
@@ -47,11 +48,12 @@ class ShiftryOptions(FixedPointOptions):
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
     whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
     operands that die (`codegen.in_place`), which the paper does not do. With another `objective` than memory: the least of
-    that instead, within the limits and the permitted loss.
+    that instead, within the limits and the permitted loss. `narrow`: parameters may be stored in fewer than 8 bits.
     """
 
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
+    narrow: bool = field(default=False, metadata=absent_as(False))
 
     @property
     def limited(self) -> bool:
@@ -81,20 +83,12 @@ class ShiftryCandidates:
         )
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
-        self.decisions = tuple(_decisions(task.program, self.profile))
+        self.decisions = tuple(_decisions(task.program, self.profile, options.narrow))
         self._columns = [self._index[d.name] for d in self.decisions]
-        self._formats = [
-            {option: (f.bits, f.scale) for option, f in ((o, parse_format(str(o))) for o in d.options)}
-            for d in self.decisions
-        ]
-        listed = [
-            formats[option] for d, formats in zip(self.decisions, self._formats, strict=True) for option in d.options
-        ]
-        self._all_formats = np.array(listed, dtype=np.int64).reshape(
-            len(listed), 2
-        )  # of all options, one after another
+        self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.decisions]
         places = itertools.count()
         self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.decisions]
+        self._all_formats, self._encodings = self._listed_formats()
         self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
         largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
         self.lowering = ShiftryLowering(task.program, largest, options.rounding, options.accumulator)
@@ -126,15 +120,32 @@ class ShiftryCandidates:
                 result.append(Constraint("precision_loss", self.options.permitted_loss))
         return tuple(result)
 
+    def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
+        """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""
+        aligned = aligned_parameters(self.task.program)
+        encodings: dict[ParameterEncoding, int] = {}
+        listed = []
+        for decision in self.decisions:
+            for option in decision.options:
+                form = parse_format(str(option))
+                encoding = form.encoding(decision.name in aligned)
+                if encoding is None:
+                    listed.append((form.bits, form.scale, -1))
+                else:
+                    number = encodings.setdefault(encoding, len(encodings))
+                    listed.append((form.computed_bits, form.scale + encoding.shift, number))
+        return np.array(listed, dtype=np.int64).reshape(len(listed), 3), tuple(encodings)
+
     def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The fixed-point programs of complete assignments."""
         bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
-        scales = np.zeros_like(bits)
+        scales, encoded = np.zeros_like(bits), unencoded(bits.shape)
         chosen = [[places[assignment[name]] for name, places in self._format_places] for assignment in batch]
         table = self._all_formats[np.array(chosen, dtype=np.intp).reshape(len(batch), len(self.decisions))]
         bits[:, self._columns] = table[:, :, 0]
         scales[:, self._columns] = table[:, :, 1]
-        return self.lowering.lower(bits, scales)
+        encoded[:, self._columns] = table[:, :, 2]
+        return self.lowering.lower(bits, scales, encoded, self._encodings)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
@@ -147,13 +158,13 @@ class ShiftryCandidates:
     @cached_property
     def least_table_bytes(self) -> int:
         """Flash of the exponential tables when every argument has 8 bits: no candidate has fewer."""
-        bits = self.smallest_bits({})
+        bits = np.maximum(self.smallest_bits({}), DEMOTED_BITS)
         return int(self.evaluator.footprint.table_bytes(self.lowering.lower(bits, np.zeros_like(bits)))[0])
 
     def least_loss(self, decided: Assignment) -> float:
         """What no completion of the first answers beats in the first objective. It hangs on their widths alone, of which there are
         few, not on their scales."""
-        widths = bytes([known[option][0] for known, option in zip(self._formats, decided.values(), strict=False)])
+        widths = bytes([known[option] for known, option in zip(self._widths, decided.values(), strict=False)])
         if widths not in self._least_losses:
             if len(self._least_losses) >= MOST_BOUNDS_KEPT:
                 self._least_losses.clear()
@@ -164,7 +175,9 @@ class ShiftryCandidates:
         bits, options = self.smallest_bits(decided), self.options
         flash = float(self.evaluator.footprint.flash_bytes(bits)[0]) + self.least_table_bytes
         counts = not options.precision_leads or options.ram_limit_bytes is not None
-        ram = float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
+        ram = (
+            float(self.evaluator.footprint.least_ram_bytes(bits)[0]) if counts else 0.0
+        )  # of temporaries, never below 8
         for limit, least in ((options.flash_limit_bytes, flash), (options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
@@ -173,28 +186,22 @@ class ShiftryCandidates:
         return {"flash_bytes": flash, "ram_bytes": ram, "memory_bytes": flash + ram}.get(options.minimized, -math.inf)
 
     def smallest_bits(self, decided: Mapping[str, Option]) -> npt.NDArray[np.int64]:
-        """Widths [1, variables] with every undecided variable demoted: memory cannot be less."""
+        """Stored widths [1, variables] with the least one for every undecided variable: memory cannot be less."""
         bits = np.full((1, len(self._index)), DEMOTED_BITS, dtype=np.int64)
+        for column, widths in zip(self._columns, self._widths, strict=True):
+            bits[0, column] = min(widths.values())
         for name, option in decided.items():
             bits[0, self._index[name]] = parse_format(str(option)).bits
         return bits
 
 
-def _decisions(program: ir.Program, seen: Profile) -> list[Decision]:
+def _decisions(program: ir.Program, seen: Profile, narrow: bool) -> list[Decision]:
     """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
     decided = ir.used_variables(program) - ir.label_variables(program)
     result = []
     for variable in program.variables:
         if variable.name not in decided:
             continue
-        magnitude = seen.magnitude(variable.name)
-        full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
-        if variable.role is ir.Role.INPUT:
-            others = sorted((s for s in range(DEFAULT_BITS) if s != full), key=lambda s: (abs(s - full), s))
-            wide = [Format(DEFAULT_BITS, s) for s in (full, *others)]
-            narrow = [Format(DEMOTED_BITS, half + o) for o in sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))]
-        else:
-            wide = [Format(DEFAULT_BITS, full)]
-            narrow = [Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS]
-        result.append(Decision(variable.name, tuple(str(f) for f in (*wide, *narrow))))
+        formats = offered_formats(variable.role, seen.magnitude(variable.name), narrow)
+        result.append(Decision(variable.name, tuple(str(f) for f in formats)))
     return result

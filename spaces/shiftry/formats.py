@@ -1,25 +1,50 @@
-"""A variable's fixed-point format as an option of a decision: `int8@7` is 8 bits at scale 7."""
+"""A variable's fixed-point format as an option of a decision: `int8@7` is 8 bits at scale 7, `int4@3` a parameter stored in 4."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import get_scale
+from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
 
 DEFAULT_BITS = 16
 """Every variable's width until it is demoted (Shiftry Algorithm 11)."""
 
 DEMOTED_BITS = 8
 
+DEMOTED_OFFSETS = (0, 1, 2)
+"""Scales that a demoted variable may take above `scale16 - 8` (Algorithm 13, line 6)."""
+
+INPUT_OFFSETS = tuple(range(-4, 5))
+"""Offsets of the input's scale around its data-driven 8-bit scale."""
+
+BINARY_OFFSETS = (1, 2, 3)
+"""Offsets of the scale at which one bit would reach the largest weight: binary weights stand for all of them."""
+
 
 @dataclass(frozen=True)
 class Format:
-    """Bitwidth and scale of a variable: the integer i stands for i / 2**scale."""
+    """Bitwidth and scale of a variable: the integer i stands for i / 2**scale. Below 8 bits it is how a parameter is stored."""
 
     bits: int
     scale: int
 
     def __str__(self) -> str:
         return f"int{self.bits}@{self.scale}"
+
+    @property
+    def computed_bits(self) -> int:
+        """The width that programs compute with."""
+        return max(self.bits, DEMOTED_BITS)
+
+    def encoding(self, aligned: bool) -> ParameterEncoding | None:
+        """How codes are stored; None for what the papers have. `aligned`: see `aligned_parameters`."""
+        if self.bits >= DEMOTED_BITS:
+            return None
+        return ParameterEncoding(self.bits, DEMOTED_BITS - max(self.bits, 2) if aligned else 0)
 
 
 @cache
@@ -29,3 +54,38 @@ def parse_format(text: str) -> Format:
     if not text.startswith("int") or not separator:
         raise ValueError(f"a format is written like int8@7, found {text!r}")
     return Format(int(bits), int(scale))
+
+
+def offered_formats(role: ir.Role, magnitude: float, narrow: bool) -> Sequence[Format]:
+    """The formats of a variable, the best guess first: 16 bits, then 8, then fewer.
+
+    `narrow`: parameters may be stored in fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies
+    beyond is clipped.
+    """
+    full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
+    if role is ir.Role.INPUT:
+        others = sorted((s for s in range(DEFAULT_BITS) if s != full), key=lambda s: (abs(s - full), s))
+        offsets = sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))
+        return [*(Format(DEFAULT_BITS, s) for s in (full, *others)), *(Format(DEMOTED_BITS, half + o) for o in offsets)]
+    formats = [Format(DEFAULT_BITS, full), *(Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS)]
+    if narrow and role is ir.Role.PARAMETER:
+        for width in sorted(LAYOUTS, reverse=True):
+            offsets = list(BINARY_OFFSETS if width == 1 else DEMOTED_OFFSETS)
+            formats += [Format(width, get_scale(magnitude, width) + o) for o in offsets]
+    return formats
+
+
+def aligned_parameters(program: ir.Program) -> frozenset[str]:
+    """Parameters whose codes stand for integers of the full scale of 8 bits: all that not only products read.
+
+    A product keeps all digits of a factor of few bits, a sum those of the operand with the lowest scale: a bias of 4 bits at its own
+    scale would take them from what it is added to.
+    """
+    others = {
+        operand.variable
+        for operation in ir.operations(program.body)
+        if not isinstance(operation, ir.Product | ir.Multiply)
+        for operand in operation.operands
+        if isinstance(operand, ir.View)
+    }
+    return frozenset(v.name for v in program.variables if v.role is ir.Role.PARAMETER and v.name in others)

@@ -85,7 +85,9 @@ class ShiftryModel:
         encoding.model.minimize(encoding.memory_bytes * (encoding.largest_cost + 1) + encoding.cost)
         if solve(encoding.model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return encoding.read(solver)
-        return {d.name: d.options[-1] for d in self._space.decisions}  # no time to find it: 8 bits everywhere are near
+        return {
+            d.name: d.options[-1] for d in self._space.decisions
+        }  # no time to find it: the fewest bits everywhere are near
 
     def _overflows(self, assignment: Assignment) -> bool:
         """Whether the sums hold the RAM limit and the placement does not."""
@@ -153,7 +155,7 @@ class _Encoding:
         self._most_cost = sum(max(cost.values()) for cost in costs)
         self.largest_cost = max(abs(self._least_cost), abs(self._most_cost), 1) * 2
         self._bytes_of = {
-            d.name: sum(parse_format(str(o)).bits // 8 * literal for o, literal in chosen.items())
+            d.name: sum(parse_format(str(o)).computed_bits // 8 * literal for o, literal in chosen.items())
             for d, chosen in zip(space.decisions, self._chosen, strict=True)
         }
         self.wide = {d.name: self.model.new_bool_var(f"wide {d.name}") for d in space.decisions}
@@ -200,8 +202,11 @@ class _Encoding:
         }
 
     def _flash(self, space: ShiftryCandidates) -> cp_model.LinearExpr:
-        storage = space.evaluator.footprint.storage
-        parameters = [s.values * self._bytes_of.get(name, 2) + s.index_bytes for name, s in storage.items()]
+        chosen_of = {d.name: chosen for d, chosen in zip(self._decisions, self._chosen, strict=True)}
+        parameters = [
+            sum(stored.size_bytes(parse_format(str(o)).bits) * literal for o, literal in chosen_of[name].items())
+            for name, stored in space.evaluator.footprint.storage.items()
+        ]
         tables = [table.table_bytes * used for table, used in self._tables(space).items()]
         return cp_model.LinearExpr.sum([*parameters, *tables])
 
@@ -217,7 +222,7 @@ class _Encoding:
                 table = shiftry_exponential(bits, largest)
                 variable = used.setdefault(table, self.model.new_bool_var(f"table{len(used)}"))
                 for option, literal in chosen.items():
-                    if parse_format(str(option)).bits == bits:
+                    if parse_format(str(option)).computed_bits == bits:
                         self.model.add_implication(literal, variable)
         return used
 

@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from kilotune.codegen.ir import Role
 from kilotune.search.space import Assignment, Option, Procedure, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
-from kilotune.spaces.shiftry.formats import DEFAULT_BITS, parse_format
+from kilotune.spaces.shiftry.formats import DEFAULT_BITS, DEMOTED_BITS, parse_format
 
 
 def perform_search(space: ShiftryCandidates) -> Procedure:
@@ -44,7 +44,7 @@ def partial_demote(
     ranked = []
     for decision in space.decisions:
         least = parse_format(str(start[decision.name])).scale - DEFAULT_BITS // 2
-        options = [o for o in decision.options if _bits(o) < DEFAULT_BITS and parse_format(str(o)).scale >= least]
+        options = [o for o in decision.options if _bits(o) == DEMOTED_BITS and parse_format(str(o)).scale >= least]
         options = sorted(options, key=lambda o: parse_format(str(o)).scale)
         trials = yield [{**start, decision.name: option} for option in options]
         best = _best(space, trials)

@@ -50,6 +50,7 @@ def test_a_command_that_no_shell_reads_is_refused(tmp_path: Path, monkeypatch: p
         ("no-such-compiler -O1", "found no command no-such-compiler on the path"),
         ("gcc --no-such-option", "found one that refuses its options: .*no-such-option"),
         ("false", "found one that refuses its options"),
+        ("true", "found a command that is none: it preprocesses no C"),
     ],
 )
 def test_a_compiler_that_was_chosen_is_not_replaced(

@@ -77,3 +77,45 @@ print("left")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split("\n")) == (0, ["left", "came back", ""]), done.stderr
+
+
+def test_a_second_exception_while_the_call_ends_does_not_let_the_process_end_under_it() -> None:
+    """A timer that abandons a step raises until the step has ended, also where the end of the call is waited for."""
+    code = """
+import contextlib, signal, time
+from kilotune.evaluators.interruptible import interruptible
+
+def handle(*_):
+    raise KeyboardInterrupt
+
+def call():
+    time.sleep(0.8)
+    print("came back")
+
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 0.1, 0.2)
+with contextlib.suppress(KeyboardInterrupt):
+    interruptible(call, lambda: None)
+signal.setitimer(signal.ITIMER_REAL, 0.0)
+print("left")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["left", "came back", ""]), done.stderr
+
+
+def test_a_call_that_does_not_hear_the_first_time_is_asked_again(alarm: None) -> None:
+    """CP-SAT forgets who asks it to stop before it has begun."""
+    asked, ended = [0], threading.Event()
+
+    def stop() -> None:
+        asked[0] += 1
+
+    def call() -> None:
+        while asked[0] < 3:
+            pass
+        ended.set()
+
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    with pytest.raises(AlarmError):
+        interruptible(call, stop)
+    assert ended.is_set()

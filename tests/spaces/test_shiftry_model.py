@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from kilotune.search.space import Assignment, SolveLimit, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from kilotune.spaces.shiftry.surrogate import fit_surrogate
 
@@ -18,6 +21,7 @@ from .small_network import small_network
 
 TASK = small_network()
 SPACE = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0))
+NARROW = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, narrow=True))
 
 
 def random_candidates(space: ShiftrySpace, count: int, seed: int) -> list[Assignment]:
@@ -38,9 +42,10 @@ def test_the_hidden_state_and_every_temporary_can_be_demoted() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=40)
-@given(st.integers(0, 10_000), st.integers(0, 12), st.booleans())
-def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool) -> None:
+@given(st.integers(0, 10_000), st.integers(0, 12), st.booleans(), st.booleans())
+def test_no_completion_beats_the_bound(seed: int, decided: int, limited: bool, narrow: bool) -> None:
     options = ShiftryOptions(flash_limit_bytes=150, ram_limit_bytes=30) if limited else ShiftryOptions()
+    options = dataclasses.replace(options, narrow=narrow)
     space = ShiftrySpace(TASK, options)
     candidates = random_candidates(space, 30, seed)
     state = space.start()
@@ -67,14 +72,17 @@ def test_bounds_grow_along_a_path() -> None:
     assert before <= measured.metrics["memory_bytes"]
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_model_knows_the_memory_of_every_candidate(seed: int) -> None:
+def test_the_model_knows_the_memory_of_every_candidate(seed: int, narrow: bool) -> None:
     """Excluding nothing but one candidate's memory: with limits just at, and just below it, the model (dis)allows it."""
-    (candidate,) = random_candidates(SPACE, 1, seed)
-    metrics = SPACE.evaluate([candidate])[0].metrics
+    (candidate,) = random_candidates(NARROW if narrow else SPACE, 1, seed)
+    metrics = (NARROW if narrow else SPACE).evaluate([candidate])[0].metrics
     for slack, allowed in ((0, True), (-1, False)):
         limits = ShiftryOptions(
-            flash_limit_bytes=int(metrics["flash_bytes"]) + slack, ram_limit_bytes=int(metrics["ram_bytes"])
+            flash_limit_bytes=int(metrics["flash_bytes"]) + slack,
+            ram_limit_bytes=int(metrics["ram_bytes"]),
+            narrow=narrow,
         )
         space = ShiftrySpace(TASK, limits)
         answer = space.model([]).solve(5, [], seed, SolveLimit(5.0))
@@ -110,3 +118,39 @@ def test_the_surrogate_learns_which_option_overflows() -> None:
     untaught = fit_surrogate(SPACE.decisions, [], "disagreements", 1.0)
     scores = next(i for i, d in enumerate(SPACE.decisions) if d.name == "scores")
     assert surrogate.costs[scores] != untaught.costs[scores]
+
+
+def test_parameters_alone_may_be_narrow() -> None:
+    narrow = {d.name for d in NARROW.decisions if any(parse_format(str(o)).bits < 8 for o in d.options)}
+    assert narrow == {"W", "U", "B", "F"}
+    for before, now in zip(SPACE.decisions, NARROW.decisions, strict=True):
+        assert now.options[: len(before.options)] == before.options
+
+
+def test_the_papers_procedure_knows_no_narrow_parameters() -> None:
+    """It answers the same in both spaces: what it proposes, it proposes by the widths of the paper."""
+    answers = []
+    for space in (SPACE, NARROW):
+        procedure, trials = space.procedure(), []
+        batch = next(procedure)
+        with contextlib.suppress(StopIteration):
+            while True:
+                trials.append([dict(candidate) for candidate in batch])
+                batch = procedure.send(trials_of(space, list(batch)))
+        answers.append(trials)
+    assert answers[0] == answers[1]
+
+
+def test_narrow_parameters_are_nearest_codes_at_their_scale() -> None:
+    """F is a factor, so its codes are the integers; B is added, so they stand for integers at the full scale of 8 bits."""
+    chosen = {}
+    for decision in NARROW.decisions:
+        wanted = "int3@" if decision.name in "FB" else "int8@"
+        chosen[decision.name] = next(str(o) for o in decision.options if str(o).startswith(wanted))
+    batch = NARROW.lower([chosen])
+    columns = {v.name: i for i, v in enumerate(TASK.program.variables)}
+    for name, shift in (("F", 0), ("B", 5)):
+        scale, values = parse_format(chosen[name]).scale, TASK.parameters[name]
+        codes = np.clip(np.floor(values * 2.0**scale + 0.5), -4, 3).astype(np.int64)
+        np.testing.assert_array_equal(batch.integers(0, columns[name], values), codes << shift)
+        assert (batch.stored_bits[0, columns[name]], batch.bits[0, columns[name]]) == (3, 8)

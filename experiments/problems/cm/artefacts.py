@@ -76,14 +76,17 @@ def describe(problem: MappedNetwork, trial: Trial) -> dict[str, Any]:
                 "name": stream_name(pipeline, stream),
                 "route": ["GMEM" if node == hardware.gmem else node for node in nodes],
                 "elements": stream.elements,
+                "bits": stream.cell_bits,
                 "packets": stream.packets,
                 "buffer_packets": capacity,
             }
         )
+    energy = space.energy_nj(lowered, mapping, trial.measurement.metrics.get("ticks_per_image", 0.0))
     return {
         "network": space.network.name,
         "hardware": hardware.name,
         "metrics": dict(trial.measurement.metrics),
+        **({} if energy is None else {"energy_nj": energy}),
         "stages": stages,
         "streams": streams,
     }

@@ -23,6 +23,7 @@ FAMILY = SpaceFamily(
             "cm",
             "core, routes, buffers and replicas of every layer of a network (cmnnc, 2020)",
             "anneal",
+            ("ticks", "latency", "energy", "cores"),
             drawing="kilotune.experiments.problems.cm.figures.sections",
         ),
     ),
@@ -39,6 +40,18 @@ FAMILY = SpaceFamily(
             help="Shape of an image instead of the ONNX file's, e.g. 3x64x64",
         ),
         click.Option(
+            ["--data", "data"],
+            metavar="FILE",
+            type=click.Path(),
+            help="Real images for an ONNX file, with labels where there are any: an .npz with images (or X) and labels (or y)",
+        ),
+        click.Option(
+            ["--calibration", "calibration"],
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="How many of the images of --data are for calibration  [default: 64, at most half of them]",
+        ),
+        click.Option(
             ["--strict", "strict"],
             is_flag=True,
             default=None,
@@ -50,6 +63,8 @@ FAMILY = SpaceFamily(
     metrics=(
         ("ticks_per_image", "ticks per image"),
         ("latency_ticks", "latency, ticks"),
+        ("energy_nj", "energy an image, nJ"),
+        ("image_us", "from image to image, us"),
         ("cores", "cores"),
         ("sram_bytes", "SRAM bytes"),
         ("core_sram_bytes", "SRAM bytes of the fullest core"),
@@ -61,5 +76,6 @@ FAMILY = SpaceFamily(
         SpaceListing("networks", "kilotune.experiments.problems.cm.listings:networks"),
         SpaceListing("hardware", "kilotune.experiments.problems.cm.listings:hardware"),
     ),
+    model_files=("ONNX",),
     rank=40,
 )

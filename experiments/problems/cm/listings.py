@@ -41,7 +41,7 @@ def hardware(asked: ListingRequest) -> ListedRows:
                 "name": name,
                 "cores": hardware.cores,
                 "links": len(inner),
-                "elements_per_tick": max(link.elements_per_tick for link in inner),
+                "per_tick": f"{max(link.width for link in inner)} {hardware.unit}",
                 "crossbars": crossbar,
                 "sram_bytes": hardware.sram_bytes,
             }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kilotune.codegen.cm.lowering import LoweredNetwork
+from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph, random_images
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.verification import Verification, verify
+from kilotune.experiments.problems.cm.image_data import ImageData
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.space import CmSpace
@@ -19,11 +21,14 @@ MOST_VERIFIED_ITERATIONS = 150_000
 
 @dataclass(frozen=True, eq=False)
 class MappedNetwork:
-    """A mapping space and the request that it comes from. quantised: None for a weightless network, which nothing executes."""
+    """A mapping space and the request that it comes from. quantised, floats: the integer network and the one that it was made
+    from; None for a weightless network, which nothing executes. data: real images, where there are any."""
 
     request: TuneRequest
     space: CmSpace
     quantised: QuantisedGraph | None
+    floats: Graph | None = None
+    data: ImageData | None = None
 
     def lowered(self, assignment: Assignment) -> LoweredNetwork:
         """The candidate's stages with their programs."""
@@ -45,7 +50,8 @@ class MappedNetwork:
         )
 
     def verify(self, assignment: Assignment) -> Verification | None:
-        """Execute the candidate on seeded images; None without weights, or with too many iterations."""
+        """Execute the candidate on real images that calibration has not seen, or on seeded ones; None without weights, or with
+        too many iterations."""
         if self.quantised is None:
             return None
         lowered = self.lowered(assignment)
@@ -53,5 +59,6 @@ class MappedNetwork:
         if iterations > MOST_VERIFIED_ITERATIONS:
             return None
         graph = self.quantised.graph
-        seeds = random_images(graph.shapes[graph.input], VERIFIED_IMAGES, self.request.seed + 1)
-        return verify(lowered, self.setting(assignment), [self.quantised.image(image) for image in seeds])
+        seeded = random_images(graph.shapes[graph.input], VERIFIED_IMAGES, self.request.seed + 1)
+        images = seeded if self.data is None else list(self.data.unseen[0][:VERIFIED_IMAGES])
+        return verify(lowered, self.setting(assignment), [self.quantised.image(image) for image in images])

@@ -144,7 +144,7 @@ def mesh_of(lowered: LoweredPipeline, hardware: Hardware, usage: Usage) -> Mesh:
     arrows = tuple(
         LinkArrow(
             use,
-            load_of(use.share) if use.elements else IDLE_LINK,
+            load_of(use.share) if use.load else IDLE_LINK,
             *_ends(hardware, places, use),
             use.number in busiest,
             _said_of_link(hardware, use),
@@ -212,7 +212,7 @@ def _said_of_link(hardware: Hardware, use: LinkUse) -> tuple[str, ...]:
     more = len(heaviest) - MOST_CARRIED
     return (
         f"{node_name(hardware, use.source)} to {node_name(hardware, use.target)}",
-        f"{use.elements} elements per image, {use.ticks:g} ticks: {100 * use.share:.1f} % busy",
+        f"{use.load} {hardware.unit} per image, {use.ticks:g} ticks: {100 * use.share:.1f} % busy",
         *(f"{name}: {elements}" for name, elements in heaviest[:MOST_CARRIED]),
         *([f"and {more} more"] if more > 0 else []),
     )

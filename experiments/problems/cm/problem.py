@@ -21,8 +21,10 @@ from kilotune.codegen.onnx.quantise import (
 )
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Section
+from kilotune.experiments.problems.cm.approximation import approximation
 from kilotune.experiments.problems.cm.artefacts import NAMES, artefacts, describe
 from kilotune.experiments.problems.cm.figures.best import mapping_section
+from kilotune.experiments.problems.cm.image_data import ImageData, load_images
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.networks import LAYERS, weightless
 from kilotune.experiments.problems.exported_texts import ExportsTexts
@@ -44,11 +46,15 @@ DEFAULT_NETWORK = "resnet20"
 
 @dataclass(frozen=True)
 class MappingOptions:
-    """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width."""
+    """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width; `data`: an
+    absolute path; `calibration`: of its images."""
 
     hardware: str | None = None
     image_shape: Sequence[int] | None = None
     strict: bool = False
+    data: str | None = None
+    calibration: int | None = None
+    objective: str = "ticks"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,12 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         ticks = self.space.least_ticks
         sentence = f"no mapping takes less than {ticks} ticks per image on {self.space.hardware.cores} cores"
         return {"ticks_per_image": ticks, "sentence": sentence}
+
+    def approximation(self) -> dict[str, Any] | None:
+        """What the integers cost; None for a network without weights."""
+        if self.quantised is None or self.floats is None:
+            return None
+        return approximation(self.floats, self.quantised, self.data)
 
     def texts(self, trial: Trial) -> dict[str, str]:
         """The mapping, its pictures, and the state machines of the control units."""
@@ -107,8 +119,6 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """The hardware (an absolute path or a name), the image's shape, strictness. ValueError for what cannot be used."""
     if asked.limits or asked.device:
         raise ValueError("--device and --limit do not go with the space cm: its memory is in --hardware.")
-    if asked.objective is not None:
-        raise ValueError("--objective does not go with the space cm: it is ticks per image.")
     given = asked.given
     hardware = given.get("hardware")
     if hardware is not None and Path(hardware).is_file():
@@ -118,13 +128,29 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         "hardware": hardware,
         "image_shape": None if given.get("image_shape") is None else _shape(given["image_shape"]),
         "strict": bool(given.get("strict", False)),
+        **({"objective": asked.objective} if asked.objective not in (None, "ticks") else {}),
+        **_data_options(given),
     }
+
+
+def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The place of the images, and how many are for calibration; nothing when they were not given, as in older requests."""
+    data, calibration = given.get("data"), given.get("calibration")
+    if data is None:
+        if calibration is not None:
+            raise ValueError("--calibration counts images of --data: expected both, found no --data.")
+        return {}
+    if not Path(data).is_file():
+        raise InputError(str(data), expected="a file of images", found="none")
+    return {"data": str(Path(data).resolve()), **({} if calibration is None else {"calibration": calibration})}
 
 
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     shape = options.get("image_shape")
-    return CommandOptions({**options, "image_shape": "x".join(map(str, shape)) if shape else None})
+    given = {name: value for name, value in options.items() if name != "objective"}
+    shown = {**given, "image_shape": "x".join(map(str, shape)) if shape else None}
+    return CommandOptions(shown, objective=options.get("objective"))
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
@@ -136,16 +162,22 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 def build_problem(request: TuneRequest) -> MappingProblem:
     """Import, quantise and partition. InputError for files that cannot be used, ValueError when it does not fit."""
     options = stored_fields(MappingOptions, request.options, "request")
-    hardware, strict, image = load_hardware(options.hardware), options.strict, options.image_shape
+    hardware, image = load_hardware(options.hardware), options.image_shape
+    asked = (hardware, options.strict, options.objective)
     name = request.input
     if name in LAYERS and not Path(name).is_absolute():
-        if image is not None:
-            raise ValueError(f"--image is for ONNX files; {name} has a shape of its own.")
-        return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), hardware, strict), None)
+        for value, option in ((image, "--image"), (options.data, "--data")):
+            if value is not None:
+                reason = "a shape of its own" if option == "--image" else "no weights"
+                raise ValueError(f"{option} is for ONNX files; {name} has {reason}.")
+        return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), *asked), None)
     graph = _imported(name, image)
-    CmSpace.of(graph, hardware, strict)  # says what is short before any arithmetic
-    quantised = _quantised(graph, name)
-    return MappingProblem(request, CmSpace.of(quantised.graph, hardware, strict), quantised)
+    CmSpace.of(graph, *asked)  # says what is short before any arithmetic
+    shape = graph.shapes[graph.input]
+    data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
+    graph = _with_weights(graph)
+    quantised = _quantised(graph, name, data)
+    return MappingProblem(request, CmSpace.of(quantised.graph, *asked), quantised, graph, data)
 
 
 def _imported(name: str, image: Any) -> Graph:
@@ -154,12 +186,19 @@ def _imported(name: str, image: Any) -> Graph:
     return import_model(MADE[name](), name, image)
 
 
-def _quantised(graph: Graph, name: str) -> QuantisedGraph:
+def _with_weights(graph: Graph) -> Graph:
+    """A mere topology, whose weights are all constant, gets seeded random ones: any will do."""
     weights = [known(node.weight) for node in graph.nodes if isinstance(node, ConvNode)]
     if weights and all(w.size > 1 and w.min() == w.max() for w in weights):
-        graph = with_random_weights(graph, seed=1)  # a topology without weights: any will do
+        return with_random_weights(graph, seed=1)
+    return graph
+
+
+def _quantised(graph: Graph, name: str, data: ImageData | None) -> QuantisedGraph:
+    """Calibrated on real images, or on one of noise."""
+    images = random_images(graph.shapes[graph.input], 1, seed=0) if data is None else data.seen
     try:
-        return quantise(graph, random_images(graph.shapes[graph.input], 1, seed=0))
+        return quantise(graph, images)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 

@@ -34,13 +34,13 @@ class CoreUse:
 
 @dataclass(frozen=True)
 class LinkUse:
-    """elements: per image. ticks: that they take per image. share: of the ticks from one image to the next. carried: names
-    and elements of the streams that are routed over it."""
+    """load: per image, in the hardware's unit. ticks: that it takes per image. share: of the ticks from one image to the next.
+    carried: names and loads of the streams that are routed over it."""
 
     number: int
     source: int
     target: int
-    elements: int
+    load: int
     ticks: float
     share: float
     carried: tuple[tuple[str, int], ...]
@@ -69,7 +69,7 @@ class Usage:
 def usage_of(lowered: LoweredPipeline, hardware: Hardware, mapping: Mapping, ticks_per_image: float) -> Usage:
     """`ticks_per_image`: what counts as wholly busy."""
     stages = lowered.pipeline.stages
-    used_bytes = sram_bytes(lowered.streams, hardware, mapping.capacities, len(stages))
+    used_bytes = sram_bytes(lowered.streams, mapping.capacities, len(stages))
     cores = []
     for number, (stage, iteration_ticks, core) in enumerate(zip(stages, lowered.ticks, mapping.cores, strict=True)):
         ticks = stage.iterations * iteration_ticks
@@ -78,10 +78,10 @@ def usage_of(lowered: LoweredPipeline, hardware: Hardware, mapping: Mapping, tic
     carried: list[list[tuple[str, int]]] = [[] for _ in hardware.links]
     for stream, route in zip(lowered.streams, mapping.routes, strict=True):
         for number in route:
-            carried[number].append((stream_name(lowered.pipeline, stream), stream.image_elements))
+            carried[number].append((stream_name(lowered.pipeline, stream), stream.image_load))
     links = []
     for number, (link, load) in enumerate(zip(hardware.links, loads.tolist(), strict=True)):
-        ticks_taken = load / link.elements_per_tick
+        ticks_taken = load / link.width
         share = ticks_taken / ticks_per_image
         links.append(LinkUse(number, link.source, link.target, load, ticks_taken, share, tuple(carried[number])))
     return Usage(tuple(cores), tuple(links))

@@ -40,6 +40,11 @@ FAMILY = SpaceFamily(
             help="The same for numerical models: the permitted precision loss  [default: 0.1]",
         ),
         click.Option(
+            ["--narrow/--no-narrow"],
+            default=None,
+            help="shiftry: whether parameters may be stored in 1, 2, 3, 4 or 6 bits  [default: no]",
+        ),
+        click.Option(
             ["--validation"],
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
             metavar="SHARE",
@@ -103,5 +108,6 @@ FAMILY = SpaceFamily(
             ),
         ),
     ),
+    model_files=(),
     rank=10,
 )

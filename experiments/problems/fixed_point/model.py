@@ -30,7 +30,8 @@ ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.N
 @dataclass(frozen=True)
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
-    `validation`: the share of the training samples that the search does not see."""
+    `validation`: the share of the training samples that the search does not see. `narrow`: as `ShiftryOptions` has it; studies from
+    before it was there have none."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -46,6 +47,7 @@ class ModelOptions:
     objective: str = DEFAULT
     further_limits: Mapping[str, Any] = field(default_factory=dict)
     validation: float = 0.0
+    narrow: bool = False
 
     @property
     def board(self) -> Device | None:

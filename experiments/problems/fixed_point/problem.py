@@ -174,7 +174,8 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     if request.space == "seedot":
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     losses: dict[str, Any] = {"accuracy_drop": options.accuracy_drop, "permitted_loss": options.permitted_loss}
-    return ModelProblem(request, bundle, ShiftrySpace(task, ShiftryOptions(**decided, **losses)), held_out)
+    space = ShiftrySpace(task, ShiftryOptions(**decided, **losses, narrow=options.narrow))
+    return ModelProblem(request, bundle, space, held_out)
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

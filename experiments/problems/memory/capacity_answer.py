@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kilotune.search.result import Result
-from kilotune.spaces.memory.bounds import LiveSum
 
 
 class Answer(enum.Enum):
@@ -43,20 +42,21 @@ class PlacementAnswer:
         }
 
 
-def capacity_answer(capacity_bytes: int, known: LiveSum, result: Result) -> PlacementAnswer:
-    """From what a study of that capacity has found (its first objective is the excess in bytes) and the largest live sum."""
+def capacity_answer(capacity_bytes: int, known_bytes: int, known: str, result: Result) -> PlacementAnswer:
+    """From what a study of that capacity has found (its first objective is the excess in bytes). `known_bytes`: what no placement takes
+    less than, whatever is searched, and `known` why, in a sentence without its full stop."""
     peak = None if result.best is None else result.best.measurement.metrics.get("peak_bytes")
     peak_bytes = None if peak is None else int(peak)
     excess = 0 if result.bound is None else max(int(result.bound), 0)
-    least_bytes = max(known.peak_bytes, capacity_bytes + excess if excess else 0)
+    least_bytes = max(known_bytes, capacity_bytes + excess if excess else 0)
 
     def answered(answer: Answer, proof: str) -> PlacementAnswer:
         return PlacementAnswer(answer, capacity_bytes, peak_bytes, least_bytes, proof)
 
     if result.feasible:
         return answered(Answer.FITS, f"the placement found takes {peak_bytes} bytes, and was checked")
-    if known.peak_bytes > capacity_bytes:
-        return answered(Answer.DOES_NOT_FIT, known.sentence())
+    if known_bytes > capacity_bytes:
+        return answered(Answer.DOES_NOT_FIT, known)
     if excess:
         return answered(
             Answer.DOES_NOT_FIT, f"the search proved that every placement takes {least_bytes} bytes or more"

@@ -43,9 +43,32 @@ FAMILY = SpaceFamily(
             metavar="N",
             help="How often one buffer may move  [default: any]",
         ),
+        click.Option(
+            ["--alignment"],
+            type=click.IntRange(1, 1 << 20),
+            metavar="BYTES",
+            help="Every address is a multiple of it  [default: 16 for TFLite files, else what the input says]",
+        ),
+        click.Option(
+            ["--inclusive"],
+            is_flag=True,
+            default=None,
+            help="Column upper of a CSV is the last point of a life, as IREE writes it, not the first one after",
+        ),
+        click.Option(
+            ["--order"],
+            type=click.Choice(["file", "search"]),
+            help="Whether the operators of a TFLite or ONNX file run in its order, or in one that is searched too  [default: file]",
+        ),
+        click.Option(
+            ["--heap"],
+            type=click.IntRange(0),
+            metavar="N",
+            help="Which of XLA's heap simulator traces, from 0, where there are several",
+        ),
     ),
     "kilotune.experiments.problems.memory.problem",
-    inputs="a CSV, a model, or a bundled instance",
+    inputs="a CSV, a TFLite or ONNX file, XLA's heap traces, idealloc's .plc, a model, or a bundled instance",
     metrics=(
         ("peak_bytes", "peak bytes"),
         ("gap_percent", "% above the largest live sum"),
@@ -53,5 +76,6 @@ FAMILY = SpaceFamily(
         ("bytes_migrated", "bytes migrated"),
         ("*_peak_bytes", "* peak bytes"),
     ),
+    model_files=("TFLITE", "ONNX"),
     rank=20,
 )

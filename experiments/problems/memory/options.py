@@ -25,6 +25,10 @@ class PlacementOptions:
     banks: Sequence[str] = ()
     migration_price: str | None = None
     most_moves: int | None = None
+    alignment: int | None = None
+    inclusive: bool | None = None
+    heap: int | None = None
+    order: str | None = None
 
 
 def memory_map(options: PlacementOptions) -> MemoryMap | None:

@@ -12,7 +12,8 @@ from kilotune.spaces.memory.banks import Bank
 from kilotune.spaces.memory.bounds import largest_live_sum
 from kilotune.spaces.memory.candidates import MemoryLayout
 from kilotune.spaces.memory.checker import Migration, Residence
-from kilotune.spaces.memory.instance import Instance
+from kilotune.spaces.memory.instance import Buffer, Instance
+from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 
@@ -66,8 +67,7 @@ def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Na
             continue
         for placed in placements:
             own = [r for r in placed.layout.residences if r.bank == bank.name]
-            members = {r.id for r in own}
-            buffers = tuple(b for b in instance.buffers if b.id in members)
+            buffers = _as_placed(instance, own)
             if bank.read_only:  # what is there stays for the whole program
                 own = [replace(r, lower=first, upper=last) for r in own]
                 buffers = tuple(replace(b, lower=first, upper=last) for b in buffers)
@@ -76,6 +76,15 @@ def panels_of(instance: Instance, banks: Sequence[Bank], placements: Sequence[Na
             least = largest_live_sum(Instance(instance.name, buffers)).peak_bytes
             found.append(Panel(placed, bank, tuple(own), moves, peak, least))
     return found
+
+
+def _as_placed(instance: Instance, residences: Sequence[Residence]) -> tuple[Buffer, ...]:
+    """The buffers of these residences, alive as they are: an order of execution may have changed when that is."""
+    lives: dict[str, tuple[int, int]] = {}
+    for r in residences:
+        lower, upper = lives.get(r.id, (r.lower, r.upper))
+        lives[r.id] = (min(lower, r.lower), max(upper, r.upper))
+    return tuple(replace(b, lower=lives[b.id][0], upper=lives[b.id][1]) for b in instance.buffers if b.id in lives)
 
 
 @dataclass(frozen=True)
@@ -147,7 +156,7 @@ def levels_of(panel: Panel, top: float) -> list[tuple[str, int, str, str]]:
     return lines
 
 
-def banks_of(space: MemorySpace | PricedSpace) -> tuple[Bank, ...]:
+def banks_of(space: MemorySpace | OrderedSpace | PricedSpace) -> tuple[Bank, ...]:
     """A plain placement has one bank without a name."""
     if isinstance(space, PricedSpace):
         return space.memory.banks

@@ -1,4 +1,4 @@
-"""The space `memory` at the front door: from a CSV file to a problem, and from a candidate to its files."""
+"""The space `memory` at the front door: from a file to a problem, and from a candidate to its files."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.codegen.language.parser import LIBRARIES as PARSER_LIBRARIES
 from kilotune.evaluators.constraint_solver import LIBRARY
-from kilotune.experiments.models.catalogue import PLACEMENTS, model_names, model_path
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.problems.fixed_point.buffers import DEFAULT_BITS, as_instance, buffers_of_bundle
+from kilotune.experiments.problems.memory.artefacts import ARTEFACTS, placement_files, planned_model
 from kilotune.experiments.problems.memory.capacity_answer import PlacementAnswer, capacity_answer
+from kilotune.experiments.problems.memory.inputs import alignment_of, libraries_of_input, load_graph, load_instance
+from kilotune.experiments.problems.memory.inputs import input_names as input_names
+from kilotune.experiments.problems.memory.inputs import resolve_input as resolve_input
 from kilotune.experiments.problems.memory.options import PlacementOptions, memory_map
-from kilotune.experiments.problems.memory.panels import banks_of
-from kilotune.experiments.problems.memory.picture import placement_svg
 from kilotune.experiments.requests.request import TuneRequest, parse_size, stored_fields, whole_bytes
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
-from kilotune.search.suggestion import did_you_mean
-from kilotune.spaces.memory.csv_files import migrations_csv, read_instance, residences_csv
-from kilotune.spaces.memory.instance import Instance
+from kilotune.spaces.memory.csv_files import order_csv
 from kilotune.spaces.memory.native import load_kernel
+from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 
@@ -35,10 +33,6 @@ COMPILED = (
     "kilotune.spaces.memory.native:load_ejection()",
 )
 """What loads the C code of a search, compiled once a machine."""
-
-ARTEFACTS = MappingProxyType({"placement": "placement.csv", "picture": "placement.svg", "migrations": "migrations.csv"})
-
-DEFAULT_INSTANCE = "fastgrnn-digits"
 
 
 @dataclass(frozen=True)
@@ -49,7 +43,7 @@ class PlacementProblem(ExportsTexts):
     artefact: ClassVar[str] = "placement"
 
     request: TuneRequest
-    space: MemorySpace | PricedSpace
+    space: MemorySpace | OrderedSpace | PricedSpace
 
     @property
     def name(self) -> str:
@@ -74,52 +68,58 @@ class PlacementProblem(ExportsTexts):
             "peak_bytes": found.peak_bytes,
             "point": found.point,
             "buffers": [b.id for b in found.buffers],
-            "sentence": found.sentence(),
+            "sentence": self.space.sentence() if isinstance(self.space, OrderedSpace) else found.sentence(),
         }
 
     def capacity_answer(self, result: Result) -> PlacementAnswer | None:
         """Whether everything fits, with the proof; None without a capacity, or where bytes may move."""
-        if not isinstance(self.space, MemorySpace) or self.space.capacity_bytes is None:
+        if isinstance(self.space, PricedSpace) or self.space.capacity_bytes is None:
             return None
-        return capacity_answer(self.space.capacity_bytes, self.space.certificate, result)
+        known = self.certificate()
+        return capacity_answer(self.space.capacity_bytes, known["peak_bytes"], known["sentence"], result)
 
-    def texts(self, trial: Trial) -> dict[str, str]:
-        """The addresses and their picture, and the moves when buffers move."""
+    def texts(self, trial: Trial) -> Mapping[str, str | bytes]:
+        """The addresses, their picture, a C header, the moves when buffers move, and a TFLite model with its plan."""
         layout = self.space.layout(trial.assignment)
-        instance = self.space.instance
-        return {
-            "placement": residences_csv(instance, layout.residences),
-            "picture": placement_svg(instance, banks_of(self.space), layout),
-            **({"migrations": migrations_csv(layout.migrations)} if layout.migrations else {}),
-        }
+        planned = {} if isinstance(self.space, PricedSpace) else planned_model(Path(self.request.input), layout)
+        return {**placement_files(self.space, layout), **planned}
 
 
-def resolve_input(text: str | None) -> Path:
-    """The path of a CSV file, of the bundled one that `text` names, or of a model's folder. InputError: it is none."""
-    if text is None:
-        return PLACEMENTS / f"{DEFAULT_INSTANCE}.csv"
-    path = Path(text)
-    if path.exists():
-        return path.resolve()
-    bundled = PLACEMENTS / f"{text}.csv"
-    if bundled in PLACEMENTS.glob("*.csv"):
-        return bundled
-    if text in model_names():
-        return model_path(text)
-    expected = f"a CSV file id,lower,upper,size[,alignment], a model, or {', '.join(input_names())}"
-    raise InputError(text, expected=expected, found=f"neither{did_you_mean(text, input_names())}")
+@dataclass(frozen=True)
+class OrderedProblem(PlacementProblem):
+    """A placement space whose candidates are orders of execution as well."""
 
+    space: OrderedSpace
 
-def input_names() -> tuple[str, ...]:
-    """The bundled instances and models."""
-    return (*sorted(path.stem for path in PLACEMENTS.glob("*.csv")), *model_names())
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """For the result file: the order, and what the file's one takes at least."""
+        if trial.measurement.failure is not None:
+            return {}
+        names = [self.space.graph.operators[k].name for k in self.space.order_of(trial.assignment)]
+        return {"order": names, "file_order_least_bytes": self.space.in_file_order.least_peak_bytes}
 
+    def lines(self, trial: Trial) -> list[str]:
+        """For the terminal."""
+        if trial.measurement.failure is not None:
+            return []
+        order, file_order = self.space.order_of(trial.assignment), self.space.graph.file_order
+        least = self.space.in_file_order.least_peak_bytes
+        moved = sum(one != other for one, other in zip(order, file_order, strict=True))
+        if not moved:
+            return [
+                f"The {counted(len(order), 'operator')} run in the file's order, in which no placement takes less than {least} bytes."
+            ]
+        return [
+            f"{moved} of {counted(len(order), 'operator')} run at another step than in the file, in whose order no placement takes "
+            f"less than {least} bytes."
+        ]
 
-def load_instance(path: Path) -> Instance:
-    """The buffers of a CSV file, or of a model with 16-bit variables. InputError for what cannot be used."""
-    if not path.is_dir():
-        return read_instance(path)
-    return as_instance(path.name, buffers_of_bundle(str(path), DEFAULT_BITS))
+    def texts(self, trial: Trial) -> Mapping[str, str | bytes]:
+        """The addresses, their picture, a C header, the order, and a TFLite model that keeps to both."""
+        layout, order = self.space.layout(trial.assignment), self.space.order_of(trial.assignment)
+        names = [self.space.graph.operators[k].name for k in order]
+        planned = planned_model(Path(self.request.input), layout, order)
+        return {**placement_files(self.space, layout), "order": order_csv(names), **planned}
 
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 def libraries(request: TuneRequest) -> tuple[str, ...]:
     """The compiled searches, the solver that bounds a placement in several banks, and what reads a model."""
     banks = request.options.get("banks") or request.options.get("migration_price") is not None
-    return (*COMPILED, *((LIBRARY,) if banks else ()), *(PARSER_LIBRARIES if Path(request.input).is_dir() else ()))
+    return (*COMPILED, *((LIBRARY,) if banks else ()), *libraries_of_input(Path(request.input)))
 
 
 def build_problem(request: TuneRequest) -> PlacementProblem:
@@ -150,7 +150,13 @@ def build_problem(request: TuneRequest) -> PlacementProblem:
     for banks that are too small for what is live together."""
     options = stored_fields(PlacementOptions, request.options, "request")
     memory = memory_map(options)
-    instance = load_instance(Path(request.input))
+    if options.order == "search":
+        if memory is not None:
+            raise ValueError("--order search does not go with --bank and --migration-price: expected one of them.")
+        path = Path(request.input)
+        graph = load_graph(path)
+        return OrderedProblem(request, OrderedSpace(graph, alignment_of(path, options), options.capacity_bytes))
+    instance = load_instance(Path(request.input), options)
     if memory is not None:
         return PlacementProblem(request, PricedSpace(instance, memory))
     for b in instance.buffers:

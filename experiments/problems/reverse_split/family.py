@@ -43,5 +43,6 @@ FAMILY = SpaceFamily(
         ("ssim", "SSIM on photographs"),
     ),
     listings=(SpaceListing("filters", "kilotune.experiments.problems.reverse_split.filters:listed"),),
+    model_files=(),
     rank=30,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
-from kilotune.codegen.scamp.kernel_files import KernelFile, read_kernel_file
+from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
@@ -42,6 +43,9 @@ COMPILED = (
 """What loads the C code of a search, compiled once a machine."""
 
 DEFAULT_TARGET = "scamp5"
+WRITTEN_OUT = "kernels given as JSON"
+"""What an input is called that is no file and no name."""
+
 DEFAULT_DEPTH = 4
 """For weights that are no sums of halves. The error is always said."""
 
@@ -78,7 +82,8 @@ class KernelProblem(ExportsTexts):
     @property
     def name(self) -> str:
         """The filter's or the file's, with the instruction set."""
-        return f"{Path(self.request.input).stem} ({self.space.problem.target}, {counted(self.space.problem.registers, 'register')})"
+        named = WRITTEN_OUT if is_written_out(self.request.input) else Path(self.request.input).stem
+        return f"{named} ({self.space.problem.target}, {counted(self.space.problem.registers, 'register')})"
 
     @property
     def measured_by(self) -> str:
@@ -178,17 +183,28 @@ def _quality(text: str, kernels: tuple[Kernel, ...]) -> tuple[tuple[str, float],
     return (("rmse_grey_levels", found.rmse_grey_levels), ("ssim", found.ssim))
 
 
-def resolve_input(text: str | None) -> Path:
-    """The name of a well-known filter, or the absolute path of a JSON file. InputError when it is neither."""
+def resolve_input(text: str | None) -> Path | str:
+    """The name of a well-known filter, the absolute path of a JSON file, or kernels themselves as JSON. InputError when it is none."""
     if text is None:
         return Path(DEFAULT_FILTER)
     if text in FILTERS:
         return Path(text)
-    path = Path(text)
-    if path.is_file():
-        return path.resolve()
+    if os.path.isfile(text):  # False for a text that is too long for a name
+        return Path(text).resolve()
+    if is_written_out(text):
+        parse_kernel_file(text, WRITTEN_OUT)
+        return text
     found = f"neither{did_you_mean(text, input_names())}"
-    raise InputError(text, expected=f"a JSON file with kernels, or one of {', '.join(FILTERS)}", found=found)
+    raise InputError(
+        text,
+        expected=f"a JSON file with kernels, kernels such as [[1, 0], [0, -1]], or one of {', '.join(FILTERS)}",
+        found=found,
+    )
+
+
+def is_written_out(text: str) -> bool:
+    """Whether an input is kernels as JSON rather than a name."""
+    return text.lstrip()[:1] in ("[", "{")
 
 
 def input_names() -> tuple[str, ...]:
@@ -211,7 +227,7 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 def build_problem(request: TuneRequest) -> KernelProblem:
     """InputError for a file that cannot be used, ValueError for kernels that the asked depth or registers cannot hold."""
     named, options = FILTERS.get(request.input), stored_fields(KernelOptions, request.options, "request")
-    asked = KernelFile(named.kernels) if named else read_kernel_file(Path(request.input))
+    asked = KernelFile(named.kernels) if named else _read_kernels(request.input)
     depth, registers = options.depth, options.registers
     wanted = approximated(asked.kernels, asked.depth if depth is None else depth, request.input)
     registers = registers or asked.registers or len(REGISTERS)
@@ -222,6 +238,12 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     objective = options.objective or "instructions"
     space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
     return KernelProblem(request, asked.kernels, wanted, space)
+
+
+def _read_kernels(text: str) -> KernelFile:
+    if is_written_out(text):
+        return parse_kernel_file(text, WRITTEN_OUT)
+    return read_kernel_file(Path(text))
 
 
 def approximated(kernels: KernelSet, depth: int | None, name: str) -> ApproximatedSet:

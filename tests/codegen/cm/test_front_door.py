@@ -22,6 +22,7 @@ from kilotune.experiments.models.onnx_networks import lenet5
 from kilotune.experiments.problems.cm.problem import build_problem, read_options, resolve_input
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import TuneRequest
+from tests.codegen.cm.digits import digits_images, digits_network
 from tests.codegen.cm.networks import model, single
 
 pytestmark = pytest.mark.slow
@@ -111,6 +112,47 @@ def described(name: str = "mesh-8x8", **changes: Any) -> dict[str, Any]:
     for key, value in changes.items():
         found[key] = {**found[key], **value} if isinstance(value, dict) else value
     return found
+
+
+def test_what_the_integers_cost_is_told_with_images_and_without(tmp_path: Path) -> None:
+    """By default 64 images calibrate, and the integers are compared on the others."""
+    images, labels = digits_images(16)
+    onnx.save(digits_network(16), str(tmp_path / "digits.onnx"))
+    np.savez(tmp_path / "images.npz", images=images, labels=labels)
+    common = ("--input", str(tmp_path / "digits.onnx"), "--budget", "20s,2trials", "--json", str(tmp_path / "r.json"))
+    assert tune(tmp_path, *common, "--data", str(tmp_path / "images.npz"), "--output", str(tmp_path / "out")) == 0
+    result = json.loads((tmp_path / "r.json").read_text())
+    found = result["approximation"]
+    assert (found["calibration_images"], found["images"]) == (64, len(images) - 64)
+    assert found["float_accuracy"] - found["accuracy"] <= 0.005
+    assert (
+        f"{100 * found['accuracy']:.2f} % right, {100 * found['float_accuracy']:.2f} % in floats" in found["sentence"]
+    )
+    assert json.loads((tmp_path / "out" / "mapping.json").read_text())["executed"]["different"] == 0
+    page = tmp_path / "report.html"
+    with pytest.raises(SystemExit):
+        main(["report", result["study"], "--storage", str(tmp_path / "studies.db"), "--output", str(page)])
+    assert found["sentence"] in page.read_text()
+    assert tune(tmp_path, *common) == 0
+    without = json.loads((tmp_path / "r.json").read_text())["approximation"]
+    assert without["images"] == 0
+    assert "for want of --data" in without["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--input", "lenet5", "--data", "none.npz"), "none.npz: expected a file of images, found none"),
+        (("--input", "lenet5", "--calibration", "3"), "--calibration counts images of --data"),
+        (("--input", "resnet20", "--data", __file__), "--data is for ONNX files; resnet20 has no weights"),
+        (("--input", "lenet5", "--data", __file__), "test_front_door.py: expected arrays by name"),
+    ],
+)
+def test_data_that_cannot_be_used(
+    arguments: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(tmp_path, *arguments, "--budget", "1s") == 4
+    assert message in capsys.readouterr().err
 
 
 BAD = {

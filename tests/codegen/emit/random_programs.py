@@ -9,11 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
+from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.table import FixedBatch, unencoded
 
 Shape = tuple[int, ...]
 
@@ -319,7 +320,25 @@ def shiftry_batches(draw: st.DrawFn, program: ir.Program, count: int = 3) -> Fix
     scales = bits - 4 + random.integers(-spread, spread + 1, shape)
     largest = {row: float(random.normal(0, 2)) for row, _ in enumerate(ir.operations(program.body))}
     rounding, accumulator = draw(st.sampled_from(Rounding)), draw(st.sampled_from(Accumulator))
-    return ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
+    encoded, encodings = random_encodings(program, bits, random)
+    return ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales, encoded, encodings)
+
+
+def random_encodings(
+    program: ir.Program, bits: IntArray, random: np.random.Generator
+) -> tuple[Int32Array, tuple[ParameterEncoding, ...]]:
+    """`FixedBatch.encoded` and `encodings` in which about three of four parameters are stored in codes that fit `bits` [N, variables]."""
+    encodings: dict[ParameterEncoding, int] = {}
+    encoded = unencoded(bits.shape)
+    for column, variable in enumerate(program.variables):
+        for index in range(len(bits)) if variable.role is ir.Role.PARAMETER else ():
+            if random.random() < 0.75:
+                computed = int(bits[index, column])
+                width = int(random.choice([1, 2, 3, 4, 6, computed]))
+                shift = int(random.integers(0, computed - max(width, 2) + 1)) if random.random() < 0.5 else 0
+                one = ParameterEncoding(width, shift)
+                encoded[index, column] = encodings.setdefault(one, len(encodings))
+    return encoded, tuple(encodings)
 
 
 @st.composite

@@ -132,7 +132,7 @@ def test_mistakes(
 
 def test_no_such_filter(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune("--input", "sobol") == ExitStatus.BAD_INPUT
-    assert "a JSON file with kernels, or one of sobel, " in capsys.readouterr().err
+    assert "a JSON file with kernels, kernels such as [[1, 0], [0, -1]], or one of sobel, " in capsys.readouterr().err
 
 
 def test_well_known_filters_are_what_they_are_called() -> None:

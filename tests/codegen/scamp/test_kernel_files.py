@@ -22,12 +22,29 @@ def test_a_whole_file() -> None:
     assert parse_kernel_file('{"kernels": [[[1]]]}', "k.json").depth is None
 
 
+def test_kernels_without_a_name() -> None:
+    """A kernel alone, a list of kernels, and weights in quotes mean what they mean in a whole file."""
+    roberts = parse_kernel_file('{"kernels": [[[1, 0], [0, -1]]]}', "k.json")
+    assert parse_kernel_file("[[1, 0], [0, -1]]", "k.json") == roberts
+    assert parse_kernel_file("[[[1, 0], [0, -1]]]", "k.json") == roberts
+    assert parse_kernel_file('[["1", "0"], [0, " -1 "]]', "k.json") == roberts
+    assert len(parse_kernel_file("[[[1]], [[2]]]", "k.json").kernels.kernels) == 2
+    quoted = parse_kernel_file('[["0.25", "-1/3"]]', "k.json").kernels.kernels[0]
+    assert sorted(weight for _, weight in quoted.weights) == [Fraction(-1, 3), Fraction(1, 4)]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", "k.json:1:1: expected JSON, found the end of the file"),
         ('{"kernels": [[[1, 2]]', "k.json:1:22: expected JSON, found '{\"kernels\": [[[1, 2]]'"),
-        ("[[1]]", 'k.json: expected an object {"kernels": [...]}, found [[1]]'),
+        ('{"kernel": 1}', "k.json: expected an object {\"kernels\": [...]} or a list of rows, found {'kernel': 1}"),
+        ("[[1], 2]", "k.json: kernel 1, row 2: expected a list of at least one weight, found 2"),
+        ("[]", "k.json: kernels: expected a list of at least one kernel, found []"),
+        (
+            '[["1 /"]]',
+            "k.json: kernel 1, row 1, column 1: expected a finite number or a fraction such as \"1/9\", found '1 /'",
+        ),
         ('{"kernels": []}', "k.json: kernels: expected a list of at least one kernel, found []"),
         ('{"kernels": [[]]}', "k.json: kernel 1: expected a list of rows with at least one weight, found []"),
         ('{"kernels": [[[]]]}', "k.json: kernel 1, row 1: expected a list of at least one weight, found []"),

@@ -20,7 +20,7 @@ from kilotune.codegen.dataset import load_dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.profile import Profile, profile
 from kilotune.codegen.straight_line import sample_blocks, unroll
-from kilotune.evaluators.fixed_point import measuring, native
+from kilotune.evaluators.fixed_point import formatted, measuring
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, float_contest
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
@@ -122,7 +122,7 @@ def test_the_kernel_reads_features_that_were_laid_out_in_pieces_and_forgotten(
     steps = unroll(program)
     kernel = load_kernel()
     assert kernel is not None
-    with mock.patch.object(native, "QUANTISED_TOGETHER", 1), mock.patch.object(native, "MOST_INPUT_BYTES", 0):
+    with mock.patch.object(formatted, "QUANTISED_TOGETHER", 1), mock.patch.object(formatted, "MOST_INPUT_BYTES", 0):
         made = NativeProgram(kernel, program, steps, parameters, features)
         for _ in range(3):
             batch = data.draw(shiftry_batches(program))

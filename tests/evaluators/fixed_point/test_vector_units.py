@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.straight_line import unroll
 from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel
@@ -130,6 +131,23 @@ def test_any_row_of_an_operation_means_the_same_in_every_unit(name: str, data: s
         column = data.draw(st.sampled_from(sorted(free)))
         rows[0, 0, column] = data.draw(free[column])
     assert_kernels_agree(model, dataclasses.replace(batch, rows=rows, scales=scales))
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", [ir.Exp, ir.Sigmoid, ir.Tanh])
+def test_a_table_gives_every_argument_of_8_bits_its_own_entry(kind: type[ir.TableFunction]) -> None:
+    argument = ir.Variable("X", (1, 1), ir.Role.INPUT, HERE)
+    temporary = ir.Variable("t", (1,), ir.Role.TEMPORARY, HERE)
+    views = (ir.View("t", (1, 1), (1, 1)), ir.View("X", (1, 1), (1, 1)))
+    program = ir.Program(
+        "table", (argument, temporary), (kind(views[0], HERE, views[1]),), views[0], ir.ResultKind.REAL
+    )
+    model = RandomModel(program, {}, np.arange(-128.0, 128.0)[:, None] / 32)
+    batch = ShiftryLowering(program, {0: 4.0}).lower([[8, 8], [8, 16], [16, 8]], [[5, 6], [5, 14], [12, 5]])
+    outputs = run_reference(batch, {}, model.features, unroll(program))
+    assert len(np.unique(outputs[1])) > 20
+    assert kind is not ir.Tanh or outputs[0].min() < 0 < outputs[0].max()
+    assert_kernels_agree(model, batch)
 
 
 @needs_compiler

@@ -139,3 +139,14 @@ def test_a_stored_study_of_a_strategy_that_is_gone_says_so(place: Path, tmp_path
     gone = tune(tmp_path, "resume", "kept", "--storage", str(place / "studies.db"))
     assert gone.returncode == 4
     assert "There is no strategy 'backwards'" in gone.stderr
+
+
+def test_the_results_of_a_strategy_that_is_gone_are_still_to_be_had(place: Path, tmp_path: Path) -> None:
+    made = tune(place, "--space", "sum", "--strategy", "backwards", "--study", "kept", "--quiet", "--no-output")
+    assert made.returncode == 0
+    install(tmp_path, "sums", "sums", PLAIN, sum="sums:make")
+    storage = ("--storage", str(place / "studies.db"))
+    assert tune(tmp_path, "export", "kept", "--output", "kept", *storage).returncode == 0
+    reported = tune(tmp_path, "report", "kept", "--output", "page.html", *storage)
+    assert reported.returncode == 0
+    assert "cannot be built" not in (tmp_path / "page.html").read_text()

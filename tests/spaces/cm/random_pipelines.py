@@ -57,7 +57,7 @@ def random_setting(seed: int) -> Setting:
     pipeline = random_pipeline(rng, int(rng.integers(1, 6)))
     hardware = small_hardware(rng)
     streams = streams_of(pipeline)
-    ticks = tuple(hardware.iteration_ticks(s.dpu_operations) for s in pipeline.stages)
+    ticks = tuple(hardware.iteration_ticks(s) for s in pipeline.stages)
     cores = rng.permutation(hardware.cores)[: len(pipeline.stages)].tolist()
     tables = route_tables(hardware)
     nodes = [*cores, hardware.gmem]  # GMEM, -1, is the last one

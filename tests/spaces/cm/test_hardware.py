@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware, parse_hardware, shipped_hardware
-from kilotune.codegen.cm.topologies import all_to_all, diagonal_mesh, mesh, parallel_prism, ring
+from kilotune.codegen.cm.pipeline import Stage
+from kilotune.codegen.cm.topologies import all_to_all, diagonal_mesh, mesh, parallel_prism, ring, torus, tree
 from kilotune.codegen.diagnostics import InputError
 from kilotune.experiments.problems.cm.networks import chain
 from kilotune.spaces.cm.space import CmSpace
@@ -52,7 +54,7 @@ def test_listed_links_go_one_way_with_widths_of_their_own() -> None:
     described = copy.deepcopy(GOOD)
     described["topology"]["links"][1] |= {"elements_per_tick": 9, "hop_ticks": 3}
     hardware = parse_hardware(described, "three.json")
-    assert [(k.source, k.target, k.elements_per_tick, k.hop_ticks) for k in hardware.links] == [
+    assert [(k.source, k.target, k.width, k.hop_ticks) for k in hardware.links] == [
         (0, 1, 4, 1),
         (1, 2, 9, 3),
         (2, 0, 4, 1),
@@ -60,8 +62,29 @@ def test_listed_links_go_one_way_with_widths_of_their_own() -> None:
         (2, 3, 8, 2),
     ]
     assert hardware.core_rows == 128
-    assert hardware.iteration_ticks(0) == 1
-    assert hardware.iteration_ticks(17) == 2
+    assert hardware.iteration_ticks(Stage("a", "a", 1, 0, 0, 0, 1)) == 1
+    assert hardware.iteration_ticks(Stage("a", "a", 1, 0, 0, 17, 1)) == 2
+
+
+def test_products_take_the_turns_of_bits_and_converters() -> None:
+    """Eight bits one at a time, and twenty columns by eight converters: 8 * 3 ticks."""
+    described = copy.deepcopy(GOOD)
+    described["crossbar"] |= {"input_bits_per_tick": 1, "conversions_per_tick": 8}
+    hardware = parse_hardware(described, "three.json")
+    matrix = Stage("a", "a", 1, 64, 20, 3, 20)
+    assert hardware.iteration_ticks(matrix) == 24
+    assert hardware.iteration_ticks(replace(matrix, input_bits=1)) == 3
+    assert hardware.iteration_ticks(replace(matrix, dpu_operations=16 * 25)) == 25, "the DPU works meanwhile"
+    assert hardware.iteration_ticks(Stage("pool", "pool", 1, 0, 0, 3, 20)) == 1
+
+
+def test_a_torus_is_a_mesh_whose_ends_meet_and_a_tree_halves() -> None:
+    assert set(torus(3, 4)) - set(mesh(3, 4)) == {
+        pair for a, b in ((0, 3), (4, 7), (8, 11), (0, 8), (1, 9), (2, 10), (3, 11)) for pair in ((a, b), (b, a))
+    }
+    assert torus(2, 2) == mesh(2, 2)
+    assert torus(1, 1) == tree(1) == []
+    assert tree(6) == sorted(p for a, b in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2)) for p in ((a, b), (b, a)))
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
@@ -87,7 +110,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (changed("gmem", None), "gmem: expected a value, found none"),
         (changed("gmem.input_ports", [7]), "gmem.input_ports: expected a list of different cores from 0 to 2, found [7]"),
         (changed("gmem.order", "spiral"), 'gmem.order: expected one of row-major, column-major, found "spiral"'),
-        (changed("topology.kind", "torus"), 'topology.kind: expected one of all-to-all, ring, mesh, mesh-diagonal, 5pp, links'),
+        (changed("topology.kind", "star"), 'topology.kind: expected one of all-to-all, ring, mesh, mesh-diagonal, torus, tree, 5pp, links'),
         (changed("core.srambytes", 5), "core.srambytes: expected one of sram_bytes, dpu_operations_per_tick, found an unknown"),
         (
             changed("topology.links", [{"from": 0, "to": 1}, {"from": 1, "to": 0}]),
@@ -110,6 +133,17 @@ def changed(path: str, value: Any) -> dict[str, Any]:
             changed("topology.links", [{"from": 0, "to": 1}, {"from": 1, "to": 2}])
             | {"gmem": GOOD["gmem"] | {"input_ports": [0, 2], "output_ports": [0, 2]}},
             "topology: expected a path between any two cores, not through GMEM, found none from core 1 to core 0",
+        ),
+        (changed("crossbar.conversions_per_tick", 0), "crossbar.conversions_per_tick: expected a whole number from 1"),
+        (changed("tick_ns", "fast"), 'tick_ns: expected a number from 0, found "fast"'),
+        (changed("energy", {"cell_pj": 1}), "energy.source: expected a value, found none"),
+        (changed("energy", {"source": "guess", "cell_pj": -1}), "energy.cell_pj: expected a number from 0, found -1"),
+        (changed("energy", {"source": "guess", "cell": 1}), "energy.cell: expected one of source, cell_pj"),
+        (changed("link", {"bits_per_tick": 8, "hop_ticks": 1}), "gmem.bits_per_tick: expected a value, found none"),
+        (
+            changed("link", {"bits_per_tick": 8, "elements_per_tick": 1, "hop_ticks": 1})
+            | {"gmem": {k.replace("elements", "bits"): v for k, v in GOOD["gmem"].items()}},
+            "element_bytes: expected one of name, topology, link, crossbar, core, gmem, tick_ns, energy, found an unknown",
         ),
         (changed("link.hop_ticks", 1001), "link.hop_ticks: expected a whole number from 1 to 1000, found 1001"),
         (changed("topology", "mesh"), 'topology: expected an object, found "mesh"'),

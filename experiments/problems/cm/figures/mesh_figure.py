@@ -24,7 +24,7 @@ STEP_PX, MOST_PX, LEAST_PX = 74, 700, 300
 
 
 def mesh_figure(mesh: Mesh) -> go.Figure:
-    """customdata: of a core its number, stage and ticks; of a link its number, elements and ticks."""
+    """customdata: of a core its number, stage and ticks; of a link its number, load and ticks."""
     figure = go.Figure()
     _add_cores(figure, mesh)
     for style, arrows in mesh.arrows:
@@ -200,7 +200,7 @@ def _add_link_marks(figure: go.Figure, mesh: Mesh) -> None:
             y=[arrow.middle[1] for arrow in mesh.links],
             mode="markers",
             marker={"size": 12, "opacity": 0},
-            customdata=[[arrow.use.number, arrow.use.elements, arrow.use.ticks] for arrow in mesh.links],
+            customdata=[[arrow.use.number, arrow.use.load, arrow.use.ticks] for arrow in mesh.links],
             hovertext=[_hover(arrow.said) for arrow in mesh.links],
             hoverinfo="text",
             showlegend=False,

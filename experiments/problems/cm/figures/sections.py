@@ -98,7 +98,7 @@ def _mapped(space: CmSpace, assignment: Assignment, measurement: Measurement) ->
 
 def _mesh_words(mapped: _Mapped, what: str) -> str:
     usage, hardware = mapped.usage, mapped.space.hardware
-    loaded = [use for use in usage.links if use.elements]
+    loaded = [use for use in usage.links if use.load]
     mean = 100 * sum(use.share for use in usage.cores) / len(usage.cores)
     stages = mapped.lowered.pipeline.stages
     cores = [f"core {use.core} ({stages[use.stage].name})" for use in usage.busiest_cores]
@@ -116,7 +116,7 @@ def _mesh_words(mapped: _Mapped, what: str) -> str:
         names = [f"{node_name(hardware, u.source)} to {node_name(hardware, u.target)}" for u in usage.busiest_links]
         words += (
             f"Arrows are links, on the right of their direction, the wider the busier; {len(loaded)} of {len(usage.links)} carry "
-            f"something. The busiest, starred: {_listed(names)} with {link.elements} elements per image, {100 * link.share:.1f} %."
+            f"something. The busiest, starred: {_listed(names)} with {link.load} {hardware.unit} per image, {100 * link.share:.1f} %."
         )
     return words
 

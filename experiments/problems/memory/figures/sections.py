@@ -16,6 +16,7 @@ from kilotune.search.front import Ranking
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
 from kilotune.spaces.memory.candidates import MemoryLayout
+from kilotune.spaces.memory.ordered_space import OrderedSpace
 from kilotune.spaces.memory.priced_space import PricedSpace
 from kilotune.spaces.memory.space import MemorySpace
 
@@ -27,7 +28,7 @@ MOST_ROWS = 100
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
-    space = cast(MemorySpace | PricedSpace, study.space)
+    space = cast(MemorySpace | OrderedSpace | PricedSpace, study.space)
     best, paper = study.front.best, papers_answer(study)
     placements, missing = _placements(space, best, paper)
     blocks: list[Block] = [Paragraph(sentence) for sentence in missing]
@@ -42,7 +43,7 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
 
 
 def _placements(
-    space: MemorySpace | PricedSpace, best: Trial | None, paper: Trial | None
+    space: MemorySpace | OrderedSpace | PricedSpace, best: Trial | None, paper: Trial | None
 ) -> tuple[list[NamedLayout], list[str]]:
     """What can be drawn, and a sentence for each that cannot."""
     found: list[NamedLayout] = []
@@ -67,7 +68,7 @@ def _same(one: MemoryLayout, other: MemoryLayout) -> bool:
 
 
 def _map(
-    space: MemorySpace | PricedSpace,
+    space: MemorySpace | OrderedSpace | PricedSpace,
     placed: NamedLayout,
     placements: Sequence[NamedLayout],
     trials: Mapping[str, Trial | None],
@@ -84,13 +85,15 @@ def _map(
     return Figure(figure, " ".join(sentences), f"Address map, {placed.name}")
 
 
-def _description(space: MemorySpace | PricedSpace, best: Trial | None) -> list[str]:
+def _description(space: MemorySpace | OrderedSpace | PricedSpace, best: Trial | None) -> list[str]:
     """What is seen, whatever the placement."""
     sentences = [
         f"Time across, addresses up, a rectangle for each of {counted(len(space.instance.buffers), 'buffer')}."
     ]
     certificate = space.certificate
-    if len(banks_of(space)) == 1 and certificate.buffers:
+    if isinstance(space, OrderedSpace):
+        sentences.append(f"{space.sentence()[:1].upper()}{space.sentence()[1:]}.")
+    elif len(banks_of(space)) == 1 and certificate.buffers:
         live = counted(len(certificate.buffers), "live buffer")
         takes = "takes" if len(certificate.buffers) == 1 else "together take"
         sentences.append(
@@ -112,7 +115,10 @@ def _moved(placed: NamedLayout) -> list[str]:
 
 
 def _peaks(
-    space: MemorySpace | PricedSpace, placed: NamedLayout, beside: Sequence[NamedLayout], trial: Trial | None
+    space: MemorySpace | OrderedSpace | PricedSpace,
+    placed: NamedLayout,
+    beside: Sequence[NamedLayout],
+    trial: Trial | None,
 ) -> str:
     """The bytes of every bank, and the cost where there are prices."""
     panels = panels_of(space.instance, banks_of(space), (placed, *beside))
@@ -130,14 +136,14 @@ def _peak(panel: Panel) -> str:
     return f"{panel.peak_bytes}{of} bytes{where}"
 
 
-def _profile(space: MemorySpace | PricedSpace, placed: NamedLayout) -> str:
+def _profile(space: MemorySpace | OrderedSpace | PricedSpace, placed: NamedLayout) -> str:
     """The lowest panel."""
     size = {b.id: b.size for b in space.instance.buffers}
     live, used = profile_of(size, banks_of(space), placed)
     return f"The lowest panel: at most {live.largest} bytes are live at a time, and at most {used.largest} in use."
 
 
-def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[NamedLayout]) -> list[Block]:
+def _spilled(space: MemorySpace | OrderedSpace | PricedSpace, placements: Sequence[NamedLayout]) -> list[Block]:
     """Constants in read-only banks."""
     read_only = {bank.name for bank in banks_of(space) if bank.read_only}
     if not read_only:
@@ -154,7 +160,7 @@ def _spilled(space: MemorySpace | PricedSpace, placements: Sequence[NamedLayout]
     return [Table(columns, rows, f"{counted(len(rows), 'constant')} in read-only memory")]
 
 
-def _table(space: MemorySpace | PricedSpace, placements: Sequence[NamedLayout]) -> Table:
+def _table(space: MemorySpace | OrderedSpace | PricedSpace, placements: Sequence[NamedLayout]) -> Table:
     """A row a buffer: where it lies; where it moves, its first address."""
     where: list[dict[str, list[str]]] = []
     for placed in placements:

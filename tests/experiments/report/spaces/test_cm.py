@@ -133,9 +133,9 @@ def test_link_loads_are_what_the_streams_bring(drawn: Drawn) -> None:
     links = traced(of_best(drawn.sections)[0].figure, "links")
     assert {int(number): load for number, load, _ in links} == dict(enumerate(expected))
     for number, load, ticks in links:
-        assert ticks == load / hardware.links[int(number)].elements_per_tick
+        assert ticks == load / hardware.links[int(number)].width
     for use in usage_of(drawn.lowered, hardware, mapping, drawn.metrics["ticks_per_image"]).links:
-        assert sum(count for _, count in use.carried) == use.elements
+        assert sum(count for _, count in use.carried) == use.load
 
 
 def test_cores_are_as_busy_as_the_evaluator_says(drawn: Drawn) -> None:
@@ -148,7 +148,7 @@ def test_cores_are_as_busy_as_the_evaluator_says(drawn: Drawn) -> None:
         assert taken == len(timing.starts[stage]) // 2 * lowered.ticks[stage]
     assert max(taken for _, taken in cores.values()) == drawn.metrics["compute_ticks"]
     links = traced(figure, "links")
-    busiest_link = max(-(-load // drawn.space.hardware.links[int(n)].elements_per_tick) for n, load, _ in links)
+    busiest_link = max(-(-load // drawn.space.hardware.links[int(n)].width) for n, load, _ in links)
     assert max(drawn.metrics["compute_ticks"], busiest_link) == drawn.metrics["promised_ticks"]
     (heat,) = (trace for trace in figure.data if trace.meta == "cores")
     if isinstance(heat, go.Heatmap):

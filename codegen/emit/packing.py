@@ -1,0 +1,89 @@
+"""Reading parameters that are stored in codes of a few bits (`codegen.fixed.encoding`): one by its number, or a group at once.
+
+A small processor shifts by one place an instruction, so a group of codes is taken apart with shifts that are known, and only what lies at
+the ends of a run is read by number.
+"""
+
+from __future__ import annotations
+
+from kilotune.codegen.fixed.encoding import BYTE_BITS, LAYOUTS, Layout, ParameterEncoding
+
+
+def layout_of(width: int) -> Layout:
+    """The layout of a packed width."""
+    return LAYOUTS[width]
+
+
+def reader(width: int) -> str:
+    """The C name of the function that reads one code."""
+    return f"kt_code{width}"
+
+
+def reader_definition(width: int) -> str:
+    """The function that reads code number n of an array, as int8_t."""
+    layout = layout_of(width)
+    inner = (layout.codes - 1).bit_length()
+    lines = [f"const uint_fast8_t k = (uint_fast8_t)(n & {layout.codes - 1});"]
+    first = "n" if inner == 0 else f"(n >> {inner})"
+    if layout.codes == layout.group_bytes * layout.beside:
+        lines += [f"uint8_t byte = KT_LOAD_PLACE8(codes + {first});", *_shifted(layout, "k")]
+    else:
+        spread = _spread([f"KT_LOAD_PLACE8(group + {byte})" for byte in range(layout.group_bytes)], layout)
+        whole = layout.group_bytes * layout.beside
+        place = "k" if layout.beside == 1 else f"(k >> {layout.beside.bit_length() - 1})"
+        lines += [f"const uint8_t *group = codes + {layout.group_bytes} * {first};", "uint8_t byte;"]
+        lines += [f"if (k < {whole}) {{", f"    byte = KT_LOAD_PLACE8(group + {place});", "} else {"]
+        lines += [f"    byte = (uint8_t)({spread});", "}", *_shifted(layout, "k")]
+    lines.append(f"return {_signed('byte', width, True)};")
+    body = "\n    ".join(lines)
+    return (
+        f"/* code number n of {width} bits */\n"
+        f"static int8_t {reader(width)}(const uint8_t *codes, kt_place n)\n{{\n    {body}\n}}"
+    )
+
+
+def group_codes(width: int, layout_bytes: list[str]) -> list[str]:
+    """The codes of a group as int8_t expressions, from the uint8_t expressions of its bytes."""
+    layout = layout_of(width)
+    fields = [_field(byte, place * width) for byte in layout_bytes for place in range(layout.beside)]
+    if layout.codes > len(fields):
+        spread = _spread(layout_bytes, layout)
+        left = range(layout.codes - len(fields))
+        fields += [f"({spread}) >> {number * width}" if number else spread for number in left]
+    return [_signed(f"({field})", width, True) for field in fields]
+
+
+def decoded(code: str, encoding: ParameterEncoding, bits: int) -> str:
+    """The integer of a code, of `bits` bits."""
+    return code if encoding.shift == 0 else f"(int{bits}_t)({code} * {1 << encoding.shift})"
+
+
+def _field(byte: str, place: int) -> str:
+    return f"{byte} >> {place}" if place else byte
+
+
+def _spread(items: list[str], layout: Layout) -> str:
+    """The left-over bits of a group's bytes, beside each other."""
+    spare = BYTE_BITS - layout.beside * layout.width
+    terms = [
+        f"{item} >> {BYTE_BITS - spare}" if number == 0 else f"({item} >> {BYTE_BITS - spare}) << {number * spare}"
+        for number, item in enumerate(items)
+    ]
+    return " | ".join(f"({term})" for term in terms)
+
+
+def _shifted(layout: Layout, number: str) -> list[str]:
+    """Lines that bring a code to the lowest bits of `byte`, a shift of known places for every bit of its place in the byte."""
+    places = layout.beside.bit_length() - 1
+    return [
+        f"if ({number} & {1 << bit}) byte = (uint8_t)(byte >> {layout.width << bit});"
+        for bit in reversed(range(places))
+    ]
+
+
+def _signed(field: str, width: int, masked: bool) -> str:
+    """A code from the lowest bits of an expression."""
+    from_zero = f"{field} & {(1 << width) - 1}" if masked else field
+    if width == 1:
+        return f"(int8_t)(({field} & 1) ? 1 : -1)"
+    return f"(int8_t)(({from_zero}) - {1 << (width - 1)})"

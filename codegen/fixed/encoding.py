@@ -1,0 +1,128 @@
+"""How a parameter is stored in flash: as codes of 1, 2, 3, 4 or 6 bits, or as the nearest integers of its own width.
+
+This is the one place that says it. A program computes with integers of 8 or 16 bits at a scale; a `ParameterEncoding` says which integers
+those of a parameter are, and in which codes they lie in flash. The simulators, the ranges and the emitted C take both from here, so
+arithmetic knows nothing of it: what is narrow is storage, not what is computed with.
+
+A code of w bits is a signed integer from -2**(w-1) to 2**(w-1) - 1 (of 2 bits, ternary, also -2), or for w = 1 (binary weights) one of -1
+and 1. The real numbers become codes by rounding to the nearest one, the last one for all that lie beyond (a clipped range).
+Codes are stored without their sign, from 0, in groups that fill whole bytes (`LAYOUTS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.fixed.arithmetic import quantise
+
+BYTE_BITS = 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`codes` codes of `width` bits in `group_bytes` bytes.
+
+    Every byte holds `beside` whole codes from its lowest bit on. Where bits are left over, those of all bytes of a group make its last
+    codes, the first byte's being the lowest.
+    """
+
+    width: int
+    codes: int
+    group_bytes: int
+
+    @property
+    def beside(self) -> int:
+        """Whole codes in a byte."""
+        return BYTE_BITS // self.width
+
+    def size_bytes(self, count: int) -> int:
+        """Bytes of an array of so many codes: of whole groups."""
+        return -(-count // self.codes) * self.group_bytes
+
+    def pack(self, codes: IntArray) -> bytes:
+        """Codes [count] from 0 to 2**width - 1 as bytes."""
+        groups = np.pad(codes, (0, -len(codes) % self.codes)).reshape(-1, self.codes)
+        packed = np.zeros((len(groups), self.group_bytes), dtype=np.int64)
+        for byte in range(self.group_bytes):
+            for place in range(self.beside):
+                packed[:, byte] |= groups[:, byte * self.beside + place] << place * self.width
+        spare = BYTE_BITS - self.beside * self.width
+        for number, code in enumerate(range(self.group_bytes * self.beside, self.codes)):
+            for byte in range(self.group_bytes):
+                left = self.left_over(groups[:, code], number, byte)
+                packed[:, byte] |= left << BYTE_BITS - spare
+        return packed.astype(np.uint8).tobytes()
+
+    def left_over(self, codes: IntArray, number: int, byte: int) -> IntArray:
+        """What of the group's code number `number` among those made of left-over bits lies in a byte's left-over bits."""
+        spare = BYTE_BITS - self.beside * self.width
+        return np.asarray((codes << number * self.width >> byte * spare) & ((1 << spare) - 1))
+
+
+LAYOUTS: Mapping[int, Layout] = MappingProxyType(
+    {1: Layout(1, 8, 1), 2: Layout(2, 4, 1), 3: Layout(3, 8, 3), 4: Layout(4, 2, 1), 6: Layout(6, 4, 3)}
+)
+"""By width, of all widths that are packed."""
+
+
+@dataclass(frozen=True)
+class ParameterEncoding:
+    """Codes of `width` bits, each of which stands for the integer `code * 2**shift`.
+
+    A width of 8 or 16 is that of the integers themselves, which are then the nearest ones, not those toward zero. `integer_bits` is at
+    most the width that programs compute with.
+    """
+
+    width: int
+    shift: int = 0
+
+    @property
+    def integer_bits(self) -> int:
+        """The width that holds all integers of the encoding."""
+        return max(self.width, 2) + self.shift
+
+    @property
+    def layout(self) -> Layout | None:
+        """How codes are packed; None where each has its own bytes."""
+        return LAYOUTS.get(self.width)
+
+    def codes(self, values: FloatArray, scale: int) -> IntArray:
+        """The code of every value, for integers at `scale`."""
+        scaled = np.ldexp(np.asarray(values, dtype=np.float64), scale - self.shift)
+        if self.width == 1:
+            return np.where(scaled < 0, -1, 1).astype(np.int64)
+        half = 1 << (self.width - 1)
+        return np.clip(np.floor(scaled + 0.5), -half, half - 1).astype(np.int64)
+
+    def decoded(self, codes: IntArray) -> IntArray:
+        """The integers of codes."""
+        return codes << self.shift
+
+    def encoded(self, integers: IntArray) -> IntArray:
+        """The codes of such integers."""
+        return integers >> self.shift
+
+    def packed(self, codes: IntArray) -> bytes:
+        """Codes [count] as they lie in flash. ValueError for a width that is not packed."""
+        if self.layout is None:
+            raise ValueError(f"codes of {self.width} bits are not packed")
+        from_zero = (codes + 1) // 2 if self.width == 1 else codes + (1 << (self.width - 1))
+        return self.layout.pack(from_zero)
+
+
+def stored_integers(values: FloatArray, bits: int, scale: int, encoding: ParameterEncoding | None) -> IntArray:
+    """The integers of `bits` bits at `scale` that stand for a parameter: those of its encoding, or without one the papers' (`quantise`)."""
+    if encoding is None:
+        return quantise(values, bits, scale)
+    return encoding.decoded(encoding.codes(values, scale))
+
+
+def stored_bytes(count: int, width: int) -> int:
+    """Flash bytes of `count` codes of a width."""
+    layout = LAYOUTS.get(width)
+    return count * width // BYTE_BITS if layout is None else layout.size_bytes(count)

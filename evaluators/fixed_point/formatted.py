@@ -1,0 +1,170 @@
+"""Data of a program in the formats that candidates ask for, as the compiled kernel reads them: made once a format and kept."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import Int32Array
+from kilotune.codegen.fixed.arithmetic import Rounding, quantise, scale_down, wrap
+from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
+from kilotune.codegen.fixed.exponential import Exponential
+from kilotune.evaluators.c_structures import structures
+from kilotune.evaluators.fixed_point.reference import evaluate_function
+
+LANES = 64
+TILE = 4
+VECTOR_BYTES = 64
+
+MOST_INPUT_BYTES = 256 << 20
+"""How much features may take in all formats that are kept."""
+
+QUANTISED_TOGETHER = 1 << 20
+"""How many elements are brought into a format in one piece."""
+
+StoredFormat = tuple[int, int]
+"""Bitwidth and scale."""
+
+ParameterFormat = tuple[int, int, ParameterEncoding | None]
+"""Bitwidth, scale and encoding."""
+
+(_Table,) = structures(Path(__file__).with_name("lookup.h"), "Table")
+
+
+class TableKey(NamedTuple):
+    """What a table of a function is made from: the shifts and the result's width of a row, its function, and the argument's width."""
+
+    shift_a: int
+    shift_out: int
+    bits: int
+    function: int
+    argument_bits: int
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The static operand of dot products: elements [length, outputs] of a parameter, -1 for a padded place."""
+
+    variable: str
+    elements: Int32Array
+
+
+class FormattedData:
+    """Addresses of a program's data in formats. Arrays live as long as this object, features as long as they are in use."""
+
+    def __init__(self, parameters: Mapping[str, np.ndarray], features: np.ndarray) -> None:
+        self._parameters, self._features = parameters, features
+        self._weights: list[Weights] = []
+        self._packs_of: dict[str, list[int]] = {}  # numbers of packed weights, by their variable
+        self._known_weights: dict[tuple[str, tuple[int, ...], bytes], int] = {}
+        self._parameter_addresses: dict[tuple[str, ParameterFormat], tuple[int, ...]] = {}
+        self._inputs: dict[StoredFormat, np.ndarray] = {}
+        self._input_addresses: dict[StoredFormat, int] = {}
+        self._tables: dict[tuple[object, ...], int] = {}
+        self._kept: list[object] = []  # what C points to
+
+    def pack_number(self, weights: Weights) -> int:
+        """The number of these weights among all that are packed."""
+        key = (weights.variable, weights.elements.shape, weights.elements.tobytes())
+        if key not in self._known_weights:
+            self._known_weights[key] = len(self._weights)
+            self._packs_of.setdefault(weights.variable, []).append(len(self._weights))
+            self._weights.append(weights)
+        return self._known_weights[key]
+
+    @property
+    def pack_count(self) -> int:
+        """How many different weights are packed."""
+        return len(self._weights)
+
+    def packs_of(self, variable: str) -> Sequence[int]:
+        """The numbers of the packed weights that are a parameter's."""
+        return self._packs_of.get(variable, ())
+
+    def parameter(self, variable: str, kind: ParameterFormat) -> tuple[int, ...]:
+        """Addresses of a parameter in a format: its elements, then its packed weights in the order of `packs_of`."""
+        key = (variable, kind)
+        if key not in self._parameter_addresses:
+            values = stored_integers(self._parameters[variable], *kind).astype(np.int16).reshape(-1)
+            packs = [packed(values, self._weights[number].elements) for number in self.packs_of(variable)]
+            self._parameter_addresses[key] = tuple(self._address(array) for array in (values, *packs))
+        return self._parameter_addresses[key]
+
+    def make_room(self, needed: set[StoredFormat]) -> None:
+        """Forget features in formats that are not needed now, where all together would be too many."""
+        if len(self._inputs.keys() | needed) * self._features.size * 2 > MOST_INPUT_BYTES:
+            for kind in self._inputs.keys() - needed:
+                del self._inputs[kind], self._input_addresses[kind]
+
+    def input(self, kind: StoredFormat) -> int:
+        """The address of the features as blocks [blocks][features][LANES]; the last block is filled up with zeros."""
+        if kind not in self._inputs:
+            self._inputs[kind] = _laid_out(self._features, *kind)
+            self._input_addresses[kind] = int(self._inputs[kind].ctypes.data)
+        return self._input_addresses[kind]
+
+    def table(self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding) -> int:
+        """The address of a table: the function for every argument that its operand can hold, scaled and wrapped."""
+        known = (type(operation), id(function), rounding, key.shift_a, key.shift_out, key.bits, key.argument_bits)
+        if key.argument_bits > 8:
+            known = (*known[:-1], 16)
+        if known not in self._tables:
+            self._kept.append(function)  # or another one could get its identity
+            self._tables[known] = self._made_table(operation, key, function, rounding)
+        return self._tables[known]
+
+    def _made_table(self, operation: ir.TableFunction, key: TableKey, function: Exponential, rounding: Rounding) -> int:
+        short = key.argument_bits <= 8
+        arguments = np.arange(1 << (8 if short else 16)).astype(np.int8 if short else np.int16).astype(np.int64)
+        results = evaluate_function(operation, scale_down(arguments, key.shift_a, rounding), function, rounding)
+        entries = wrap(scale_down(results, key.shift_out, rounding), key.bits).astype(np.int16)
+        if short:
+            halves = [(entries & 0xFF).astype(np.uint8), (entries >> 8 & 0xFF).astype(np.uint8)]
+            entries = np.concatenate([entries, *(half.view(np.int16) for half in halves)])
+        table = _Table(self._address(entries), short_arguments=short, short_results=key.bits <= 8)
+        self._kept.append(table)
+        return ctypes.addressof(table)
+
+    def _address(self, array: np.ndarray) -> int:
+        self._kept.append(array)
+        return int(array.ctypes.data)
+
+
+def packed(values: np.ndarray, elements: Int32Array) -> np.ndarray:
+    """Weights of a dot product as the kernel multiplies them: [tile][pair][TILE] of int32, each of two int16, the first in its low bits.
+
+    `values`: int16 of the parameter; `elements` [length, outputs] of it. Both extents are filled up with zeros.
+    """
+    length, outputs = elements.shape
+    chosen = np.zeros((-(-length // 2) * 2, -(-outputs // TILE) * TILE), dtype=np.int16)
+    chosen[:length, :outputs] = np.where(elements < 0, 0, values[elements])
+    pairs = chosen.view(np.uint16).astype(np.uint32).reshape(-1, 2, chosen.shape[1] // TILE, TILE)
+    words = (pairs[:, 0] | pairs[:, 1] << 16).transpose(1, 0, 2)
+    return np.ascontiguousarray(words).view(np.int32)
+
+
+def _laid_out(features: np.ndarray, bits: int, scale: int) -> np.ndarray:
+    """Features in a format, in blocks. Some samples after the other: whole arrays of float64 would take many times as much."""
+    samples, count = features.shape
+    blocks = _aligned_zeros((-(-samples // LANES), count, LANES))
+    step = max(1, QUANTISED_TOGETHER // max(1, count * LANES)) * LANES
+    for start in range(0, samples, step):
+        values = quantise(features[start : start + step], bits, scale).astype(np.int16)
+        padded = np.pad(values, ((0, -values.shape[0] % LANES), (0, 0))).reshape(-1, LANES, count)
+        blocks[start // LANES : start // LANES + len(padded)] = padded.transpose(0, 2, 1)
+    return blocks
+
+
+def _aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros of int16 that start at an address which the widest vectors can be loaded from."""
+    size = math.prod(shape)
+    room = np.zeros(size + VECTOR_BYTES // 2, dtype=np.int16)
+    start = -room.ctypes.data % VECTOR_BYTES // 2
+    return room[start : start + size].reshape(shape)

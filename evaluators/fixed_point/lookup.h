@@ -1,0 +1,79 @@
+/* Tables of a function of 8-bit arguments, looked up in registers where the processor has shuffles for it. */
+
+/* A table of a function: the results for every argument of 16 bits, in the order of its unsigned value; or where arguments are
+ * short for every one of 8 bits, after which the low bytes of the 256 results follow, and the high ones. */
+typedef struct {
+    const int16_t *entries;
+    int32_t short_arguments, short_results; /* of 8 bits */
+} Table;
+
+#define ENTRIES 256
+
+static inline void look_up_one_by_one(const Table *table, const int16_t *from, int16_t *to)
+{
+    const int16_t *entries = table->entries;
+    if (table->short_arguments)
+        for (int l = 0; l < LANES; l++) to[l] = entries[(uint8_t)from[l]];
+    else
+        for (int l = 0; l < LANES; l++) to[l] = entries[(uint16_t)from[l]];
+}
+
+#if defined(__AVX512BW__)
+/* 64 entries in two registers at a time; the bits above choose among four. */
+static inline Bits entries_of(const int16_t *entries, Bits arguments)
+{
+    const Bits *row = (const Bits *)entries;
+    const __mmask32 bit6 = _mm512_test_epi16_mask(arguments, _mm512_set1_epi16(64));
+    const __mmask32 bit7 = _mm512_test_epi16_mask(arguments, _mm512_set1_epi16(128));
+    Bits quarter[4];
+    for (int k = 0; k < 4; k++)
+        quarter[k] = _mm512_permutex2var_epi16(_mm512_loadu_si512(row + 2 * k), arguments, _mm512_loadu_si512(row + 2 * k + 1));
+    return _mm512_mask_blend_epi16(bit7, _mm512_mask_blend_epi16(bit6, quarter[0], quarter[1]),
+                                   _mm512_mask_blend_epi16(bit6, quarter[2], quarter[3]));
+}
+
+static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+{
+    if (!table->short_arguments) {
+        look_up_one_by_one(table, from, to);
+        return;
+    }
+    for (int v = 0; v < VECTORS; v++)
+        store_shorts(to + v * VECTOR_LANES, (Shorts)entries_of(table->entries, (Bits)load_shorts(from + v * VECTOR_LANES)));
+}
+#elif defined(__AVX2__)
+/* Bytes of 256: 16 at a time by the lower half of each argument; the upper bits choose among sixteen. */
+static inline Bits bytes_of(const uint8_t *bytes, Bits arguments)
+{
+    const Bits place = _mm256_and_si256(arguments, _mm256_set1_epi8(15));
+    Bits row[16];
+    _Pragma("GCC unroll 16") for (int k = 0; k < 16; k++)
+        row[k] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)bytes + k)), place);
+    _Pragma("GCC unroll 4") for (int bit = 4; bit < 8; bit++)
+    {
+        const Bits chosen = _mm256_slli_epi16(arguments, 7 - bit); /* that bit is the highest of its byte now */
+        _Pragma("GCC unroll 8") for (int k = 0; k < 128 >> bit; k++)
+            row[k] = _mm256_blendv_epi8(row[2 * k], row[2 * k + 1], chosen);
+    }
+    return row[0];
+}
+
+static inline void look_up(const Table *table, const int16_t *from, int16_t *to)
+{
+    if (!table->short_arguments) {
+        look_up_one_by_one(table, from, to);
+        return;
+    }
+    const uint8_t *bytes = (const uint8_t *)(table->entries + ENTRIES);
+    for (int v = 0; v < VECTORS; v += 2) {
+        const Bits arguments = _mm256_packs_epi16((Bits)load_shorts(from + v * VECTOR_LANES),
+                                                  (Bits)load_shorts(from + (v + 1) * VECTOR_LANES));
+        const Bits low = bytes_of(bytes, arguments);
+        const Bits high = table->short_results ? _mm256_cmpgt_epi8(_mm256_setzero_si256(), low) : bytes_of(bytes + ENTRIES, arguments);
+        store_shorts(to + v * VECTOR_LANES, (Shorts)_mm256_unpacklo_epi8(low, high));
+        store_shorts(to + (v + 1) * VECTOR_LANES, (Shorts)_mm256_unpackhi_epi8(low, high));
+    }
+}
+#else
+static inline void look_up(const Table *table, const int16_t *from, int16_t *to) { look_up_one_by_one(table, from, to); }
+#endif

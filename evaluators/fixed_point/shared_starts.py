@@ -1,0 +1,62 @@
+"""Which candidates of a batch compute the same up to some step, so that these steps run once.
+
+Candidates are put in an order in which neighbours have long beginnings in common. Where one differs from the one before it only from
+some operation on, it starts there, on the values that the other one has left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import Int32Array, IntArray
+from kilotune.codegen.straight_line import OperationInstance
+
+_MIXERS = np.random.default_rng(0).integers(1 << 62, size=64, dtype=np.int64) | 1
+
+
+def resumable_steps(program: ir.Program, steps: Sequence[OperationInstance], last: int) -> IntArray:
+    """For every operation, and for none at all behind them, the step to start at when only what comes from that operation on has
+    changed: [operations + 1]. It is not after `last`.
+
+    A step may be started at when no variable is written both before it and from it on: what it and later steps read of earlier
+    ones is then still there, although another candidate has run to its end.
+    """
+    operations = tuple(ir.operations(program.body))
+    first_writer: dict[str, int] = {}
+    last_writer: dict[str, int] = {}
+    first_step = np.full(len(operations) + 1, len(steps), dtype=np.int64)
+    for number, step in enumerate(steps):
+        written = step.operation.out.variable
+        first_writer.setdefault(written, number)
+        last_writer[written] = number
+        first_step[step.row] = min(first_step[step.row], number)
+    open_writers = np.zeros(
+        len(steps) + 1, dtype=np.int64
+    )  # variables that are written before a step, and again from it on
+    for name, first in first_writer.items():
+        open_writers[first + 1] += 1
+        open_writers[last_writer[name] + 1] -= 1
+    safe = np.flatnonzero(np.cumsum(open_writers) == 0)
+    wanted = np.minimum(np.minimum.accumulate(first_step[::-1])[::-1], last)
+    return np.asarray(safe[np.searchsorted(safe, wanted, side="right") - 1])
+
+
+def shared_starts(meanings: IntArray, resumable: IntArray) -> tuple[Int32Array, Int32Array]:
+    """The order in which candidates run, and where each starts.
+
+    `meanings` [candidates, operations, ...]: all that an operation's result hangs on, besides what it reads. `starts`, in that
+    order: the step from which a candidate has to run after the one before it; 0 for the first.
+    """
+    count = len(meanings)
+    if not resumable.any() or count < 2:
+        return np.arange(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+    mixed = (meanings * _MIXERS[: meanings.shape[2]]).sum(axis=2)
+    order = np.lexsort(mixed.T[::-1])
+    ordered = meanings[order]
+    differs: npt.NDArray[np.bool_] = (ordered[1:] != ordered[:-1]).any(axis=2)
+    first = np.where(differs.any(axis=1), differs.argmax(axis=1), meanings.shape[1])
+    return order.astype(np.int32), np.concatenate([[0], resumable[first]]).astype(np.int32)

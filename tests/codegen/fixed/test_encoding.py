@@ -1,0 +1,74 @@
+"""Codes of parameters in flash: which integers they stand for, and in which bits they lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding, stored_bytes, stored_integers
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+
+
+@pytest.mark.parametrize(
+    ("width", "codes", "packed"),
+    [
+        (4, [-8, 7, 1], [0xF0, 0x09]),  # from zero: 0, 15, 9; the first code is the low half
+        (2, [-2, -1, 0, 1, 1], [0b11100100, 0b11]),
+        (1, [1, -1, -1, 1, -1, -1, -1, -1, 1], [0b1001, 1]),
+        # three whole codes and the fourth in the upper two bits of each byte: 0b111001 = 57 is 25 from zero at 32
+        (6, [-32, 31, 0, 25], [0b01_000000, 0b10_111111, 0b11_100000]),
+        # 7 and 1 from zero are 0b001111 in left-over bits, the first byte's being the lowest
+        (3, [-4, 3, 0, 0, 0, 0, 3, -3], [0b11_111_000, 0b11_100_100, 0b00_100_100]),
+    ],
+)
+def test_codes_lie_in_bits(width: int, codes: list[int], packed: list[int]) -> None:
+    assert list(ParameterEncoding(width).packed(np.array(codes))) == packed
+
+
+@given(st.sampled_from(sorted(LAYOUTS)), st.lists(st.integers(0, 63), max_size=40))
+def test_every_code_can_be_read_back(width: int, drawn: list[int]) -> None:
+    """By the layout's own words: whole codes of each byte, then those of the left-over bits of all bytes together."""
+    layout = LAYOUTS[width]
+    codes = np.array([code % (1 << width) for code in drawn], dtype=np.int64)
+    packed = layout.pack(codes)
+    assert len(packed) == layout.size_bytes(len(codes)) == stored_bytes(len(codes), width)
+    read: list[int] = []
+    for start in range(0, len(packed), layout.group_bytes):
+        group = packed[start : start + layout.group_bytes]
+        read += [byte >> place * width & (1 << width) - 1 for byte in group for place in range(layout.beside)]
+        used, spare = layout.beside * width, 8 - layout.beside * width
+        left = sum((byte >> used) << number * spare for number, byte in enumerate(group))
+        read += [
+            left >> number * width & (1 << width) - 1 for number in range(layout.codes - len(group) * layout.beside)
+        ]
+    assert read[: len(codes)] == codes.tolist()
+    assert not any(read[len(codes) :])
+
+
+def test_values_go_to_the_nearest_code_and_what_lies_beyond_to_the_last() -> None:
+    values = np.array([0.5, 0.49, -0.5, 3.6, -4.4, 100.0, -100.0])
+    np.testing.assert_array_equal(ParameterEncoding(3).codes(values, 0), [1, 0, 0, 3, -4, 3, -4])
+    np.testing.assert_array_equal(stored_integers(values, 8, 1, ParameterEncoding(3, shift=1)), [2, 0, 0, 6, -8, 6, -8])
+    np.testing.assert_array_equal(
+        stored_integers(np.array([-0.1, 0.0, 5.0]), 8, 3, ParameterEncoding(1, shift=2)), [-4, 4, 4]
+    )
+    # without an encoding as the papers say: toward zero, wrapped
+    np.testing.assert_array_equal(stored_integers(np.array([1.9, -1.9, 130.0]), 8, 0, None), [1, -1, -126])
+
+
+def test_integers_that_do_not_fit_are_refused() -> None:
+    variable = ir.Variable("W", (1,), ir.Role.PARAMETER, ir.Location("one.sd", 1, 1))
+    program = ir.Program("one", (variable,), (), ir.whole(variable), ir.ResultKind.REAL)
+    lowering, encoded = ShiftryLowering(program, {}), np.zeros((1, 1), dtype=np.int32)
+    lowering.lower([[8]], [[0]], encoded, (ParameterEncoding(4, shift=4),))
+    for too_wide in (ParameterEncoding(4, shift=5), ParameterEncoding(1, shift=7)):
+        with pytest.raises(ValueError, match="need more bits"):
+            lowering.lower([[8]], [[0]], encoded, (too_wide,))
+
+
+def test_codes_of_a_byte_are_not_packed() -> None:
+    with pytest.raises(ValueError, match="8 bits are not packed"):
+        ParameterEncoding(8).packed(np.array([1]))

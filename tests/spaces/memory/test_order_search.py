@@ -1,0 +1,89 @@
+"""Orders of execution: what they need at least, and the search of the one that needs least."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kilotune.spaces.memory import order_search
+from kilotune.spaces.memory.bounds import largest_live_sum
+from kilotune.spaces.memory.live_sums import ExecutionPoint, LiveSums
+from kilotune.spaces.memory.order_search import BestFirst, other_order, search_orders
+from kilotune.spaces.memory.tensor_buffers import buffers_in_order
+from tests.spaces.memory.graphs import all_orders, random_graph, wide_graph
+
+
+@pytest.mark.parametrize("alignment", [1, 4, 16])
+@pytest.mark.parametrize("seed", range(40))
+def test_the_least_of_all_orders(seed: int, alignment: int) -> None:
+    """Against every order; what an order costs is the largest live sum of the buffers that follow from it, alignment included."""
+    graph = random_graph(seed, 1 + seed % 7)
+    sums = LiveSums(graph, alignment)
+    costs = {
+        order: largest_live_sum(buffers_in_order(graph, order, alignment)).peak_bytes for order in all_orders(graph)
+    }
+    assert {order: sums.cost(order) for order in costs} == costs
+    steps = list(search_orders(sums, graph.file_order))
+    least = min(costs.values())
+    assert steps[-1].done
+    assert steps[-1].cost == steps[-1].bound == costs[steps[-1].order] == least
+    assert all(step.bound <= least <= step.cost == costs[step.order] for step in steps)
+
+
+class Plain(LiveSums):
+    """No operator runs before its turn."""
+
+    def costs_nothing(self, at: ExecutionPoint, after: ExecutionPoint) -> bool:
+        return False
+
+
+def best_first(sums: LiveSums) -> tuple[int, int]:
+    """The least cost by its own account, and what the order that it found costs."""
+    search = BestFirst(sums, sums.start(), (1 << sums.count) - 1, 10**9, 10**6)
+    while search.found is None:
+        search.visit(1000)
+    return search.bound, sums.cost(search.found)
+
+
+@pytest.mark.parametrize("alignment", [1, 4, 16])
+def test_operators_that_run_at_once_cost_nothing(alignment: int) -> None:
+    """Against the search without that rule: roundings, tensors without bytes and inputs that nobody reads are among the graphs."""
+    for seed in range(500):
+        graph = random_graph(seed, 3 + seed % 6, inputs=3)
+        least, _ = best_first(Plain(graph, alignment))
+        assert best_first(LiveSums(graph, alignment)) == (least, least), seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_all_sets_of_wide_graphs(seed: int) -> None:
+    """4 chains of 3: the rule finds the same, and so does the whole search."""
+    graph = wide_graph(seed, 4, 3)
+    least, _ = best_first(Plain(graph))
+    found = list(search_orders(LiveSums(graph), graph.file_order, seed))[-1]
+    assert found.cost == found.bound == least == best_first(LiveSums(graph))[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_graphs_with_too_many_sets(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound stays one, and windows of the order make it better than the beam's where they can."""
+    graph = wide_graph(seed, 5, 3)
+    sums = LiveSums(graph)
+    least = list(search_orders(sums, graph.file_order))[-1]
+    assert least.cost == least.bound
+    monkeypatch.setattr(order_search, "MOST_STATES", 20)
+    monkeypatch.setattr(order_search, "BEAM_SETS", 1)
+    monkeypatch.setattr(order_search, "WINDOWS_IN_VAIN", 15)
+    steps = list(search_orders(sums, graph.file_order, seed))
+    assert all(step.bound <= least.cost <= step.cost for step in steps)
+    assert steps[-1].done
+    assert sorted(steps[-1].order) == list(range(sums.count))
+    assert steps[-1].cost == sums.cost(steps[-1].order) <= sums.cost(graph.file_order)
+
+
+def test_other_orders_can_be_executed() -> None:
+    graph = random_graph(3, 12)
+    found = {other_order(LiveSums(graph), random.Random(seed)) for seed in range(20)}
+    assert len(found) > 1
+    for order in found:
+        graph.lifetimes(order)
