@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,10 +13,14 @@ MOST_FOUND, MOST_NAMED, MOST_LETTERS = 200, 120, 640
 it."""
 
 
-def sentence(message: str) -> str:
+MOST_LETTERS_BESIDES = 2000
+"""Letters of what is wrong with a file besides the first thing."""
+
+
+def sentence(message: str, most: int = MOST_LETTERS) -> str:
     """A message as one line of bounded length, with everything that is no letter as its escape sequence: what a file holds can
     neither end the line nor command the terminal."""
-    line = _short(message, MOST_LETTERS)
+    line = _short(message, most)
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
@@ -30,7 +35,7 @@ class InputError(ValueError):
     """A program, parameter or data file that cannot be used.
 
     The message is `path:line:column: subject: expected X, found Y`; files without lines have a `place`
-    ("row 3", "element (0, 2)") instead of line and column.
+    ("row 3", "element (0, 2)") instead of line and column. `besides`: what else is wrong, in a few words each, behind it.
     """
 
     def __init__(
@@ -43,7 +48,9 @@ class InputError(ValueError):
         line: int | None = None,
         column: int | None = None,
         place: str | None = None,
+        besides: Sequence[str] = (),
     ) -> None:
+        self.besides = tuple(besides)
         self.path = path
         self.line = line
         self.column = column
@@ -63,7 +70,9 @@ class InputError(ValueError):
         where = self.path if self.line is None else f"{self.path}:{self.line}:{self.column}"
         place, subject = _short(self.place or "", MOST_NAMED), _short(self.subject, MOST_NAMED)
         parts = [where, place, subject, f"expected {self.expected}, found {_short(self.found, MOST_FOUND)}"]
-        return sentence(": ".join(part for part in parts if part))
+        first = sentence(": ".join(part for part in parts if part))
+        others = "; ".join(_short(one, MOST_FOUND) for one in self.besides)
+        return f"{first}; besides: {sentence(others, MOST_LETTERS_BESIDES)}" if others else first
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders, and exceptions with keyword arguments do not survive pickling by default.

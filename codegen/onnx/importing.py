@@ -12,9 +12,9 @@ from kilotune.codegen.onnx.constants import FOLDED, decode
 from kilotune.codegen.onnx.folding import fold
 from kilotune.codegen.onnx.graph import Graph, check_size
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
+from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
 
-MAIN_DOMAINS = ("", "ai.onnx")
 MOST_FILE_BYTES = (1 << 31) - 1
 """What protobuf can hold; larger networks keep their weights in files beside the model."""
 
@@ -53,18 +53,26 @@ def import_model(model: Any, path: str, input_shape: Sequence[int] | None = None
     input_shape: (channels, height, width) instead of the file's. Batch normalisation and constant factors are folded
     into the convolution before them where nothing else reads it.
     """
-    protos = list(model.graph.node)
-    imported = _start(model, path, input_shape)
+    protos, obstacles = list(model.graph.node), Obstacles(path)
+    imported: Imported | None = None
+    try:
+        imported = _start(model, path, input_shape)
+    except InputError as error:
+        obstacles.add_graph(error)
     opset = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
     for number, proto in enumerate(protos):
-        place = f"node {number}" + (f" {proto.name!r}" if proto.name else "")
-        place += f" ({proto.op_type} that writes {proto.output[0]!r})" if proto.output else f" ({proto.op_type})"
+        if obstacles.skips(number, proto, imported is None) or imported is None:
+            continue
         try:
             if not proto.output:
                 raise ValueError("expected an output, found none")
             convert(imported, _call(proto, opset, path), proto.domain)
         except ValueError as error:
-            raise _at(path, place, error) from None
+            obstacles.add(number, proto, error)
+    if obstacles.first is not None and len(model.graph.output) != 1:
+        obstacles.add_graph(_other_outputs(model, path))
+    obstacles.check()
+    assert imported is not None
     return _finish(model, path, imported)
 
 
@@ -75,7 +83,7 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
         try:
             constants[tensor.name] = decode(tensor, folder)
         except ValueError as error:
-            raise _at(path, f"initialiser {tensor.name!r}", error) from None
+            raise error_at(path, f"initialiser {tensor.name!r}", error) from None
     images = [value for value in model.graph.input if value.name not in constants]
     if len(images) != 1:
         names = ", ".join(repr(value.name) for value in images) or "none"
@@ -86,7 +94,7 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
     try:
         check_size(canonical)
     except ValueError as error:
-        raise _at(path, f"input {image.name!r}", error) from None
+        raise error_at(path, f"input {image.name!r}", error) from None
     values = {image.name: OnnxValue(image.name, shape)}
     return Imported(constants, values, {image.name: canonical})
 
@@ -158,11 +166,17 @@ def _applied(call: OnnxNode, convert: Callable[[], ResultT]) -> ResultT:
 def _finish(model: Any, path: str, imported: Imported) -> Graph:
     outputs = [value.name for value in model.graph.output]
     if len(outputs) != 1:
-        raise InputError(path, subject="graph outputs", expected="one", found=", ".join(outputs))
+        raise _other_outputs(model, path)
     if outputs[0] not in imported.values:
         raise InputError(path, subject=f"output {outputs[0]!r}", expected="one computed from the image", found="none")
     images = [value.name for value in model.graph.input if value.name not in imported.constants]
     return graph_of(imported, Path(path).stem, images[0], outputs[0])  # exporters call every graph main_graph
+
+
+def _other_outputs(model: Any, path: str) -> InputError:
+    """A graph has one output."""
+    names = ", ".join(value.name for value in model.graph.output)
+    return InputError(path, subject="graph outputs", expected="one", found=names)
 
 
 def graph_of(imported: Imported, name: str, image: str, output: str) -> Graph:
@@ -179,12 +193,3 @@ def graph_of(imported: Imported, name: str, image: str, output: str) -> Graph:
         ranks={name: len(v.shape) for name, v in imported.values.items() if v.tensor == name},
     )
     return fold(graph)
-
-
-def _at(path: str, place: str, error: ValueError) -> InputError:
-    """The InputError of a converter's "expected X, found Y"."""
-    text = str(error)
-    if not text.startswith("expected ") or ", found " not in text:
-        return InputError(path, place=place, expected="attributes and shapes that fit", found=text)
-    expected, _, found = text.removeprefix("expected ").partition(", found ")
-    return InputError(path, place=place, expected=expected, found=found)

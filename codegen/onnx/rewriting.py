@@ -27,7 +27,7 @@ from kilotune.codegen.onnx.graph import (
     ShiftNode,
     known,
 )
-from kilotune.codegen.onnx.importing import MAIN_DOMAINS
+from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 
 OLDEST_OPSET = 8
