@@ -51,10 +51,7 @@ def interruptible(
     its result still counts), or when an exception is raised here meanwhile, which goes on."""
     results: list[T] = []
     errors: list[BaseException] = []
-    running = (
-        threading.Lock()
-    )  # joining the thread would not do: Python 3.11 takes one for dead whose join was interrupted
-    running.acquire()
+    ended = threading.Event()  # of a thread whose join was interrupted Python 3.11 says that it is dead
 
     def work() -> None:
         try:
@@ -62,24 +59,24 @@ def interruptible(
         except BaseException as error:
             errors.append(error)
         finally:
-            running.release()
+            ended.set()
 
     def stop_within(seconds: float) -> None:
         # CP-SAT does not hear who asks it before it has begun, so asking once would not do.
         deadline_s = time.monotonic() + seconds
         stop()
-        while not running.acquire(timeout=POLL_S) and time.monotonic() < deadline_s:
+        while not ended.wait(POLL_S) and time.monotonic() < deadline_s:
             stop()
 
     threading.Thread(target=work, name=THREAD_NAME, daemon=True).start()
     try:
-        while not running.acquire(timeout=POLL_S):
+        while not ended.wait(POLL_S):
             if seconds_left() <= 0:
                 stop()
     except BaseException:
         atexit.register(stop_within, EXIT_S)  # first: the handler that raised may end the wait below as well
         stop_within(GRACE_S)
-        if results or errors:
+        if ended.is_set():
             atexit.unregister(stop_within)
         raise
     if errors:

@@ -56,6 +56,7 @@ class Study(StudyRecord):
         self.procedure_first = procedure_first
         self._factory = factory or (lambda space, seed: make_strategy(strategy, space, seed))
         self._stop_request = StopRequest()
+        self._has_run = False
         self._course: Course | None = None
 
     @classmethod
@@ -114,7 +115,7 @@ class Study(StudyRecord):
 
     def stop(self) -> None:
         """End the current run after the step that it is in, which is abandoned when it takes longer than half a second; from
-        another thread or a signal handler."""
+        another thread or a signal handler. Before the first run it is that one which ends, as soon as it begins."""
         self._stop_request.ask()
 
     @property
@@ -162,7 +163,9 @@ class Study(StudyRecord):
         the main thread; see `search.abandoning`). With `handle_interrupts` the first Ctrl-C ends the run in the same way
         (status INTERRUPTED), the second raises KeyboardInterrupt. `first_answer_s`: how long beyond the budget's seconds a
         study without any trial goes on for its first one. StoreError: the store fails."""
-        self._stop_request = StopRequest()
+        if self._has_run:
+            self._stop_request = StopRequest()
+        self._has_run = True
         try:
             end = RunEnd(budget or Budget(), stop, self.clock, self._stop_request, first_answer_s)
             run = Run(self, self.make_strategy, executor, end, on_progress)

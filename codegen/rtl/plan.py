@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.fixed.arithmetic import quantise, scale_down
+from kilotune.codegen.fixed.arithmetic import scale_down
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.rtl.banks import MOST_BANKS, free_of_conflicts, least_banks
 from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
@@ -75,7 +75,7 @@ def make_plan(
     """Plan the hardware of the only candidate of `batch`. ValueError, a sentence, for a design that cannot be built."""
     program = batch.program
     constants = {
-        v.name: quantise(parameters[v.name], int(batch.bits[0, i]), int(batch.scales[0, i])).reshape(-1)
+        v.name: batch.integers(0, i, parameters[v.name]).reshape(-1)
         for i, v in enumerate(program.variables)
         if v.role is ir.Role.PARAMETER
     }

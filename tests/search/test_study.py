@@ -220,6 +220,16 @@ def test_kill_minus_nine_loses_no_reported_trial_and_the_study_goes_on_identical
     assert resumed.trials() == whole.trials()
 
 
+def test_a_study_that_is_stopped_before_it_runs_ends_as_soon_as_it_begins() -> None:
+    """Ctrl-C while the workers of a search are made: it was forgotten, and the whole budget was spent."""
+    space = FlatProblem(12, 4, 1)
+    study = Study(space, "random")
+    study.stop()
+    assert study.run(InProcessExecutor(space), Budget(trials=500)).status is Status.INTERRUPTED
+    assert len(study.trials()) < 500
+    assert study.run(InProcessExecutor(space), Budget(trials=500)).status is Status.BUDGET_SPENT
+
+
 def test_ctrl_c_stops_after_the_chunk_and_the_study_can_be_resumed(tmp_path: Path) -> None:
     store = Store(str(tmp_path / "studies.db"))
     space = FlatProblem(12, 4, 1)
