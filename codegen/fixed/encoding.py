@@ -12,13 +12,14 @@ Codes are stored without their sign, from 0, in groups that fill whole bytes (`L
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.sequential_rounding import SequentialRounding
 
 BYTE_BITS = 8
 
@@ -75,11 +76,13 @@ class ParameterEncoding:
     """Codes of `width` bits, each of which stands for the integer `code * 2**shift`.
 
     A width of 8 or 16 is that of the integers themselves, which are then the nearest ones, not those toward zero. `integer_bits` is at
-    most the width that programs compute with.
+    most the width that programs compute with. `rounding`: chooses codes with regard to
+    what they are multiplied by; None: the nearest.
     """
 
     width: int
     shift: int = 0
+    rounding: SequentialRounding | None = field(default=None, repr=False)
 
     @property
     def integer_bits(self) -> int:
@@ -94,6 +97,10 @@ class ParameterEncoding:
     def codes(self, values: FloatArray, scale: int) -> IntArray:
         """The code of every value, for integers at `scale`."""
         scaled = np.ldexp(np.asarray(values, dtype=np.float64), scale - self.shift)
+        return self._nearest(scaled) if self.rounding is None else self.rounding.codes(scaled, self._nearest)
+
+    def _nearest(self, scaled: FloatArray) -> IntArray:
+        """The nearest code of numbers in units of the codes."""
         if self.width == 1:
             return np.where(scaled < 0, -1, 1).astype(np.int64)
         half = 1 << (self.width - 1)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
 from kilotune.codegen.placement import PlacedVariables
@@ -48,12 +49,14 @@ class ShiftryOptions(FixedPointOptions):
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
     whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
     operands that die (`codegen.in_place`), which the paper does not do. With another `objective` than memory: the least of
-    that instead, within the limits and the permitted loss. `narrow`: parameters may be stored in fewer than 8 bits.
+    that instead, within the limits and the permitted loss. `narrow`: parameters may be stored in fewer than 8 bits;
+    `truer`: weights may be rounded sequentially, with regard to their inputs on the training data.
     """
 
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
     narrow: bool = field(default=False, metadata=absent_as(False))
+    truer: bool = field(default=False, metadata=absent_as(False))
 
     @property
     def limited(self) -> bool:
@@ -83,7 +86,8 @@ class ShiftryCandidates:
         )
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
-        self.decisions = tuple(_decisions(task.program, self.profile, options.narrow))
+        self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
+        self.decisions = tuple(_decisions(task.program, self.profile, options.narrow, frozenset(self._roundings)))
         self._columns = [self._index[d.name] for d in self.decisions]
         self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.decisions]
         places = itertools.count()
@@ -128,7 +132,7 @@ class ShiftryCandidates:
         for decision in self.decisions:
             for option in decision.options:
                 form = parse_format(str(option))
-                encoding = form.encoding(decision.name in aligned)
+                encoding = form.encoding(decision.name in aligned, self._roundings.get(decision.name))
                 if encoding is None:
                     listed.append((form.bits, form.scale, -1))
                 else:
@@ -195,13 +199,13 @@ class ShiftryCandidates:
         return bits
 
 
-def _decisions(program: ir.Program, seen: Profile, narrow: bool) -> list[Decision]:
+def _decisions(program: ir.Program, seen: Profile, narrow: bool, truer: frozenset[str]) -> list[Decision]:
     """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
     decided = ir.used_variables(program) - ir.label_variables(program)
     result = []
     for variable in program.variables:
         if variable.name not in decided:
             continue
-        formats = offered_formats(variable.role, seen.magnitude(variable.name), narrow)
+        formats = offered_formats(variable.role, seen.magnitude(variable.name), narrow, variable.name in truer)
         result.append(Decision(variable.name, tuple(str(f) for f in formats)))
     return result

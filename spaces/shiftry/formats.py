@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import get_scale
 from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
+from kilotune.codegen.fixed.sequential_rounding import SequentialRounding
 
 DEFAULT_BITS = 16
 """Every variable's width until it is demoted (Shiftry Algorithm 11)."""
@@ -21,46 +22,54 @@ DEMOTED_OFFSETS = (0, 1, 2)
 INPUT_OFFSETS = tuple(range(-4, 5))
 """Offsets of the input's scale around its data-driven 8-bit scale."""
 
+SEQUENTIAL = " sequential"
+"""How the text of a format ends whose values are rounded together."""
+
 BINARY_OFFSETS = (1, 2, 3)
 """Offsets of the scale at which one bit would reach the largest weight: binary weights stand for all of them."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """Bitwidth and scale of a variable: the integer i stands for i / 2**scale. Below 8 bits it is how a parameter is stored."""
+    """Bitwidth and scale of a variable: the integer i stands for i / 2**scale. Below 8 bits it is how a parameter is stored.
+
+    `sequential`: its values are rounded together (`codegen.fixed.sequential_rounding`), not each on its own.
+    """
 
     bits: int
     scale: int
+    sequential: bool = False
 
     def __str__(self) -> str:
-        return f"int{self.bits}@{self.scale}"
+        return f"int{self.bits}@{self.scale}" + (SEQUENTIAL if self.sequential else "")
 
     @property
     def computed_bits(self) -> int:
         """The width that programs compute with."""
         return max(self.bits, DEMOTED_BITS)
 
-    def encoding(self, aligned: bool) -> ParameterEncoding | None:
-        """How codes are stored; None for what the papers have. `aligned`: see `aligned_parameters`."""
-        if self.bits >= DEMOTED_BITS:
+    def encoding(self, aligned: bool, rounding: SequentialRounding | None) -> ParameterEncoding | None:
+        """How codes are stored; None for what the papers have. `aligned`: see `aligned_parameters`; `rounding`: of a parameter's own."""
+        if self.bits >= DEMOTED_BITS and not self.sequential:
             return None
-        return ParameterEncoding(self.bits, DEMOTED_BITS - max(self.bits, 2) if aligned else 0)
+        shift = DEMOTED_BITS - max(self.bits, 2) if aligned and self.bits < DEMOTED_BITS else 0
+        return ParameterEncoding(self.bits, shift, rounding if self.sequential else None)
 
 
 @cache
 def parse_format(text: str) -> Format:
-    """Read `int8@7`; ValueError when it is not of that form."""
-    bits, separator, scale = text.removeprefix("int").partition("@")
+    """Read `int8@7` or `int4@3 sequential`; ValueError when it is not of that form."""
+    bits, separator, scale = text.removesuffix(SEQUENTIAL).removeprefix("int").partition("@")
     if not text.startswith("int") or not separator:
         raise ValueError(f"a format is written like int8@7, found {text!r}")
-    return Format(int(bits), int(scale))
+    return Format(int(bits), int(scale), text.endswith(SEQUENTIAL))
 
 
-def offered_formats(role: ir.Role, magnitude: float, narrow: bool) -> Sequence[Format]:
+def offered_formats(role: ir.Role, magnitude: float, narrow: bool, truer: bool) -> Sequence[Format]:
     """The formats of a variable, the best guess first: 16 bits, then 8, then fewer.
 
     `narrow`: parameters may be stored in fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies
-    beyond is clipped.
+    beyond is clipped. `truer`: those of a parameter in 8 bits and fewer also with sequential rounding.
     """
     full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
     if role is ir.Role.INPUT:
@@ -72,6 +81,8 @@ def offered_formats(role: ir.Role, magnitude: float, narrow: bool) -> Sequence[F
         for width in sorted(LAYOUTS, reverse=True):
             offsets = list(BINARY_OFFSETS if width == 1 else DEMOTED_OFFSETS)
             formats += [Format(width, get_scale(magnitude, width) + o) for o in offsets]
+    if truer and role is ir.Role.PARAMETER:
+        formats += [replace(form, sequential=True) for form in formats if form.bits <= DEMOTED_BITS]
     return formats
 
 

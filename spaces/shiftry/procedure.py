@@ -44,7 +44,7 @@ def partial_demote(
     ranked = []
     for decision in space.decisions:
         least = parse_format(str(start[decision.name])).scale - DEFAULT_BITS // 2
-        options = [o for o in decision.options if _bits(o) == DEMOTED_BITS and parse_format(str(o)).scale >= least]
+        options = [o for o in decision.options if _papers(o) and parse_format(str(o)).scale >= least]
         options = sorted(options, key=lambda o: parse_format(str(o)).scale)
         trials = yield [{**start, decision.name: option} for option in options]
         best = _best(space, trials)
@@ -69,6 +69,11 @@ def cumulative_demote(
                 break
             accepted = current
     yield [current if space.options.precision_leads else accepted]
+
+
+def _papers(option: Option) -> bool:
+    """Whether it is one of the demoted formats of Algorithm 13."""
+    return _bits(option) == DEMOTED_BITS and not parse_format(str(option)).sequential
 
 
 def _bits(option: Option) -> int:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.search.space import Assignment, SolveLimit, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.formats import parse_format
@@ -154,3 +156,32 @@ def test_narrow_parameters_are_nearest_codes_at_their_scale() -> None:
         codes = np.clip(np.floor(values * 2.0**scale + 0.5), -4, 3).astype(np.int64)
         np.testing.assert_array_equal(batch.integers(0, columns[name], values), codes << shift)
         assert (batch.stored_bits[0, columns[name]], batch.bits[0, columns[name]]) == (3, 8)
+
+
+def test_products_weights_may_be_rounded_sequentially() -> None:
+    """In 8 bits and fewer, beside each format as it was; the paper's procedure does not see them."""
+    space = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, narrow=True, truer=True))
+    offered = {d.name: [str(o) for o in d.options] for d in space.decisions}
+    plain = {d.name: [str(o) for o in d.options] for d in NARROW.decisions}
+    for name, options in offered.items():
+        added = [f"{o} sequential" for o in plain[name] if parse_format(o).bits <= 8]
+        assert options == plain[name] + (added if name in {"W", "U", "F"} else [])
+    chosen = {name: options[0] for name, options in offered.items()}
+    chosen |= {name: next(o for o in offered[name] if o.startswith("int2@") and "seq" in o) for name in "WUF"}
+    nearest = {name: option.removesuffix(" sequential") for name, option in chosen.items()}
+    rounded, not_rounded = (m.metrics for m in space.evaluate([chosen, nearest]))
+    assert rounded["flash_bytes"] == not_rounded["flash_bytes"]
+    roundings = sequential_roundings(TASK.program, TASK.parameters, TASK.features)
+    batch = space.lower([chosen, nearest])
+    for name in "WUF":
+        column, values = space.task.program.variables.index(space.task.program.variable(name)), TASK.parameters[name]
+        form = parse_format(nearest[name])
+        expected = [ParameterEncoding(2, 0, rounding).codes(values, form.scale) for rounding in (roundings[name], None)]
+        np.testing.assert_array_equal([batch.integers(i, column, values) for i in (0, 1)], expected)
+    procedure = space.procedure()
+    proposed, batch = [], next(procedure)
+    with contextlib.suppress(StopIteration):
+        while True:
+            proposed += [str(option) for candidate in batch for option in candidate.values()]
+            batch = procedure.send(trials_of(space, list(batch)))
+    assert not [option for option in proposed if "sequential" in option]

@@ -72,6 +72,7 @@ def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
     labels = ir.label_variables(batch.program)
     formats = {
         variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
+        | ({} if batch.encoding(0, i) is None else {"stored_bits": int(batch.stored_bits[0, i])})
         for i, variable in enumerate(batch.program.variables)
         if variable.name not in labels
     }

@@ -45,6 +45,11 @@ FAMILY = SpaceFamily(
             help="shiftry: whether parameters may be stored in 1, 2, 3, 4 or 6 bits  [default: no]",
         ),
         click.Option(
+            ["--truer/--no-truer"],
+            default=None,
+            help="shiftry: whether weights may be rounded with regard to their inputs on the training data  [default: no]",
+        ),
+        click.Option(
             ["--validation"],
             type=click.FloatRange(0, 1, min_open=True, max_open=True),
             metavar="SHARE",

@@ -30,8 +30,8 @@ ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.N
 @dataclass(frozen=True)
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
-    `validation`: the share of the training samples that the search does not see. `narrow`: as `ShiftryOptions` has it; studies from
-    before it was there have none."""
+    `validation`: the share of the training samples that the search does not see. `narrow` and `truer`: as `ShiftryOptions`
+    has them; studies from before they were there have neither."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -48,6 +48,7 @@ class ModelOptions:
     further_limits: Mapping[str, Any] = field(default_factory=dict)
     validation: float = 0.0
     narrow: bool = False
+    truer: bool = False
 
     @property
     def board(self) -> Device | None:

@@ -174,7 +174,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     if request.space == "seedot":
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     losses: dict[str, Any] = {"accuracy_drop": options.accuracy_drop, "permitted_loss": options.permitted_loss}
-    space = ShiftrySpace(task, ShiftryOptions(**decided, **losses, narrow=options.narrow))
+    space = ShiftrySpace(task, ShiftryOptions(**decided, **losses, narrow=options.narrow, truer=options.truer))
     return ModelProblem(request, bundle, space, held_out)
 
 
