@@ -1,14 +1,23 @@
-"""The space's own procedure first, then local search from the best that it has seen: never worse than the heuristic."""
+"""The space's own procedure first, then local search from the best that it has seen: never worse than the heuristic.
+
+Where no change of one decision improves, two are tried that pay for one another: one that would be better in the first objective but breaks
+a constraint, with one that gives room at less than what the other gains.
+"""
 
 from __future__ import annotations
 
+import itertools
+
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import HasProcedure
+from kilotune.search.space import Assignment, HasProcedure
 from kilotune.search.strategies.local import DescentSteps, LocalSearch, MeasuredCandidate
+
+TRADED = 12
+"""How many changes of either kind are tried with one another."""
 
 
 class RefineSearch(LocalSearch):
-    """Local search with a warm start. For a space without a procedure it is plain local search."""
+    """Local search with a warm start. For a space without a procedure it begins as plain local search."""
 
     def start(self) -> DescentSteps:
         """The best-ranked candidate of the procedure's."""
@@ -27,6 +36,37 @@ class RefineSearch(LocalSearch):
         if not met:
             return (yield from super().start())
         return min(met, key=lambda measured: measured.rank)
+
+    def descend(self, here: MeasuredCandidate) -> DescentSteps:
+        """Improve by changes of single decisions, and by trades of two, until neither improves."""
+        while True:
+            here = yield from super().descend(here)
+            traded = yield from self._traded(here)
+            if traded.rank >= here.rank:
+                return here
+            here = traded
+
+    def _traded(self, here: MeasuredCandidate) -> DescentSteps:
+        """The best of the pairs of changes, or what is here where none is better. All single changes are known."""
+        moves = self._moves.of(here.candidate)
+        if len(here.rank) < 3 or not moves:
+            return here
+        singles = self._ranked((yield [self._moves.apply(here.candidate, dict([move])) for move in moves]))
+        known = list(zip(singles, moves, strict=True))
+        first = here.rank[1]
+        gains = [(p, m) for p, m in known if p.rank[1] < first and p.rank[0] > here.rank[0]]
+        gains = sorted(gains, key=lambda pair: pair[0].rank)[:TRADED]
+        most = max((first - point.rank[1] for point, _ in gains), default=0.0)
+        rooms = [(p, m) for p, m in known if p.rank[0] <= here.rank[0] and first <= p.rank[1] < first + most]
+        rooms = sorted(rooms, key=lambda pair: pair[0].rank[2:])[:TRADED]
+        pairs: list[Assignment] = [
+            self._moves.apply(here.candidate, dict([gain, room]))
+            for (gained, gain), (given, room) in itertools.product(gains, rooms)
+            if gain[0] != room[0] and gained.rank[1] + given.rank[1] < 2 * first
+        ]
+        if not pairs:
+            return here
+        return min([here, *self._ranked((yield pairs))], key=lambda point: point.rank)
 
 
 STRATEGY = OwnStrategy("RefineSearch", Needs.WHOLE, "the paper's procedure, then local search from its best", rank=30)

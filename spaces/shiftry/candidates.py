@@ -49,12 +49,16 @@ class ShiftryOptions(FixedPointOptions):
     on the training data is at most `accuracy_drop` percentage points below the float program's (for numerical models:
     whose precision loss is at most `permitted_loss`). RAM is that of the placed program; `in_place` lets results overwrite
     operands that die (`codegen.in_place`), which the paper does not do. With another `objective` than memory: the least of
-    that instead, within the limits and the permitted loss. `narrow`: parameters may be stored in fewer than 8 bits;
-    `truer`: weights may be rounded sequentially, with regard to their inputs on the training data.
+    that instead, within the limits and the permitted loss.
+    `permitted_flips` bounds the expected flips as well.
+
+    `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
+    the training data.
     """
 
     accuracy_drop: float = 2.0
     permitted_loss: float = 0.1
+    permitted_flips: float | None = field(default=None, metadata=absent_as(None))
     narrow: bool = field(default=False, metadata=absent_as(False))
     truer: bool = field(default=False, metadata=absent_as(False))
 
@@ -120,6 +124,8 @@ class ShiftryCandidates:
             if self.classifies:
                 least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
                 result.append(Constraint("accuracy_percent", least, at_least=True))
+                if self.options.permitted_flips is not None:
+                    result.append(Constraint("expected_flips", self.options.permitted_flips))
             else:
                 result.append(Constraint("precision_loss", self.options.permitted_loss))
         return tuple(result)

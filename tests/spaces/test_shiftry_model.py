@@ -185,3 +185,10 @@ def test_products_weights_may_be_rounded_sequentially() -> None:
             proposed += [str(option) for candidate in batch for option in candidate.values()]
             batch = procedure.send(trials_of(space, list(batch)))
     assert not [option for option in proposed if "sequential" in option]
+
+
+def test_permitted_flips_are_a_limit_beside_the_accuracy() -> None:
+    space = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, permitted_flips=0.5))
+    assert [c.metric for c in space.constraints] == ["accuracy_percent", "expected_flips"]
+    assert space.constraints[1].violation({"expected_flips": 0.75}) == 0.25
+    assert space.fingerprint != SPACE.fingerprint

@@ -40,6 +40,13 @@ FAMILY = SpaceFamily(
             help="The same for numerical models: the permitted precision loss  [default: 0.1]",
         ),
         click.Option(
+            ["--flips", "permitted_flips"],
+            type=click.FloatRange(0),
+            metavar="COUNT",
+            help="shiftry: besides --drop, how many samples may be expected to change class, of as many new ones as there are"
+            " for training  [default: any number]",
+        ),
+        click.Option(
             ["--narrow/--no-narrow"],
             default=None,
             help="shiftry: whether parameters may be stored in 1, 2, 3, 4 or 6 bits  [default: no]",

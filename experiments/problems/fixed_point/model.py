@@ -47,6 +47,7 @@ class ModelOptions:
     objective: str = DEFAULT
     further_limits: Mapping[str, Any] = field(default_factory=dict)
     validation: float = 0.0
+    permitted_flips: float | None = None
     narrow: bool = False
     truer: bool = False
 

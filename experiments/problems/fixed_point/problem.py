@@ -126,8 +126,11 @@ def input_names() -> tuple[str, ...]:
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`ModelOptions` as JSON. ValueError for one that cannot be used."""
     given, limits = dict(asked.given), asked.limits
-    if not all(math.isfinite(given.get(name, 0.0)) for name in ("accuracy_drop", "permitted_loss", "validation")):
-        raise ValueError("--drop, --loss and --validation: expected finite numbers.")
+    if not all(
+        math.isfinite(given.get(name, 0.0))
+        for name in ("accuracy_drop", "permitted_loss", "permitted_flips", "validation")
+    ):
+        raise ValueError("--drop, --loss, --flips and --validation: expected finite numbers.")
     bits = given.pop("accumulator_bits", "auto")
     stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
     options = ModelOptions(
@@ -173,8 +176,9 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     }
     if request.space == "seedot":
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
-    losses: dict[str, Any] = {"accuracy_drop": options.accuracy_drop, "permitted_loss": options.permitted_loss}
-    space = ShiftrySpace(task, ShiftryOptions(**decided, **losses, narrow=options.narrow, truer=options.truer))
+    own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer")
+    decided |= {option: getattr(options, option) for option in own}
+    space = ShiftrySpace(task, ShiftryOptions(**decided))
     return ModelProblem(request, bundle, space, held_out)
 
 
