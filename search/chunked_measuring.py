@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kilotune.search.abandoning import Watch
 from kilotune.search.executor import Executor, Finished
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement
 
 CHUNK_S = 0.2  # what a chunk should last
@@ -29,10 +30,12 @@ class ChunkedMeasuring:
         self._chunk_size = 1
         self._ticket = 0
 
-    def chunks(self, take: Take, expected: int, others: int) -> Iterator[tuple[list[int], list[Measurement]]]:
-        """(numbers, measurements) of each chunk, as they finish, until `take` gives none. About `expected` are to come, and
-        `others` processes take from them too. When the run has to stop it takes no more, waits up to DRAIN_S for those
-        in flight, and drops the rest."""
+    def chunks(
+        self, take: Take, expected: int, others: int, hurdle: Hurdle | None = None
+    ) -> Iterator[tuple[list[int], list[Measurement]]]:
+        """(numbers, measurements) of each chunk, as they finish, until `take` gives none; `hurdle` is as in `executor.measure`.
+        About `expected` are to come, and `others` processes take from them too. When the run has to stop it takes no more, waits
+        up to DRAIN_S for those in flight, and drops the rest."""
         workers = self._executor.workers
         hands = workers * (1 + others)
         share = math.ceil(expected / (2 * hands)) if hands > 1 else expected
@@ -48,7 +51,7 @@ class ChunkedMeasuring:
                     break
                 self._ticket += 1
                 with self._watch.stretch() as submitting:  # a worker may have to be started first
-                    self._executor.submit(self._ticket, [candidate for _, candidate in taken])
+                    self._executor.submit(self._ticket, [candidate for _, candidate in taken], hurdle)
                 if submitting.abandoned:
                     self._executor.cancel()
                     return

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from kilotune.search.racing import Hurdle, RacingSpace
 from kilotune.search.space import Assignment, Measurement, Space
 
 
@@ -31,8 +32,8 @@ class Executor(Protocol):
     def workers(self) -> int:
         """How many chunks run at the same time."""
 
-    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
-        """Take a chunk in; never waits. `ticket` names it until it comes back."""
+    def submit(self, ticket: int, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> None:
+        """Take a chunk in; never waits. `ticket` names it until it comes back. `hurdle`: see `measure`."""
 
     def results(self, timeout_s: float) -> list[Finished]:
         """What has finished since the last call; waits at most about `timeout_s` for the first (an executor without
@@ -53,17 +54,20 @@ class Recalls(Protocol):
         """What is known of the candidates, by position."""
 
 
-def measure(space: Space, chunk: Sequence[Assignment]) -> tuple[list[Measurement], float]:
-    """The measurements of `chunk` and the seconds they took. Whatever the space raises becomes a failure of the
-    candidate that made it raise."""
+def measure(space: Space, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> tuple[list[Measurement], float]:
+    """The measurements of `chunk` and the seconds they took. With a `hurdle` a space that races may censor some. Whatever the
+    space raises becomes a failure of the candidate that made it raise."""
     start = time.perf_counter()
     try:
-        measurements = list(space.evaluate(chunk))
+        if hurdle is not None and isinstance(space, RacingSpace):
+            measurements = list(space.evaluate_against(chunk, hurdle))
+        else:
+            measurements = list(space.evaluate(chunk))
         if len(measurements) != len(chunk):
             raise ValueError(f"{len(measurements)} measurements came back for {len(chunk)} candidates")
     except Exception as error:
         if len(chunk) == 1:
             measurements = [Measurement(failure=f"The evaluation raised {type(error).__name__}: {error}")]
         else:
-            measurements = [measure(space, [candidate])[0][0] for candidate in chunk]
+            measurements = [measure(space, [candidate], hurdle)[0][0] for candidate in chunk]
     return measurements, time.perf_counter() - start

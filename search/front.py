@@ -96,7 +96,7 @@ class Front:
     def _insert(self, losses: Rank, trial: Trial) -> None:
         # Most trials are dominated, and often by the same one: ask it first.
         last = self._last_dominator
-        if last is not None and last != losses and _no_worse(last, losses):
+        if last is not None and last != losses and no_worse(last, losses):
             return
         at = bisect_left(self._losses, losses)
         if at < len(self._losses) and self._losses[at] == losses:
@@ -105,13 +105,14 @@ class Front:
             return
         # Whatever dominates sorts before what it dominates.
         for other in reversed(self._losses[:at]):
-            if _no_worse(other, losses):
+            if no_worse(other, losses):
                 self._last_dominator = other
                 return
-        kept = [i for i in range(at, len(self._losses)) if not _no_worse(losses, self._losses[i])]
+        kept = [i for i in range(at, len(self._losses)) if not no_worse(losses, self._losses[i])]
         self._losses[at:] = [losses, *[self._losses[i] for i in kept]]
         self._trials[at:] = [trial, *[self._trials[i] for i in kept]]
 
 
-def _no_worse(left: Rank, right: Rank) -> bool:
+def no_worse(left: Rank, right: Rank) -> bool:
+    """Whether the losses `left` are at least as good as `right`, each of them."""
     return all(a <= b for a, b in zip(left, right, strict=True))

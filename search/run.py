@@ -13,6 +13,8 @@ from kilotune.search.candidates import count_candidates
 from kilotune.search.chunked_measuring import ChunkedMeasuring
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.executor import Executor, Recalls
+from kilotune.search.front import Front, Ranking
+from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
 from kilotune.search.space import Assignment, Measurement, Trial
 from kilotune.search.stop_request import StopRequest
@@ -65,7 +67,13 @@ class Run:
         self._executor = executor
         self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
         self._sharing = record.work_sharing()
-        self._unreplayed = record.book.keys()  # trials of earlier runs that this one has not proposed yet
+        self._unreplayed = record.book.numbers()  # trials of earlier runs that this one has not proposed yet
+        self._races = isinstance(record.space, RacingSpace)
+        self._round_hurdle: Hurdle | None = None
+        self._answered = Front(
+            Ranking.of(record.space)
+        )  # in rounds that are over: other processes find the same in them
+        self._unranked: list[Trial] = []  # that are to come to these
         self.new_trials = 0
         self._proposed = 0  # distinct candidates
         self._duplicates = 0  # in a row
@@ -106,6 +114,7 @@ class Run:
     def _rounds_of(self, strategy: Strategy) -> None:
         record, watch = self._record, self._watch
         allow = strategy.allow if isinstance(strategy, TimeAware) else None
+        named = strategy if self._races and isinstance(strategy, NamesHurdle) else None
         while record.status is Status.RUNNING:
             with watch.stretch() as thinking:
                 if allow is not None:
@@ -117,6 +126,7 @@ class Run:
             if isinstance(strategy, WarmStartedStrategy):
                 record.procedure, record.procedure_ended = strategy.procedure, strategy.procedure_ended
             if proposals:
+                self._round_hurdle = None if named is None else self._hurdle(named)
                 trials = self._answer(proposals)
                 if trials is not None:
                     with watch.stretch() as learning:
@@ -132,17 +142,28 @@ class Run:
         """The strategy was abandoned in the middle of a step, so it can't be asked again."""
         self._record.status = Status.INTERRUPTED if self._end.request.asked else Status.BUDGET_SPENT
 
+    def _hurdle(self, strategy: NamesHurdle) -> Hurdle | None:
+        """Of the strategy's last proposals. It hangs on what came before their round, so it is the same in every run of the study, on
+        any number of workers."""
+        wanted = strategy.hurdle
+        if wanted is None:
+            return None
+        self._answered.update(self._unranked)
+        self._unranked.clear()
+        return Hurdle.of(wanted, self._answered)
+
     def _answer(self, proposals: Sequence[Assignment]) -> list[Trial] | None:
         """The trials of all proposals; None when the run has to stop before all are measured."""
         record = self._record
-        book, encode = record.book, record.book.encoding.key
+        book, encode, hurdle = record.book, record.book.encoding.key, self._round_hurdle
         keys = [encode(candidate) for candidate in proposals]
         fresh: dict[CandidateKey, tuple[int, Assignment]] = {}
         for key, candidate in zip(keys, proposals, strict=True):
-            if key not in book and key not in fresh:
+            number = book.answer(key, hurdle)
+            if number is None and key not in fresh:
                 fresh[key] = (book.number_for(self._proposed), candidate)
-            elif key in self._unreplayed:
-                self._unreplayed.remove(key)
+            elif number in self._unreplayed:
+                self._unreplayed.remove(number)
             else:
                 self._duplicates += 1
                 continue
@@ -150,7 +171,10 @@ class Run:
             self._duplicates = 0
         if fresh and not self._measure(fresh):
             return None
-        return [book.trial(key, candidate) for key, candidate in zip(keys, proposals, strict=True)]
+        trials = [book.trial(key, candidate, hurdle) for key, candidate in zip(keys, proposals, strict=True)]
+        if self._races:
+            self._unranked += trials
+        return trials
 
     def _measure(self, fresh: Mapping[CandidateKey, tuple[int, Assignment]]) -> bool:
         """Measure and record as many as the budget allows, or have other processes of the study do it; whether that was
@@ -173,7 +197,9 @@ class Run:
             return [(number, taken[number][1]) for number in mine]
 
         while waiting:
-            for numbers, measurements in self._measuring.chunks(take, len(waiting), self._sharing.others):
+            for numbers, measurements in self._measuring.chunks(
+                take, len(waiting), self._sharing.others, self._round_hurdle
+            ):
                 self._take_in(numbers, [taken.pop(number) for number in numbers], measurements)
             if taken or self._must_stop() or self._trials_left() <= 0:
                 return False
@@ -222,7 +248,7 @@ class Run:
         book.load(rows)
         for row in rows:
             key, candidate = waiting.pop(row.number)
-            if key not in book:
+            if book.answer(key, self._round_hurdle) is None:
                 waiting[book.free_number(waiting)] = (key, candidate)
         return len(rows)
 
@@ -234,7 +260,7 @@ class Run:
         if self._started_s is None and not self._end.request.asked:
             return  # a replay must not end before the trial at which the run that it replays went on
         self._notice()
-        if self._size is not None and len(record.book) >= self._size:
+        if self._size is not None and record.book.candidates >= self._size:
             self._finish(Outcome.EXHAUSTED)
         elif (
             len(record.space.objectives) == 1

@@ -6,7 +6,7 @@ import hashlib
 
 import sqlalchemy as sa
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The version of `TABLES`; the newest revision in `search/migrations/versions` brings a store there."""
 
 REVISION_TABLE = "kilotune_revision"
@@ -45,6 +45,7 @@ TRIALS = sa.Table(
     sa.Column("metrics", sa.Text, nullable=False),
     sa.Column("failure", sa.Text),
     sa.Column("elapsed_s", sa.Float, nullable=False),
+    sa.Column("censored", sa.Integer, nullable=False, server_default="0"),  # 1: metrics are bounds, `search.racing`
     sa.UniqueConstraint("study_id", "candidate_hash"),
 )
 TUNERS = sa.Table(  # processes that work on a study right now
@@ -80,6 +81,7 @@ CURVES = sa.Table(  # best-so-far curves of runs that have ended: their trials n
 )
 
 
-def candidate_hash(candidate: str) -> str:
-    """Hash of a candidate's stored text: what makes two trials of a study the same."""
-    return hashlib.blake2b(candidate.encode(), digest_size=16).hexdigest()
+def candidate_hash(candidate: str, censored: bool = False) -> str:
+    """Hash of a candidate's stored text: what makes two trials of a study the same. A censored one is another than that which was
+    measured to the end."""
+    return hashlib.blake2b(candidate.encode(), digest_size=16, person=b"censored" if censored else b"").hexdigest()

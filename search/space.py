@@ -78,10 +78,15 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What an evaluator found: metrics by name, or why there are none (`failure`: a sentence)."""
+    """What an evaluator found: metrics by name, or why there are none (`failure`: a sentence).
+
+    `censored`: the evaluation was stopped, since the candidate could not have mattered any more (`search.racing`). `failure` then says
+    how far it came, and `metrics` are no measurements but bounds: what the candidate could have reached at best.
+    """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
     failure: str | None = None
+    censored: bool = False
 
 
 class State(Protocol):
@@ -163,8 +168,8 @@ class Trial:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What was measured; empty for a failure."""
-        return self.measurement.metrics
+        """What was measured; empty for a failure and for a censored trial, of which only bounds are known."""
+        return {} if self.measurement.censored else self.measurement.metrics
 
 
 Procedure = Generator[list[Assignment], list[Trial], None]

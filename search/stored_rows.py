@@ -11,6 +11,7 @@ from typing import Any
 from kilotune.search import stored_cells
 from kilotune.search.result import Status
 from kilotune.search.schema import candidate_hash
+from kilotune.search.space import Measurement
 from kilotune.search.strategy import Outcome
 
 STATUSES = tuple(status.value for status in Status)
@@ -46,6 +47,12 @@ class TrialRow:
     metrics: Mapping[str, float]
     failure: str | None
     elapsed_s: float
+    censored: bool = False
+
+    @property
+    def measurement(self) -> Measurement:
+        """What was measured."""
+        return Measurement(self.metrics, self.failure, self.censored)
 
 
 def trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
@@ -53,11 +60,12 @@ def trial_values(study_id: int, trial: TrialRow) -> dict[str, Any]:
     return {
         "study_id": study_id,
         "number": trial.number,
-        "candidate_hash": candidate_hash(trial.candidate),
+        "candidate_hash": candidate_hash(trial.candidate, trial.censored),
         "candidate": trial.candidate,
         "metrics": _METRICS.encode(dict(trial.metrics)),
         "failure": trial.failure,
         "elapsed_s": trial.elapsed_s,
+        "censored": int(trial.censored),
     }
 
 
@@ -96,6 +104,7 @@ def trial_row(row: Any) -> TrialRow:
         stored_cells.numbers_of(row.metrics, "metrics"),
         stored_cells.text_or_none_of(row.failure, "failure"),
         stored_cells.number_of(row.elapsed_s, "elapsed_s"),
+        bool(row.censored),
     )
 
 

@@ -8,7 +8,9 @@ import math
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, own_strategies, own_strategy_names
+from kilotune.search.racing import NamesHurdle
 from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
 from kilotune.search.strategy_plugins import StrategyPlugIn, find_strategy_plug_in, is_search, plugged_names
 from kilotune.search.suggestion import did_you_mean
@@ -84,6 +86,7 @@ class SteppedStrategy:
     def __init__(self, search: SteppedSearch, partial: bool = False) -> None:
         self._search, self._partial = search, partial
         self._allow = search.allow if isinstance(search, TimeAware) else None
+        self._named = search if isinstance(search, NamesHurdle) else None
         self._steps = search.steps()
         self._started = False
         self._batch: list[Assignment] = []
@@ -98,6 +101,11 @@ class SteppedStrategy:
     @property
     def bound(self) -> float:
         return UNKNOWN_BOUND if self._partial else self._search.bound
+
+    @property
+    def hurdle(self) -> Rank | None:
+        """That of the search, as of its last batch; None for one that names none."""
+        return None if self._named is None else self._named.hurdle
 
     def allow(self, seconds: float) -> None:
         if self._allow is not None:

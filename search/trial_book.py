@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kilotune.search.encoding import CandidateKey, Encoding, encoding_of
 from kilotune.search.front import Front, Ranking
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement, Space, Trial
 from kilotune.search.stored_rows import TrialRow
 
@@ -17,27 +18,50 @@ class TrialBook:
         self.encoding: Encoding = encoding_of(space)
         self.front = Front(Ranking.of(space))
         self._known: dict[CandidateKey, tuple[int, Measurement, float]] = {}  # number, what was measured, when
+        self._censored: dict[CandidateKey, tuple[int, Measurement, float]] = {}
+        self._recensored = 0  # candidates that have been measured to the end after all
         self._foreign: set[int] = set()  # numbers of trials of other runs, and of those that got a free number instead
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._known) + len(self._censored)
 
     def __contains__(self, key: CandidateKey) -> bool:
-        return key in self._known
+        return key in self._known or key in self._censored
 
-    def keys(self) -> set[CandidateKey]:
-        """The canonical keys of all trials."""
-        return set(self._known)
+    @property
+    def candidates(self) -> int:
+        """How many candidates have a trial. One that was censored, and then measured to the end, has two."""
+        return len(self) - self._recensored
 
-    def trial(self, key: CandidateKey, candidate: Assignment) -> Trial:
-        """The trial of a candidate that has been measured, with the candidate as it was just proposed."""
-        number, measurement, elapsed_s = self._known[key]
+    def numbers(self) -> set[int]:
+        """The numbers of all trials."""
+        return {number for kept in (self._known, self._censored) for number, _, _ in kept.values()}
+
+    def answer(self, key: CandidateKey, hurdle: Hurdle | None) -> int | None:
+        """The number of the trial that answers a proposal; None where there is none. A censored one does where it is out of the race
+        by this hurdle too. It does so also where there is another by now, as it did before there was: a study that is resumed
+        has to find the same numbers."""
+        kept = self._answering(key, hurdle) if self._censored else self._known.get(key)
+        return None if kept is None else kept[0]
+
+    def _answering(self, key: CandidateKey, hurdle: Hurdle | None) -> tuple[int, Measurement, float] | None:
+        censored = self._censored.get(key)
+        if censored is not None and hurdle is not None and hurdle.is_out(dict(censored[1].metrics)):
+            return censored
+        return self._known.get(key)
+
+    def trial(self, key: CandidateKey, candidate: Assignment, hurdle: Hurdle | None = None) -> Trial:
+        """The trial that answers a proposal, with the candidate as it was just proposed. KeyError where there is none."""
+        kept = self._answering(key, hurdle) if self._censored else self._known[key]
+        if kept is None:
+            raise KeyError(key)
+        number, measurement, elapsed_s = kept
         return Trial(number, candidate, measurement, elapsed_s)
 
     def trials(self) -> list[Trial]:
         """All trials, by number."""
-        numbered = sorted((number, key) for key, (number, _, _) in self._known.items())
-        return [self.trial(key, self.encoding.candidate(key)) for _, key in numbered]
+        kept = sorted((one[0], key, one) for trials in (self._known, self._censored) for key, one in trials.items())
+        return [Trial(number, self.encoding.candidate(key), *one[1:]) for number, key, one in kept]
 
     def measurement(self, candidate: Assignment) -> Measurement | None:
         """What was measured of a candidate; None when nothing was, or when it decides other things."""
@@ -51,9 +75,17 @@ class TrialBook:
         self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float
     ) -> TrialRow:
         """Take in a trial of this run; its row for the store."""
-        self._known[key] = (number, measurement, elapsed_s)
+        self._keep(key, number, candidate, measurement, elapsed_s)
+        text = self.encoding.text(key)
+        return TrialRow(number, text, measurement.metrics, measurement.failure, elapsed_s, measurement.censored)
+
+    def _keep(
+        self, key: CandidateKey, number: int, candidate: Assignment, measurement: Measurement, elapsed_s: float
+    ) -> None:
+        kept, others = (self._censored, self._known) if measurement.censored else (self._known, self._censored)
+        self._recensored += key not in kept and key in others
+        kept[key] = (number, measurement, elapsed_s)
         self.front.add(Trial(number, candidate, measurement, elapsed_s))
-        return TrialRow(number, self.encoding.text(key), measurement.metrics, measurement.failure, elapsed_s)
 
     def load(self, rows: Iterable[TrialRow]) -> None:
         """Take in trials of other runs. ValueError, which names the trial, for a candidate of another space."""
@@ -64,9 +96,8 @@ class TrialBook:
             except (ValueError, KeyError, TypeError) as error:  # an answer is missing, or is of another kind
                 why = f"it has no answer {error}" if not isinstance(error, ValueError) else error
                 raise ValueError(f"trial {row.number}, column candidate: {why}") from None
-            self._known[key] = (row.number, Measurement(row.metrics, row.failure), row.elapsed_s)
             self._foreign.add(row.number)
-            self.front.add(self.trial(key, candidate))
+            self._keep(key, row.number, candidate, row.measurement, row.elapsed_s)
 
     def number_for(self, proposed: int) -> int:
         """The number of a new candidate: its place among all distinct proposals, which a resumed study finds again. Only a
@@ -75,6 +106,6 @@ class TrialBook:
 
     def free_number(self, above: Iterable[int] = ()) -> int:
         """A number that no trial has, and that is above the given ones."""
-        number = max([*self._foreign, *above, *(known for known, _, _ in self._known.values())]) + 1
+        number = max([*self._foreign, *above, *self.numbers()]) + 1
         self._foreign.add(number)
         return number

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilotune.search.front import Rank
+from kilotune.search.racing import NamesHurdle
 from kilotune.search.space import Assignment, HasFallback, HasProcedure, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
@@ -44,6 +46,7 @@ class WarmStartedStrategy:
         self._stepped = SteppedStrategy(self._warm_start)
         self._has_procedure = isinstance(space, HasProcedure)
         self._strategy = strategy
+        self._named = strategy if isinstance(strategy, NamesHurdle) else None
         self._last: Trial | None = None
         self.procedure: Trial | None = None
 
@@ -59,6 +62,11 @@ class WarmStartedStrategy:
     @property
     def bound(self) -> float:
         return self._strategy.bound
+
+    @property
+    def hurdle(self) -> Rank | None:
+        """That of the strategy; what comes before it is measured whole."""
+        return None if self._opens or self._named is None else self._named.hurdle
 
     def allow(self, seconds: float) -> None:
         if isinstance(self._strategy, TimeAware):

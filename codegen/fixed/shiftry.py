@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import assert_never
 
 import numpy as np
@@ -35,6 +36,30 @@ class ShiftryLowering:
     largest_exponents: Mapping[int, float]
     rounding: Rounding = Rounding.TOWARD_ZERO
     accumulator: Accumulator = Accumulator.DOUBLE
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Columns of the variables."""
+        return {v.name: i for i, v in enumerate(self.program.variables)}
+
+    @cached_property
+    def operations(self) -> tuple[ir.Operation, ...]:
+        """All operations, in the order of their rows."""
+        return tuple(ir.operations(self.program.body))
+
+    @cached_property
+    def pinned(self) -> frozenset[str]:
+        """Variables that are written in more than one place."""
+        writers = Counter(operation.out.variable for operation in self.operations)
+        return frozenset(name for name, count in writers.items() if count > 1)
+
+    @cached_property
+    def read_once(self) -> frozenset[str]:
+        """Parameters that are read in one place."""
+        operands = (operand for operation in self.operations for operand in operation.operands)
+        readers = Counter(operand.variable for operand in operands if isinstance(operand, ir.View))
+        parameters = (v.name for v in self.program.variables if v.role is ir.Role.PARAMETER)
+        return frozenset(name for name in parameters if readers[name] == 1)
 
     def lower(
         self,
@@ -64,15 +89,8 @@ class _ShiftryBatch:
         self.rules = rules
         self.bits = bits
         self.scales = scales
-        self.index = {v.name: i for i, v in enumerate(rules.program.variables)}
-        self.operations = tuple(ir.operations(rules.program.body))
-        writers = Counter(operation.out.variable for operation in self.operations)
-        self.pinned = {name for name, count in writers.items() if count > 1}
-        readers = Counter(
-            o.variable for operation in self.operations for o in operation.operands if isinstance(o, ir.View)
-        )
-        parameters = {v.name for v in rules.program.variables if v.role is ir.Role.PARAMETER}
-        self.read_once = {name for name in parameters if readers[name] == 1}
+        self.index, self.operations = rules.index, rules.operations
+        self.pinned, self.read_once = rules.pinned, rules.read_once
         self.rows = np.zeros((bits.shape[0], len(self.operations), len(Column)), dtype=np.int64)
         self.functions: list[Exponential] = []
 

@@ -20,6 +20,7 @@ from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.search.abandoning import uninterrupted
 from kilotune.search.encoding import encoding_of
 from kilotune.search.executor import Executor, Finished
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement, Space
 
 WORTH_KEEPING_S = 0.001
@@ -152,9 +153,9 @@ class CachingExecutor:
         known = self._cache.find(keys)
         return {position: known[key] for position, key in enumerate(keys) if key in known}
 
-    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
+    def submit(self, ticket: int, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> None:
         self._chunks[ticket] = chunk
-        self._executor.submit(ticket, chunk)
+        self._executor.submit(ticket, chunk, hurdle)
 
     def results(self, timeout_s: float) -> list[Finished]:
         finished = self._executor.results(timeout_s)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kilotune.search.executor import Finished
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement
 
 DEATHS_PER_CANDIDATE = 2
@@ -44,8 +45,9 @@ News = JobResult | Ready | Death
 class Worker(Protocol):
     """Something that measures candidates elsewhere, job after job in the order in which they are sent."""
 
-    def send(self, candidates: Sequence[Assignment]) -> bool:
-        """Hand over a job. False: the worker turns out to be gone; the job is not to blame."""
+    def send(self, job: tuple[Sequence[Assignment], Hurdle | None]) -> bool:
+        """Hand over a job: what `search.executor.measure` wants besides the space. False: the worker turns out to be gone; the job
+        is not to blame."""
 
     def kill(self) -> None:
         """End it now, whatever it does. Safe to call twice."""
@@ -75,6 +77,7 @@ class _Chunk:
 
     ticket: int
     candidates: Sequence[Assignment]
+    hurdle: Hurdle | None = None
     measured: dict[int, Measurement] = field(default_factory=dict)
     work_s: float = 0.0
 
@@ -123,8 +126,8 @@ class DispatchingExecutor:
         self._slots: list[_WorkerSlot] = []
         self._finished: list[Finished] = []
 
-    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
-        self._waiting.append(_Job(_Chunk(ticket, chunk), range(len(chunk))))
+    def submit(self, ticket: int, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> None:
+        self._waiting.append(_Job(_Chunk(ticket, chunk, hurdle), range(len(chunk))))
         self._dispatch()
 
     def results(self, timeout_s: float) -> list[Finished]:
@@ -160,7 +163,7 @@ class DispatchingExecutor:
             if slot is None:
                 return
             job = self._waiting.popleft()
-            if slot.worker.send([job.chunk.candidates[i] for i in job.positions]):
+            if slot.worker.send(([job.chunk.candidates[i] for i in job.positions], job.chunk.hurdle)):
                 if not slot.jobs:
                     slot.since_s = time.monotonic()
                 slot.jobs.append(job)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from kilotune.search.executor import Finished, measure
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Space
 
 
@@ -16,16 +17,16 @@ class InProcessExecutor:
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._waiting: deque[tuple[int, Sequence[Assignment]]] = deque()
+        self._waiting: deque[tuple[int, Sequence[Assignment], Hurdle | None]] = deque()
 
-    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
-        self._waiting.append((ticket, chunk))
+    def submit(self, ticket: int, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> None:
+        self._waiting.append((ticket, chunk, hurdle))
 
     def results(self, timeout_s: float) -> list[Finished]:
         if not self._waiting:
             return []
-        ticket, chunk = self._waiting.popleft()
-        measurements, work_s = measure(self._space, chunk)
+        ticket, chunk, hurdle = self._waiting.popleft()
+        measurements, work_s = measure(self._space, chunk, hurdle)
         return [Finished(ticket, measurements, work_s)]
 
     def cancel(self) -> None:

@@ -42,4 +42,4 @@ def _measure_chunks(connection: Connection, pickled_space: bytes) -> None:
     with contextlib.suppress(EOFError, OSError):
         connection.send(Ready())
         while True:
-            connection.send(JobResult(*measure(space, connection.recv())))
+            connection.send(JobResult(*measure(space, *connection.recv())))

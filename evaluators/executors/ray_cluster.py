@@ -15,6 +15,7 @@ from typing import Any
 from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
 from kilotune.evaluators.executors.ray_connection import LOCAL, connect, first_line
 from kilotune.search.executor import ExecutorError, measure
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement, Space
 
 LOOK_AT_NODES_S = 5.0
@@ -92,8 +93,8 @@ class ActorWorker:
         self._ray, self._actor = ray, actor
         self.calls: deque[Any] = deque([actor.ready.remote()])
 
-    def send(self, candidates: Sequence[Assignment]) -> bool:
-        self.calls.append(self._actor.measure.remote(list(candidates)))
+    def send(self, job: tuple[Sequence[Assignment], Hurdle | None]) -> bool:
+        self.calls.append(self._actor.measure.remote(*job))
         return True
 
     def receive(self) -> News:
@@ -120,5 +121,5 @@ class _Evaluator:
     def ready(self) -> None:
         return None
 
-    def measure(self, candidates: list[Assignment]) -> tuple[list[Measurement], float]:
-        return measure(self._space, candidates)
+    def measure(self, candidates: Sequence[Assignment], hurdle: Hurdle | None) -> tuple[list[Measurement], float]:
+        return measure(self._space, candidates, hurdle)

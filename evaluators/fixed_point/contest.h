@@ -23,6 +23,32 @@ static void sum_margins(const Machine *m, const Step *s, int32_t block)
     m->margin_sums[2] += products;
 }
 
+/* What `fidelity.least_tail_sums` says: for each of `count` candidates the least sum over `intervals` intervals of the mean error. spreads:
+ * [count][3], mean, deviation and weight; shifts: [intervals]; steps: of the table for a deviation. */
+void kilotune_least_tail_sums(int32_t count, int64_t samples, const int32_t *margins, const double *spreads, int32_t intervals,
+                              const double *shifts, double steps, double tiny, const int32_t *table, int32_t last, int64_t *sums)
+{
+    for (int32_t i = 0; i < count; i++) {
+        const double mean = spreads[3 * i], sigma = spreads[3 * i + 1], weight = spreads[3 * i + 2];
+        sums[i] = INT64_MAX;
+        for (int32_t k = 0; k < intervals; k++) {
+            const int inside = k + 1 < intervals;
+            const double widened = sigma * sqrt(1.0 + weight * shifts[k] * shifts[k]);
+            const double per_unit = steps / (widened > tiny ? widened : tiny);
+            const double shifted = inside ? mean + sigma * shifts[k + 1] : mean;
+            const double beyond = inside ? 1.0 : 1.0 + steps / sqrt(weight);
+            int64_t sum = 0;
+            for (int64_t s = 0; s < samples && sum < sums[i]; s++) {
+                const double margin = margins[s] + shifted;
+                const double place = (margin > 0 ? margin : 0) * per_unit + beyond;
+                if (place >= last) break;
+                sum += table[(int32_t)place];
+            }
+            if (sum < sums[i]) sums[i] = sum;
+        }
+    }
+}
+
 /* For each of `count` candidates, the sum over samples of table[|d|] where d = (margin + bias) * inverse, and of 2 * table[0] less
  * that where d is negative. margins: [samples], ascending; table: [last + 1], of which the last one is 0. */
 void kilotune_tail_sums(int32_t count, int64_t samples, const int32_t *margins, const double *biases, const double *inverses,

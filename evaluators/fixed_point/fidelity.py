@@ -63,6 +63,22 @@ def margin_errors(contest: Contest, sums: MarginSums, scale: int) -> MarginError
     return MarginErrors(error / (samples * unit), math.sqrt((samples * square - error * error) / (samples * unit) ** 2))
 
 
+class LeastSpread(NamedTuple):
+    """Errors of the margins of the samples met so far, in units of the contest: their mean, and the deviation that those of all samples
+    have at the least if the mean stays. `weight`: samples met for each that is not.
+
+    With a mean of all that is t deviations more, the deviation is at least sqrt(1 + weight t^2) times as large.
+    """
+
+    mean: float
+    sigma: float
+    weight: float
+
+
+SHIFTS = (*(k / 10 for k in range(10)), *(1.12**k for k in range(26)))
+"""Where the mean error of all samples is looked for, in deviations beyond that of the samples met: between two of these, and beyond."""
+
+
 @cache
 def normal_tails() -> IntArray:
     """P(Z > z) of a standard normal Z for z = 0, and at the middle of every further step; [LAST + 1], in units of WHOLE."""
@@ -81,6 +97,28 @@ def tail_sums(margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
             total += int(np.where(deviations < 0, WHOLE - tails, tails).sum())
         sums.append(total)
     return sums
+
+
+def least_tail_sums(margins: Int32Array, spreads: Sequence[LeastSpread]) -> list[int]:
+    """For each candidate what `tail_sums` over `margins` [samples], ascending, is not below, whatever the errors of the samples are that
+    have not been met.
+
+    The mean error is not known, so the least of bounds over intervals of it counts: for a margin and an error of the upper end
+    the deviation of the lower end. A sample whose mean is negative counts half; a step of the table is left for rounding.
+    """
+    table = normal_tails().astype(np.int64)
+    return [min(_least_in_interval(margins, table, spread, k) for k in range(len(SHIFTS))) for spread in spreads]
+
+
+def _least_in_interval(margins: Int32Array, table: IntArray, spread: LeastSpread, k: int) -> int:
+    low = SHIFTS[k]
+    per_unit = inverse(spread.sigma * math.sqrt(1.0 + spread.weight * low * low))
+    if k + 1 < len(SHIFTS):
+        mean, beyond = spread.mean + spread.sigma * SHIFTS[k + 1], 1.0
+    else:  # no deviation grows slower than its mean times the root of the weight
+        mean, beyond = spread.mean, 1.0 + STEPS / math.sqrt(spread.weight)
+    steps = np.maximum(margins + mean, 0.0) * per_unit + beyond
+    return int(table[np.minimum(steps, LAST).astype(np.intp)].sum())
 
 
 def inverse(sigma: float) -> float:

@@ -72,10 +72,11 @@ typedef struct {
     const volatile int32_t *stop;    /* set by another thread: outputs are not needed any more */
 } Program;
 
-/* Candidates that run together. `order` and `starts` say how a candidate takes over what the one before it in that order has
+/* Candidates that run together, each with its place in the arrays. `order` and `starts` say how a candidate takes over what the one before it in that order has
  * computed of a block: it begins at step starts[k], the steps before which mean the same for both. */
 typedef struct {
-    int32_t count;
+    int32_t count;                     /* of those in `order` */
+    int32_t first_block, end_block;
     const int32_t *order, *starts;
     const int32_t *rows;               /* [count][row_count][COLUMNS] */
     const int16_t *const *statics;     /* [count][variable_count], NULL but for parameters */
@@ -212,7 +213,7 @@ int kilotune_run(const Program *program, const Batch *batch)
         memset(m.zeros, 0, LANES * sizeof(int16_t));
         for (int32_t v = 0; v < program->variable_count; v++)
             if (program->variable_offsets[v] >= 0) m.bases[v] = storage + program->variable_offsets[v] * LANES;
-        for (int32_t block = 0; block < program->block_count && !*program->stop; block++) run_block(&m, batch, block);
+        for (int32_t block = batch->first_block; block < batch->end_block && !*program->stop; block++) run_block(&m, batch, block);
     }
     free(storage);
     free(m.terms);

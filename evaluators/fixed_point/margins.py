@@ -76,9 +76,13 @@ class Contest:
     @cached_property
     def unit_sums(self) -> tuple[int, int]:
         """The sum of `units`, and of their squares."""
+        return self.sums_of_first(self.units.size)
+
+    def sums_of_first(self, samples: int) -> tuple[int, int]:
+        """As `unit_sums`, of the first samples."""
         total, squares = 0, 0
-        for start in range(0, self.units.size, BLOCK_SAMPLES):
-            units = self.units[start : start + BLOCK_SAMPLES].astype(np.int64)
+        for start in range(0, samples, BLOCK_SAMPLES):
+            units = self.units[start : min(samples, start + BLOCK_SAMPLES)].astype(np.int64)
             total, squares = total + int(units.sum()), squares + int((units * units).sum())
         return total, squares
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -15,12 +15,14 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import CostModel, Timing
-from kilotune.evaluators.fixed_point.fidelity import MarginErrors, expected_error, expected_flips, margin_errors
+from kilotune.evaluators.fixed_point.fidelity import expected_error, expected_flips, margin_errors
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
-from kilotune.evaluators.fixed_point.margins import float_contest
+from kilotune.evaluators.fixed_point.margins import MarginSums, float_contest
+from kilotune.evaluators.fixed_point.race import LabelRace
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from kilotune.search.fingerprint import fingerprint
-from kilotune.search.space import Metrics
+from kilotune.search.racing import Hurdle
+from kilotune.search.space import Measurement, Metrics
 
 DerivedMetric = Callable[[Mapping[str, np.ndarray]], np.ndarray]
 """A metric [candidates] from arrays of the others, by name."""
@@ -55,6 +57,11 @@ def precision_metric(program: ir.Program) -> str:
 
 MOST_MEASURED_BYTES = 512 << 20
 """How much candidates that are measured together may need for themselves."""
+
+
+WORTH_RACING = 10_000_000
+"""Products and other elements, on all samples, of a candidate that its neighbours do not share, from which on it costs less to look at
+it now and then than is saved."""
 
 
 class FixedPointEvaluator:
@@ -110,15 +117,46 @@ class FixedPointEvaluator:
 
     def measure(self, batch: FixedBatch) -> list[Metrics]:
         """Metrics of every candidate of the batch, in order."""
-        together = max(1, MOST_MEASURED_BYTES // self._candidate_bytes)
-        if len(batch) > together:
-            parts = (batch.part(slice(start, start + together)) for start in range(0, len(batch), together))
+        parts = self._parts(batch)
+        if len(parts) > 1:
             return [metrics for part in parts for metrics in self.measure(part)]
-        columns = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
+        quality = self._class_quality(batch) if self._classifies else self._numerical_quality(batch)
+        return _by_candidate(self._with_derived(quality | self._costs_of(batch)))
+
+    def measure_against(self, batch: FixedBatch, hurdle: Hurdle) -> list[Measurement]:
+        """As `measure`, but candidates of a classifier that are out by `hurdle` before their last sample are censored there."""
+        parts = self._parts(batch)
+        if len(parts) > 1:
+            return [measurement for part in parts for measurement in self.measure_against(part, hurdle)]
+        targets = self.task.targets
+        running = self.simulator.prepare(batch) if self._classifies and targets is not None else None
+        if running is None or targets is None or running.own_work < WORTH_RACING:
+            return [Measurement(metrics) for metrics in self.measure(batch)]
+        costs = self._costs_of(batch)
+        race = LabelRace(self.float_outputs[:, 0], targets, self._contest, self.simulator.least_tail_sums)
+        scales = batch.scales[:, self._scored].tolist()
+        out = race.run(running, scales, _by_candidate(self._with_derived(dict(costs))), hurdle)
+        left = [i for i in range(len(batch)) if i not in out]
+        measured: dict[int, Metrics] = {}
+        if left:
+            sums = [MarginSums(*one) for one in running.margin_sums[left].tolist()]
+            quality = self._label_quality(running.outputs[left], sums, [scales[i] for i in left])
+            columns = self._with_derived(quality | {name: column[left] for name, column in costs.items()})
+            measured = dict(zip(left, _by_candidate(columns), strict=True))
+        samples = len(self.task.features)
+        return [Measurement(measured[i]) if i in measured else _censored(*out[i], samples) for i in range(len(batch))]
+
+    def _parts(self, batch: FixedBatch) -> list[FixedBatch]:
+        """The batch in parts that memory has room for."""
+        together = max(1, MOST_MEASURED_BYTES // self._candidate_bytes)
+        return [batch.part(slice(start, start + together)) for start in range(0, len(batch), together)]
+
+    def _costs_of(self, batch: FixedBatch) -> dict[str, np.ndarray]:
+        """What is known of candidates before they meet a sample."""
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(batch.stored_bits, self.footprint.table_bytes(batch))
         ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
-        columns |= {
+        columns = {
             "flash_bytes": flash,
             "ram_bytes": ram,
             "memory_bytes": flash + ram,
@@ -128,9 +166,10 @@ class FixedPointEvaluator:
         if self.timing is not None and self._costs is not None:
             cycles = np.rint(self._costs.cycles(batch))
             columns |= {"cycles": cycles, "latency_ms": 1000.0 * cycles / self.timing.clock_hz}
-        columns |= {name: computed(columns) for name, computed in self._derived.items()}
-        lists = {name: values.tolist() for name, values in columns.items()}
-        return [{name: values[i] for name, values in lists.items()} for i in range(len(batch))]
+        return columns
+
+    def _with_derived(self, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return columns | {name: computed(columns) for name, computed in self._derived.items()}
 
     @cached_property
     def _candidate_bytes(self) -> int:
@@ -139,26 +178,29 @@ class FixedPointEvaluator:
         return 2 * samples * features + 4 * 8 * samples * self.task.program.result.size
 
     def _class_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
-        outputs, errors = self._contested(batch)
+        scales = batch.scales[:, self._scored].tolist()
+        if self._contest is None:
+            return self._label_quality(self.simulator.run(batch), [], scales)
+        return self._label_quality(*self.simulator.run_contest(batch), scales)
+
+    def _label_quality(
+        self, outputs: npt.NDArray[np.signedinteger], sums: Sequence[MarginSums], scales: Sequence[int]
+    ) -> dict[str, np.ndarray]:
+        """Of outputs [candidates, samples, 1], the contest's sums, if there is one, and the scales of the scores."""
         labels = outputs[:, :, 0]
         wrong = labels != self.float_outputs[None, :, 0]
         right = self.float_outputs[:, 0] == self.task.targets
         disagreements = wrong.sum(axis=1)
-        flips = disagreements if errors is None else expected_flips(self.simulator.tail_sums(errors), disagreements)
+        flips = disagreements
+        if self._contest is not None:
+            errors = [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
+            flips = expected_flips(self.simulator.tail_sums(errors), disagreements)
         return {
             "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),
             "disagreements": disagreements,
             "disagreements_where_right": (wrong & right).sum(axis=1),
             "expected_flips": flips.astype(np.float64),
         }
-
-    def _contested(self, batch: FixedBatch) -> tuple[IntArray, list[MarginErrors] | None]:
-        """Outputs, and the errors of the margins; None for a program whose label nothing contests."""
-        if self._contest is None:
-            return self.simulator.run(batch), None
-        outputs, sums = self.simulator.run_contest(batch)
-        scales = batch.scales[:, self._scored].tolist()
-        return outputs, [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
 
     def _numerical_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         values = _reals(self.simulator.run(batch), batch, self._result)
@@ -171,6 +213,17 @@ class FixedPointEvaluator:
     @property
     def _classifies(self) -> bool:
         return self.task.program.result_kind is ir.ResultKind.CLASS
+
+
+def _by_candidate(columns: Mapping[str, np.ndarray]) -> list[Metrics]:
+    lists = {name: values.tolist() for name, values in columns.items()}
+    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+
+
+def _censored(met: int, at_best: Metrics, samples: int) -> Measurement:
+    return Measurement(
+        at_best, f"Stopped after {met} of {samples} samples, when it could no longer be better than others.", True
+    )
 
 
 def _reals(integers: IntArray, batch: FixedBatch, column: int) -> FloatArray:

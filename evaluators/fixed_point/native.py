@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
@@ -15,7 +16,16 @@ from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
 from kilotune.evaluators.c_structures import structures
-from kilotune.evaluators.fixed_point.fidelity import LAST, MarginErrors, inverse, normal_tails
+from kilotune.evaluators.fixed_point.fidelity import (
+    LAST,
+    SHIFTS,
+    STEPS,
+    TINY,
+    LeastSpread,
+    MarginErrors,
+    inverse,
+    normal_tails,
+)
 from kilotune.evaluators.fixed_point.formatted import (
     LANES,
     FormattedData,
@@ -26,7 +36,7 @@ from kilotune.evaluators.fixed_point.formatted import (
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts
+from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, shared_starts, without_others
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
@@ -70,8 +80,11 @@ class NativeProgram:
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
         self._c_steps = (_Step * len(steps))(*(self._step(step) for step in steps))
         self._c_program = self._describe(steps)
-        self._terms = sum(step.out.size * (step.sources[0].elements.shape[1] if _is_dot(step) else 1) for step in steps)
+        self._terms = sum(map(_terms, steps))
+        terms = np.cumsum([0, *map(_terms, steps)])
         self._resumable = resumable_steps(program, steps, len(steps) - 1 if contest is None else contest.step)
+        self.own_work = float((terms[-1] - terms[self._resumable]).sum()) / len(self._resumable) * features.shape[0]
+        """Of `_terms` on all samples, what a candidate does not share with one that differs from it in an operation."""
         self._readers = self._readers_of_data()
 
     def supports(self, batch: FixedBatch) -> bool:
@@ -84,34 +97,41 @@ class NativeProgram:
 
     def run_contest(self, batch: FixedBatch) -> tuple[IntArray, list[MarginSums]]:
         """Outputs, and a contest's sums of each candidate, as `run_reference_contest`; zeros without a contest."""
-        count = len(batch)
+        running = self.prepare(batch)
+        running.go_on(range(len(batch)), running.blocks)
+        return running.outputs.astype(np.int64), [MarginSums(*sums) for sums in running.margin_sums.tolist()]
+
+    def prepare(self, batch: FixedBatch) -> RunningBatch:
+        """The batch before its first sample."""
         statics, packs, inputs = self._addresses(batch)
-        tables = self._tables(batch)
         order, starts = self._shared(batch, statics, inputs)
-        outputs = np.empty((count, self._features.shape[0], self._program.result.size), dtype=np.int16)
+        count, samples = len(batch), self._features.shape[0]
+        outputs = np.empty((count, samples, self._program.result.size), dtype=np.int16)
         margin_sums = np.zeros((count, len(MarginSums._fields)), dtype=np.int64)
-        arrays: dict[str, np.ndarray] = {
-            "order": order,
-            "starts": starts,
-            "rows": batch.rows,
-            "statics": statics,
-            "packs": packs,
-        }
-        arrays |= {"tables": tables, "inputs": inputs, "outputs": outputs, "margin_sums": margin_sums}
-        c_batch = _Batch(count=count, **{name: array.ctypes.data for name, array in arrays.items()})
+        arrays: dict[str, np.ndarray] = {"rows": batch.rows, "statics": statics, "packs": packs, "inputs": inputs}
+        arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
+        c_batch = _Batch(**{name: array.ctypes.data for name, array in arrays.items()})
+        return RunningBatch(self, batch.rounding, c_batch, arrays, order, starts)
+
+    @property
+    def blocks(self) -> int:
+        """Of LANES samples, the last one perhaps of fewer."""
+        return int(self._c_program.block_count)
+
+    def run_blocks(self, c_batch: ctypes.Structure, rounding: Rounding) -> None:
+        """Run candidates on blocks of samples, as the structure says. MemoryError."""
         c_program, flag = self._c_program, StopFlag()
-        c_program.rounding = _ROUNDINGS[batch.rounding]
+        c_program.rounding = _ROUNDINGS[rounding]
         c_program.stop = flag.address
 
         def call() -> int:
             return int(self._kernel.library.kilotune_run(ctypes.byref(c_program), ctypes.byref(c_batch)))
 
         # A thread takes longer to start than a small program takes to run.
-        work = count * self._features.shape[0] * self._terms
+        work = c_batch.count * (c_batch.end_block - c_batch.first_block) * LANES * self._terms
         status = call() if work <= QUICK_TERMS else interruptible(call, flag.set)
         if status != 0:
             raise MemoryError(f"the simulator needs more memory for {self._program.name}")
-        return outputs.astype(np.int64), [MarginSums(*sums) for sums in margin_sums.tolist()]
 
     def _addresses(self, batch: FixedBatch) -> tuple[IntArray, IntArray, IntArray]:
         """Where the kernel finds parameters [candidates, variables], packed weights [candidates, packs] and features [candidates]."""
@@ -266,6 +286,45 @@ class NativeProgram:
         )
 
 
+class RunningBatch:
+    """Candidates on their way through the samples: they need not all go to the end.
+
+    `outputs` [candidates, samples, elements of the result], `margin_sums` [candidates, 3]: of the samples that a candidate has met.
+    """
+
+    def __init__(
+        self,
+        program: NativeProgram,
+        rounding: Rounding,
+        c_batch: ctypes.Structure,
+        arrays: Mapping[str, np.ndarray],
+        order: Int32Array,
+        starts: Int32Array,
+    ) -> None:
+        self.blocks, self.own_work = program.blocks, program.own_work
+        self._program, self._rounding, self._c_batch, self._arrays = program, rounding, c_batch, arrays
+        self._order, self._starts = order.tolist(), starts.tolist()
+        self._next_block = 0
+
+    @property
+    def outputs(self) -> npt.NDArray[np.int16]:
+        return self._arrays["outputs"]
+
+    @property
+    def margin_sums(self) -> IntArray:
+        return self._arrays["margin_sums"]
+
+    def go_on(self, candidates: Collection[int], end_block: int) -> None:
+        """Run some candidates up to a block. Who has been left out once must stay out. MemoryError."""
+        order, starts = without_others(self._order, self._starts, set(candidates))
+        chosen = (np.array(order, dtype=np.int32), np.array(starts, dtype=np.int32))
+        c_batch = self._c_batch
+        c_batch.count, c_batch.first_block, c_batch.end_block = len(order), self._next_block, end_block
+        c_batch.order, c_batch.starts = (array.ctypes.data for array in chosen)
+        self._program.run_blocks(c_batch, self._rounding)
+        self._next_block = end_block
+
+
 def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[MarginErrors]) -> list[int]:
     """As `fidelity.tail_sums`."""
     biases = np.array([error.bias for error in errors])
@@ -280,6 +339,31 @@ def native_tail_sums(kernel: BatchKernel, margins: Int32Array, errors: Sequence[
         ctypes.c_void_p(sums.ctypes.data),
     )
     return sums.tolist()
+
+
+def native_least_tail_sums(kernel: BatchKernel, margins: Int32Array, spreads: Sequence[LeastSpread]) -> list[int]:
+    """As `fidelity.least_tail_sums`."""
+    sums, shifts = np.empty(len(spreads), dtype=np.int64), np.array(SHIFTS)
+    margins, rows = np.ascontiguousarray(margins), np.array(spreads, dtype=np.float64)
+    kernel.library.kilotune_least_tail_sums(
+        ctypes.c_int32(len(spreads)),
+        ctypes.c_int64(len(margins)),
+        ctypes.c_void_p(margins.ctypes.data),
+        ctypes.c_void_p(rows.ctypes.data),
+        ctypes.c_int32(len(shifts)),
+        ctypes.c_void_p(shifts.ctypes.data),
+        ctypes.c_double(STEPS),
+        ctypes.c_double(TINY),
+        ctypes.c_void_p(normal_tails().ctypes.data),
+        ctypes.c_int32(LAST),
+        ctypes.c_void_p(sums.ctypes.data),
+    )
+    return sums.tolist()
+
+
+def _terms(step: OperationInstance) -> int:
+    """Products and other elements that a step computes for a sample."""
+    return step.out.size * (step.sources[0].elements.shape[1] if _is_dot(step) else 1)
 
 
 def _is_dot(step: OperationInstance) -> bool:

@@ -6,7 +6,7 @@ some operation on, it starts there, on the values that the other one has left be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -60,3 +60,19 @@ def shared_starts(meanings: IntArray, resumable: IntArray) -> tuple[Int32Array, 
     differs: npt.NDArray[np.bool_] = (ordered[1:] != ordered[:-1]).any(axis=2)
     first = np.where(differs.any(axis=1), differs.argmax(axis=1), meanings.shape[1])
     return order.astype(np.int32), np.concatenate([[0], resumable[first]]).astype(np.int32)
+
+
+def without_others(order: Sequence[int], starts: Sequence[int], kept: Collection[int]) -> tuple[list[int], list[int]]:
+    """The same order without candidates that do not run, and where the others start then: two have in common what all between them
+    have."""
+    if len(kept) == len(order):
+        return list(order), list(starts)
+    remaining, resumed = list[int](), list[int]()
+    start, unlimited = 0, max(starts, default=0)
+    for candidate, own in zip(order, starts, strict=True):
+        start = min(start, own)
+        if candidate in kept:
+            remaining.append(candidate)
+            resumed.append(start)
+            start = unlimited
+    return remaining, resumed

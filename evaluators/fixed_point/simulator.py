@@ -11,10 +11,15 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.straight_line import OperationInstance, unroll
-from kilotune.evaluators.fixed_point.fidelity import MarginErrors, tail_sums
+from kilotune.evaluators.fixed_point.fidelity import LeastSpread, MarginErrors, least_tail_sums, tail_sums
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
-from kilotune.evaluators.fixed_point.native import NativeProgram, native_tail_sums
+from kilotune.evaluators.fixed_point.native import (
+    NativeProgram,
+    RunningBatch,
+    native_least_tail_sums,
+    native_tail_sums,
+)
 from kilotune.evaluators.fixed_point.reference import run_reference, run_reference_contest
 
 
@@ -61,6 +66,19 @@ class Simulator:
         kernel = None if self.backend is Backend.NUMPY else load_kernel()
         margins = self.contest.ascending
         return tail_sums(margins, errors) if kernel is None else native_tail_sums(kernel, margins, errors)
+
+    def least_tail_sums(self, spreads: Sequence[LeastSpread]) -> list[int]:
+        """As `fidelity.least_tail_sums` over the contest's margins. ValueError without a contest."""
+        if self.contest is None:
+            raise ValueError("margins belong to a contest, and this simulator has none")
+        kernel = None if self.backend is Backend.NUMPY else load_kernel()
+        margins = self.contest.ascending
+        return least_tail_sums(margins, spreads) if kernel is None else native_least_tail_sums(kernel, margins, spreads)
+
+    def prepare(self, batch: FixedBatch) -> RunningBatch | None:
+        """The batch before its first sample, to be run block by block; None where the kernel does not run it."""
+        native = self._native_program()
+        return native.prepare(batch) if native is not None and native.supports(batch) else None
 
     @property
     def description(self) -> str:

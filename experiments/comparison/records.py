@@ -18,7 +18,6 @@ from kilotune.search.comparison import Comparison, RunRecord, compare
 from kilotune.search.comparison_store import ComparisonRow, comparison, save_curve, saved_curves
 from kilotune.search.front import Ranking
 from kilotune.search.result import Status
-from kilotune.search.space import Measurement
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 
@@ -88,7 +87,7 @@ class RecordReader:
         known = self._curves.get(study.name)
         if known is None or (known.evaluations, known.seconds) != (study.trials, study.elapsed_s):
             rows = self._store.trials(study.name)
-            measured = ((row.elapsed_s, Measurement(row.metrics, row.failure)) for row in rows)
+            measured = ((row.elapsed_s, row.measurement) for row in rows)
             ranking = Ranking.of(self.problem(case).space)
             known = self._curves[study.name] = best_so_far(measured, ranking, study.elapsed_s)
         return known

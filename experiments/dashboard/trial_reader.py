@@ -55,7 +55,7 @@ class TrialReader:
 
 def measured(store: Store, study: str, first: int) -> list[Trial]:
     """Trials from number `first` on without their candidates, which are most of what a study stores."""
-    columns = (TRIALS.c.number, TRIALS.c.metrics, TRIALS.c.failure, TRIALS.c.elapsed_s)
+    columns = (TRIALS.c.number, TRIALS.c.metrics, TRIALS.c.failure, TRIALS.c.elapsed_s, TRIALS.c.censored)
     query = sa.select(*columns).join(STUDIES).where(STUDIES.c.name == study, TRIALS.c.number >= first)
     with store.transaction() as connection:
         rows = connection.execute(query.order_by(TRIALS.c.number)).all()
@@ -64,5 +64,5 @@ def measured(store: Store, study: str, first: int) -> list[Trial]:
         with store.damage(f"study {study!r}, trial {row.number}"):
             metrics = stored_cells.numbers_of(row.metrics, "metrics")
             elapsed_s = stored_cells.number_of(row.elapsed_s, "elapsed_s")
-            trials.append(Trial(row.number, {}, Measurement(metrics, row.failure), elapsed_s))
+            trials.append(Trial(row.number, {}, Measurement(metrics, row.failure, bool(row.censored)), elapsed_s))
     return trials

@@ -18,9 +18,10 @@ OWN_COLUMNS = ("number", "elapsed_s", "feasible", "failure")
 
 def trials_frame(space: Space, trials: Sequence[Trial]) -> pd.DataFrame:
     """One row a trial, by number. Columns: `number`, `elapsed_s` (on the study's clock), `feasible`, `failure` (None, or why
-    there are no metrics), every decision, every metric. A name that two of these have becomes `decision_NAME` and
-    `metric_NAME`. Decisions are integers, floats, booleans or strings where all their options are; one that was not asked is
-    missing (then integers and booleans are pandas' nullable ones). Metrics are floats, NaN where there is none.
+    there are no metrics; also of a trial that was stopped early), every decision, every metric. A name that two of these have
+    becomes `decision_NAME` and `metric_NAME`. Decisions are integers, floats, booleans or strings where all their options are;
+    one that was not asked is missing (then integers and booleans are pandas' nullable ones). Metrics are floats, NaN where
+    there is none.
 
     ValueError without pandas.
     """

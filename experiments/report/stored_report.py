@@ -18,7 +18,7 @@ from kilotune.experiments.report.unavailable_space import NO_REQUEST, sections_o
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.search.comparison_store import comparisons
-from kilotune.search.space import Measurement, Trial
+from kilotune.search.space import Trial
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
 from kilotune.search.study import Study
@@ -53,7 +53,7 @@ def report_page(store: Store, name: str) -> ReportPage:
         problem, study, row = tuning.resume(store, name)
     except (ValueError, OSError, StoreError) as error:
         trouble = trouble_of(error)
-        trials = [Trial(t.number, {}, Measurement(t.metrics, t.failure), t.elapsed_s) for t in store.trials(name)]
+        trials = [Trial(t.number, {}, t.measurement, t.elapsed_s) for t in store.trials(name)]
         sections = sections_of_rows(row, trials, trouble)
         return ReportPage(render_page(f"Study {name}", sections), sections, trouble)
     sections = study_sections(problem, study, row)

@@ -85,7 +85,12 @@ def _bars(effects: Sequence[MainEffect]) -> go.Figure:
 
 def failures_sections(reported: ReportData) -> tuple[Section, ...]:
     """What failed, and which constraints were missed; nothing where all went well."""
-    failures = Counter(t.measurement.failure for t in reported.trials if t.measurement.failure is not None)
+    censored = sum(t.measurement.censored for t in reported.trials)
+    failures = Counter(
+        t.measurement.failure
+        for t in reported.trials
+        if t.measurement.failure is not None and not t.measurement.censored
+    )
     measured = [t for t in reported.trials if t.measurement.failure is None]
     missed = [
         (c, sum(c.violation(t.measurement.metrics) > 0 for t in measured)) for c in reported.problem.space.constraints
@@ -100,11 +105,15 @@ def failures_sections(reported: ReportData) -> tuple[Section, ...]:
         for c, missing in missed
         if missing
     ]
+    if censored:
+        rows.append(("stopped early, when it could no longer be better", censored, 100 * censored / count))
     rows += [(str(reason), times, 100 * times / count) for reason, times in failures.most_common(BEST_TRIALS)]
     if not rows:
         return ()
     feasible = sum(reported.feasible_metric(trial) is not None for trial in measured)
     sentence = f"Of {count} candidates {feasible} met every constraint; {failures.total()} could not be measured."
+    if censored:
+        sentence += f" {censored} were stopped early, when they could neither be an improvement nor enter the front."
     if len(failures) > BEST_TRIALS:
         sentence += f" The {BEST_TRIALS} most frequent reasons of {len(failures)} are shown."
     return (
@@ -125,7 +134,7 @@ def best_trials_section(reported: ReportData) -> Section:
     best = [group[0] for group in groups]
     several = len(alike) < len(ordered)
     leading = [objective.metric for objective in reported.problem.space.objectives]
-    metrics = list(dict.fromkeys([*leading, *(m for trial in best for m in trial.measurement.metrics)]))
+    metrics = list(dict.fromkeys([*leading, *(m for trial in best for m in trial.metrics)]))
     decisions = _telling(best)
     feasibility = any(reported.feasible_metric(trial) is None for trial in best)
     rows: list[tuple[Cell, ...]] = [
@@ -133,7 +142,7 @@ def best_trials_section(reported: ReportData) -> Section:
             place,
             trial.number,
             *(("no" if reported.feasible_metric(trial) is None else "yes",) if feasibility else ()),
-            *(trial.measurement.metrics.get(metric) for metric in metrics),
+            *(trial.metrics.get(metric) for metric in metrics),
             *((len(group),) if several else ()),
             trial.elapsed_s,
             *(_cell(trial, name) for name in decisions),
@@ -160,7 +169,7 @@ def best_trials_section(reported: ReportData) -> Section:
 def _shown(trial: Trial) -> Hashable:
     """What a reader sees of its measurement: candidates that differ in less look the same."""
     measurement = trial.measurement
-    return measurement.failure, tuple((name, cell_text(value)) for name, value in sorted(measurement.metrics.items()))
+    return measurement.failure, tuple((name, cell_text(value)) for name, value in sorted(trial.metrics.items()))
 
 
 def _telling(best: Sequence[Trial]) -> list[str]:

@@ -88,14 +88,14 @@ def choices_of(space: Space, trials: Sequence[Trial]) -> Mapping[str, BaseDistri
 
 
 def _frozen(space: Space, trial: Trial, choices: Mapping[str, BaseDistribution]) -> FrozenTrial:
-    metrics = trial.measurement.metrics
+    metrics = trial.metrics
     values = [metrics.get(objective.metric, math.nan) for objective in space.objectives]
     complete = trial.measurement.failure is None and not any(math.isnan(value) for value in values)
     notes = dict(metrics) | ({} if trial.measurement.failure is None else {"failure": trial.measurement.failure})
     # an outsider of a flat space answers what Optuna was not told of
     answers = {name: option for name, option in trial.assignment.items() if name in choices}
     return optuna.trial.create_trial(
-        state=TrialState.COMPLETE if complete else TrialState.FAIL,
+        state=TrialState.COMPLETE if complete else TrialState.PRUNED if trial.measurement.censored else TrialState.FAIL,
         values=values if complete else None,
         params=answers,
         distributions={name: choices[name] for name in answers},

@@ -49,6 +49,7 @@ class LocalSearch:
         self._rng = np.random.default_rng(seed)
         self._ranking = Ranking.of(space)
         self._moves = Moves(space)
+        self.hurdle: Rank | None = None  # a change that does not improve is none, however bad it is
 
     def steps(self) -> Steps:
         best = yield from self.descend((yield from self.start()))
@@ -79,6 +80,7 @@ class LocalSearch:
         while todo:
             batch, todo = todo[:batch_size], todo[batch_size:]
             candidates: list[Assignment] = [self._moves.apply(here.candidate, dict([move])) for move in batch]
+            self.hurdle = here.rank
             points = self._ranked((yield candidates))
             better = sorted(
                 ((point, move) for point, move in zip(points, batch, strict=True) if point.rank < here.rank),
@@ -109,11 +111,13 @@ class LocalSearch:
                 if len(changes) > 1:
                     candidates.append(self._moves.apply(here.candidate, changes))
         if candidates:
+            self.hurdle = best.rank
             together = self._ranked((yield candidates))
             best = min([best, *together], key=lambda point: point.rank)
         return best
 
     def _measured(self, candidate: Assignment) -> DescentSteps:
+        self.hurdle = None
         return self._ranked((yield [candidate]))[0]
 
     def _ranked(self, trials: Iterable[Trial]) -> list[MeasuredCandidate]:

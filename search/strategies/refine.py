@@ -23,7 +23,7 @@ class RefineSearch(LocalSearch):
         """The best-ranked candidate of the procedure's."""
         if not isinstance(self._space, HasProcedure):
             return (yield from super().start())
-        procedure = self._space.procedure()
+        procedure = self._space.procedure()  # it looks at losses that do not rank, so there is no hurdle
         met: list[MeasuredCandidate] = []
         batch = next(procedure, [])
         while batch:

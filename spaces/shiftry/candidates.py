@@ -26,6 +26,7 @@ from kilotune.codegen.profile import Profile, profile
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import absent_as
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
 from kilotune.spaces.limits import FixedPointOptions
 from kilotune.spaces.shiftry.formats import (
@@ -160,6 +161,10 @@ class ShiftryCandidates:
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
         return [Measurement(metrics) for metrics in self.evaluator.measure(self.lower(batch))] if batch else []
+
+    def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
+        """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""
+        return self.evaluator.measure_against(self.lower(batch), hurdle) if batch else []
 
     def placed(self, assignment: Assignment) -> PlacedVariables:
         """Where the temporaries of a candidate lie: the placement whose extent is its `ram_bytes`."""

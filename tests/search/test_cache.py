@@ -13,6 +13,7 @@ from kilotune.evaluators.executors.cache import WORTH_KEEPING_S, CachingExecutor
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Finished
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
@@ -27,7 +28,7 @@ class Counting(InProcessExecutor):
         super().__init__(space)
         self.measured, self.work_s = 0, work_s
 
-    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
+    def submit(self, ticket: int, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> None:
         self.measured += len(chunk)
         super().submit(ticket, chunk)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kilotune.evaluators.executors.dispatch import Death, DispatchingExecutor, JobResult, News, Ready, Worker
+from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Measurement
 
 
@@ -17,8 +18,8 @@ class Forgetful:
     news: deque[News] = field(default_factory=lambda: deque([Ready()]))
     jobs: deque[Sequence[Assignment]] = field(default_factory=deque)
 
-    def send(self, candidates: Sequence[Assignment]) -> bool:
-        self.jobs.append(candidates)
+    def send(self, job: tuple[Sequence[Assignment], Hurdle | None]) -> bool:
+        self.jobs.append(job[0])
         return True
 
     def next(self) -> News:

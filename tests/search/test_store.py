@@ -87,7 +87,7 @@ def test_another_schema_version_is_refused_by_its_number(tmp_path: Path) -> None
     Store(str(path)).close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE kilotune_meta SET schema_version = 7")
-    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 4"):
+    with pytest.raises(StoreError, match="schema version 7, and this kilotune reads version 5"):
         Store(str(path))
 
 
@@ -124,6 +124,7 @@ def test_a_store_of_version_2_keeps_its_studies_and_takes_comparisons(tmp_path: 
     store.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(
+            "ALTER TABLE trials DROP COLUMN censored;"
             "DROP TABLE comparisons; DROP TABLE curves; UPDATE kilotune_meta SET schema_version = 2;"
         )
     save_comparison(Store(str(path)), "new", {"repeats": 1})
@@ -139,6 +140,7 @@ def test_a_store_that_is_killed_while_it_is_brought_up_to_date_is_what_it_was(
     Store(str(path)).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript(
+            "ALTER TABLE trials DROP COLUMN censored;"
             "DROP TABLE comparisons; DROP TABLE curves; UPDATE kilotune_meta SET schema_version = 2;"
         )
         before = list(connection.iterdump())

@@ -19,6 +19,7 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.chunked_measuring import CHUNK_S
 from kilotune.search.executor import Finished
+from kilotune.search.racing import Hurdle
 from kilotune.search.result import Progress, Status
 from kilotune.search.space import Assignment, Objective, Space, Trial
 from kilotune.search.store import Store
@@ -57,7 +58,7 @@ class CountingExecutor(InProcessExecutor):
         super().__init__(space)
         self.measured: list[Assignment] = []
 
-    def submit(self, ticket: int, chunk: Sequence[Assignment]) -> None:
+    def submit(self, ticket: int, chunk: Sequence[Assignment], hurdle: Hurdle | None = None) -> None:
         self.measured += chunk
         super().submit(ticket, chunk)
 

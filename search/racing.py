@@ -1,0 +1,59 @@
+"""Races: a candidate that can no longer matter is not measured to its end.
+
+A strategy may say what its next candidates have to beat; those that do not are all the same to it. A space that measures piece by piece
+can then stop a candidate whose metrics, at their very best, neither beat that nor enter the front of what is known.
+Nothing else changes: the same candidates are proposed, the same one is the best, the front is the same.
+What was stopped is a censored trial: it has no metrics, but bounds of them, and never ranks before a measured one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from kilotune.search.front import Front, Rank, Ranking, no_worse
+from kilotune.search.space import Assignment, Measurement, Metrics
+
+
+@dataclass(frozen=True)
+class Hurdle:
+    """What a candidate must still be able to do: rank before `rank`, or be dominated by none of the losses in `front`."""
+
+    ranking: Ranking
+    rank: Rank
+    front: tuple[Rank, ...]
+
+    @classmethod
+    def of(cls, wanted: Rank, known: Front) -> Hurdle:
+        """What a strategy wants to be beaten, after the trials that are known. The best of them counts too: a study whose
+        strategy asks for nothing still has one."""
+        ranking = known.ranking
+        losses = tuple(ranking.losses(trial.measurement) for trial in known.trials)
+        return cls(ranking, max(wanted, known.best_rank), losses)
+
+    def is_out(self, at_best: Metrics) -> bool:
+        """Whether a candidate whose metrics are at best these can do neither. Equal is not before."""
+        rank = self.ranking.rank(Measurement(at_best))
+        if rank < self.rank:
+            return False
+        return rank[0] > 0.0 or any(no_worse(losses, rank[1:]) for losses in self.front)
+
+
+@runtime_checkable
+class NamesHurdle(Protocol):
+    """Ability of a strategy: it knows which trials are all the same to it."""
+
+    @property
+    def hurdle(self) -> Rank | None:
+        """Of the last proposals: whatever ranks here or behind it is as good as anything else there. `()` comes before every
+        rank. None: every rank counts."""
+
+
+@runtime_checkable
+class RacingSpace(Protocol):
+    """Ability of a space: it measures piece by piece."""
+
+    def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
+        """As `Space.evaluate`, but a candidate that `hurdle.is_out` may be censored (`Measurement.censored`). Which ones are, and
+        where they stop, hangs on the candidate and the hurdle alone."""
