@@ -23,6 +23,9 @@ from kilotune.spaces.memory.orders import FEATURES, Fit, place_in_order, weighte
 from kilotune.spaces.memory.procedure import DoesNotFitError, block_allocation
 
 ALLOCATOR = "allocator"
+MOST_PUSHED = 5000
+"""So many buffers are left where they were put."""
+
 CANONICAL, SHIFTRY = "canonical", "shiftry"
 
 
@@ -82,10 +85,13 @@ class MemoryCandidates:
         return MemoryLayout(tuple(Residence(b.id, b.lower, b.upper, offsets[b.id]) for b in buffers))
 
     def candidate(self, offsets: IntArray) -> Assignment:
-        """The candidate of a placement, after every buffer has been pushed down as far as it goes."""
+        """The candidate of a placement, after every buffer has been pushed down as far as it goes. Of very many none is: that takes longer
+        than to find the placement."""
         offsets = np.where(self.arrays.size > 0, offsets, 0)
         while True:
             order = np.lexsort((np.arange(len(offsets)), self.arrays.size > 0, offsets)).astype(np.int32)
+            if len(offsets) >= MOST_PUSHED:
+                break
             lower = place_in_order(self.arrays, order, Fit.ABOVE)
             if (lower == offsets).all():
                 break

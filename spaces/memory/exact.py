@@ -46,6 +46,10 @@ def minimise_peak(
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
     _, offsets = best_greedy(buffers)
     offsets = np.where(buffers.size > 0, offsets, 0)  # what takes no byte is in no component, and would keep its place
+    peak = int((offsets + buffers.size).max(initial=0))
+    if peak <= goal:
+        yield PlacementSearchStep(offsets, peak, min(bound_bytes, peak), True, 0)
+        return
     parts = [
         (members, ComponentSearch(buffers.subset(members), offsets[members], seed, work_unit))
         for members in buffers.occupied_components()

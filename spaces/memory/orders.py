@@ -4,6 +4,10 @@
 - `xla`: XLA's GlobalDecreasingSizeBestFitHeap: by size, then by life; best fit.
 - `tvm-size`, `tvm-conflicts`: TVM's unified static memory planner: always above every conflict, gaps are not filled.
 - `start`: first fit in the order of the program.
+
+Of our own, from the busiest point: what is alive where the live sum is largest is put down first, without a gap, and the others find
+room beside it. `busiest-outward` goes on with what is nearest in time, `busiest-life` by size. Large graphs have one or few such
+points, and come down to their live sums where an order by size alone leaves a gap of one large buffer.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,9 +72,31 @@ def place_in_order_reference(buffers: BufferArrays, order: PlacementOrder, fit: 
     return offsets
 
 
-def sorted_by(*keys: IntArray) -> PlacementOrder:
+def sorted_by(*keys: npt.NDArray[Any]) -> PlacementOrder:
     """Ascending by the first key; ties by the following ones, then as in the instance."""
     return np.lexsort(tuple(reversed(keys))).astype(np.int32)
+
+
+def busiest_outward(buffers: BufferArrays) -> PlacementOrder:
+    """What is alive at the busiest point by size, then the others by how many sections they are away from it."""
+    begins, ends, _ = buffers.sections
+    there, busiest = _at_busiest(buffers)
+    away = np.where(ends <= busiest, busiest - ends, begins - busiest)
+    return sorted_by(~there, np.where(there, -buffers.size, away))
+
+
+def busiest_by_life(buffers: BufferArrays) -> PlacementOrder:
+    """What is alive at the busiest point, the longest life first, then the others by size."""
+    there, _ = _at_busiest(buffers)
+    key = np.where(there, buffers.lower - buffers.upper, -buffers.size)
+    return sorted_by(~there, key, np.where(there, 0, buffers.lower))
+
+
+def _at_busiest(buffers: BufferArrays) -> tuple[npt.NDArray[np.bool_], int]:
+    """Which buffers are alive in the section with the largest live sum, and that section. Without buffers there is none."""
+    begins, ends, count = buffers.sections
+    busiest = int(buffers.section_bytes.argmax()) if count else 0
+    return (begins <= busiest) & (ends > busiest), busiest
 
 
 GREEDY: Mapping[str, tuple[Callable[[BufferArrays], PlacementOrder], Fit]] = MappingProxyType(
@@ -81,9 +108,11 @@ GREEDY: Mapping[str, tuple[Callable[[BufferArrays], PlacementOrder], Fit]] = Map
         "start": (lambda b: sorted_by(b.lower, b.upper), Fit.FIRST),
         "area": (lambda b: sorted_by(-b.size * (b.upper - b.lower)), Fit.FIRST),
         "life": (lambda b: sorted_by(b.lower - b.upper, -b.size), Fit.FIRST),
+        "busiest-outward": (busiest_outward, Fit.FIRST),
+        "busiest-life": (busiest_by_life, Fit.FIRST),
     }
 )
-"""Greedy placements by name; the last two are no compiler's, but often good."""
+"""Greedy placements by name; the last four are no compiler's, but often good."""
 
 FEATURES = ("size", "life", "load", "conflicts", "start", "end")
 """What a weighted sort key adds up, each feature as its rank from 0 to 1."""
@@ -107,9 +136,18 @@ def weighted_order(buffers: BufferArrays, weights: Sequence[float]) -> Placement
 
 
 def best_greedy(buffers: BufferArrays) -> tuple[str, IntArray]:
-    """The lowest peak among all of GREEDY: its name and its offsets."""
-    results = ((name, place_in_order(buffers, order(buffers), fit)) for name, (order, fit) in GREEDY.items())
-    return min(results, key=lambda result: int((result[1] + buffers.size).max(initial=0)))
+    """The lowest peak among all of GREEDY: its name and its offsets. Once one takes the largest live sum, the others are not tried."""
+    least = int(buffers.section_bytes.max(initial=0))
+    best: tuple[int, str, IntArray] | None = None
+    for name, (order, fit) in GREEDY.items():
+        offsets = place_in_order(buffers, order(buffers), fit)
+        peak = int((offsets + buffers.size).max(initial=0))
+        if best is None or peak < best[0]:
+            best = (peak, name, offsets)
+        if best[0] <= least:
+            break
+    assert best is not None
+    return best[1:]
 
 
 def is_compiled() -> bool:

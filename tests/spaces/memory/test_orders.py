@@ -113,6 +113,37 @@ def test_a_broken_candidate_is_a_failure_and_no_measurement() -> None:
         assert not measurement.metrics
 
 
+@pytest.mark.parametrize("name", ["busiest-outward", "busiest-life"])
+def test_from_the_busiest_point(name: str) -> None:
+    """What is alive there fills the bytes from 0 to the largest live sum, whatever else there is."""
+    order, fit = GREEDY[name]
+    for seed in range(30):
+        instance = random_instance(seed, 40)
+        buffers = BufferArrays.of(instance)
+        offsets = place_in_order(buffers, order(buffers), fit)
+        checked_peak(instance, offsets)
+        least = largest_live_sum(instance)
+        there = [k for k, b in enumerate(instance.buffers) if b in least.buffers]
+        assert max(offsets[there] + buffers.size[there]) == least.peak_bytes == sum(buffers.size[there])
+
+
+def test_orders_from_the_busiest_point_prove_what_no_other_order_does() -> None:
+    """Of 200 instances of 30 buffers some come down to their live sums by these orders alone."""
+    ours = {"busiest-outward": 0, "busiest-life": 0}
+    for seed in range(200):
+        buffers = BufferArrays.of(random_instance(seed, 30))
+        peaks = {
+            name: int((place_in_order(buffers, order(buffers), fit) + buffers.size).max())
+            for name, (order, fit) in GREEDY.items()
+        }
+        others = min(peak for name, peak in peaks.items() if name not in ours)
+        least = int(buffers.section_bytes.max())
+        for name in ours:
+            ours[name] += peaks[name] == least < others
+        assert int((best_greedy(buffers)[1] + buffers.size).max()) == min(peaks.values())
+    assert min(ours.values()) > 0, ours
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "compiled"), [(MANY_BUFFERS, False), (VERY_MANY_BUFFERS, True)])
 def test_the_fallback_of_very_many_buffers_is_placed_once_when_it_is_measured(
