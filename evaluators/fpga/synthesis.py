@@ -12,7 +12,7 @@ from typing import Any
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
-from kilotune.evaluators.fpga.tools import YOSYS, ToolError, run_tool
+from kilotune.evaluators.fpga.tools import SYNTHESISER, ToolError, run_tool
 from kilotune.evaluators.fpga.verilog import emit_rtlil
 
 WANTED_MHZ = 100
@@ -34,7 +34,7 @@ def implement(plan: HardwarePlan, board: Board) -> Implementation:
     rtlil, family = emit_rtlil(plan), FAMILIES[board.family]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        versions = [run_tool(YOSYS, ["-V"], folder)]
+        versions = [run_tool(SYNTHESISER, ["-V"], folder)]
         if family.placer is not None:
             versions.append(run_tool(family.placer, ["--version"], folder))
         key = "\0".join((rtlil, family.synthesis, *family.options, *board.part, str(WANTED_MHZ), SEED, *versions))
@@ -61,7 +61,7 @@ def _implemented(rtlil: str, board: Board, folder: Path) -> Implementation:
     family = FAMILIES[board.family]
     (folder / "model.il").write_text(rtlil)
     script = f"read_rtlil model.il; {family.synthesis}; tee -o statistics.txt stat"
-    run_tool(YOSYS, ["-q", "-p", script], folder)
+    run_tool(SYNTHESISER, ["-q", "-p", script], folder)
     least = _counted((folder / "statistics.txt").read_text(), family)
     for kind, (taken, there) in least.missing(board.gates).items():
         raise ToolError(f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.")

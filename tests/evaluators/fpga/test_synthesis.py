@@ -23,10 +23,16 @@ needs_tools = pytest.mark.skipif(
 )
 
 
+def use(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """An empty cache, and whichever Yosys starts sooner: the wheel's compiles itself for a minute when it first runs."""
+    monkeypatch.setenv("KILOTUNE_CACHE", str(cache))
+    monkeypatch.setattr(synthesis, "SYNTHESISER", YOSYS)
+
+
 @needs_tools
 def test_a_small_design_is_placed_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two products of 16 bits take a multiplier each; the second time nothing is run."""
-    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    use(monkeypatch, tmp_path)
     bundle, batch = candidate("worked-example")
     plan, board = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
     made = implement(plan, board)
@@ -50,7 +56,7 @@ def test_a_small_design_is_placed_once(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_a_design_that_is_not_placed_is_said_and_leaves_its_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    use(monkeypatch, tmp_path)
     bundle, batch = candidate("worked-example")
     board = replace(find_board("ecp5-25f"), name="odd", part=("--25k", "--package", "NO-SUCH-PACKAGE"))
     with pytest.raises(ToolError, match=r"^The design is not placed on odd: nextpnr-ecp5 failed") as found:
@@ -61,7 +67,7 @@ def test_a_design_that_is_not_placed_is_said_and_leaves_its_log(
 
 @pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
 def test_what_is_only_synthesised_has_no_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    use(monkeypatch, tmp_path)
     bundle, batch = candidate("worked-example")
     made = implement(make_plan(batch, bundle.parameters), find_board("artix7-35t"))
     assert made.clock_mhz is None
@@ -71,7 +77,7 @@ def test_what_is_only_synthesised_has_no_clock(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
 def test_a_design_that_a_board_has_too_few_gates_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    use(monkeypatch, tmp_path)
     bundle, batch = candidate("worked-example")
     known = find_board("ecp5-25f")
     board = replace(known, name="small", gates=replace(known.gates, multipliers=1))
