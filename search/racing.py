@@ -46,7 +46,7 @@ class NamesHurdle(Protocol):
 
     @property
     def hurdle(self) -> Rank | None:
-        """Of the last proposals: whatever ranks here or behind it is as good as anything else there. `()` comes before every
+        """What the last proposals have to clear: whatever ranks here or behind it is as good as anything else there. `()` comes before every
         rank. None: every rank counts."""
 
 

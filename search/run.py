@@ -143,8 +143,8 @@ class Run:
         self._record.status = Status.INTERRUPTED if self._end.request.asked else Status.BUDGET_SPENT
 
     def _hurdle(self, strategy: NamesHurdle) -> Hurdle | None:
-        """Of the strategy's last proposals. It hangs on what came before their round, so it is the same in every run of the study, on
-        any number of workers."""
+        """What the strategy's last proposals have to clear. It hangs on what came before their round, so it is the same in every run of the
+        study, on any number of workers."""
         wanted = strategy.hurdle
         if wanted is None:
             return None

@@ -186,7 +186,7 @@ class FixedPointEvaluator:
     def _label_quality(
         self, outputs: npt.NDArray[np.signedinteger], sums: Sequence[MarginSums], scales: Sequence[int]
     ) -> dict[str, np.ndarray]:
-        """Of outputs [candidates, samples, 1], the contest's sums, if there is one, and the scales of the scores."""
+        """The metrics of outputs [candidates, samples, 1], the contest's sums, if there is one, and the scales of the scores."""
         labels = outputs[:, :, 0]
         wrong = labels != self.float_outputs[None, :, 0]
         right = self.float_outputs[:, 0] == self.task.targets

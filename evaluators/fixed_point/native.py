@@ -84,7 +84,7 @@ class NativeProgram:
         terms = np.cumsum([0, *map(_terms, steps)])
         self._resumable = resumable_steps(program, steps, len(steps) - 1 if contest is None else contest.step)
         self.own_work = float((terms[-1] - terms[self._resumable]).sum()) / len(self._resumable) * features.shape[0]
-        """Of `_terms` on all samples, what a candidate does not share with one that differs from it in an operation."""
+        """The share of `_terms` on all samples that a candidate does not have in common with one that differs from it in an operation."""
         self._readers = self._readers_of_data()
 
     def supports(self, batch: FixedBatch) -> bool:
@@ -115,7 +115,7 @@ class NativeProgram:
 
     @property
     def blocks(self) -> int:
-        """Of LANES samples, the last one perhaps of fewer."""
+        """How many blocks of LANES samples there are; the last one may have fewer."""
         return int(self._c_program.block_count)
 
     def run_blocks(self, c_batch: ctypes.Structure, rounding: Rounding) -> None:

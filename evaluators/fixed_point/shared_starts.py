@@ -63,7 +63,7 @@ def shared_starts(meanings: IntArray, resumable: IntArray) -> tuple[Int32Array, 
 
 
 def without_others(order: Sequence[int], starts: Sequence[int], kept: Collection[int]) -> tuple[list[int], list[int]]:
-    """The same order without candidates that do not run, and where the others start then: two have in common what all between them
+    """That order without candidates that do not run, and where the others start then: two have in common what all between them
     have."""
     if len(kept) == len(order):
         return list(order), list(starts)
