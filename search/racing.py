@@ -46,8 +46,8 @@ class NamesHurdle(Protocol):
 
     @property
     def hurdle(self) -> Rank | None:
-        """What the last proposals have to clear: whatever ranks here or behind it is as good as anything else there. `()` comes before every
-        rank. None: every rank counts."""
+        """What the last proposals have to clear: whatever ranks here or behind it is as good as anything else there. `()` comes
+        before every rank. None: every rank counts."""
 
 
 @runtime_checkable
