@@ -71,7 +71,7 @@ class ShiftryLowering:
         """Lower N candidates: `bits` (8 or 16) and wanted `scales` [N, variables] in the order of `program.variables`.
 
         `encoded` and `encodings` as in `FixedBatch`: they are stored, and nothing else depends on them. ValueError for one whose integers
-        do not fit the width of its parameter.
+        do not fit the width of its parameter, and for one bit of a sparse matrix.
         """
         batch = _ShiftryBatch(self, np.array(bits, dtype=np.int64), np.array(scales, dtype=np.int64)).run()
         if encoded is None or not encodings:
@@ -79,6 +79,9 @@ class ShiftryLowering:
         needed = np.array([encoding.integer_bits for encoding in encodings])[np.maximum(encoded, 0)]
         if (needed > batch.bits).any(where=encoded >= 0):
             raise ValueError("an encoding's integers need more bits than its parameter is computed with")
+        binary = np.array([encoding.width == 1 for encoding in encodings])[np.maximum(encoded, 0)] & (encoded >= 0)
+        if binary[:, [variable.sparse for variable in self.program.variables]].any():
+            raise ValueError("a sparse matrix has zeros, and codes of one bit have none")
         return replace(batch, encoded=encoded, encodings=encodings)
 
 

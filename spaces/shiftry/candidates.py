@@ -218,5 +218,6 @@ def _decisions(program: ir.Program, seen: Profile, narrow: bool, truer: frozense
         if variable.name not in decided:
             continue
         formats = offered_formats(variable.role, seen.magnitude(variable.name), narrow, variable.name in truer)
+        formats = [f for f in formats if not (variable.sparse and f.bits == 1)]  # one bit has no zero
         result.append(Decision(variable.name, tuple(str(f) for f in formats)))
     return result

@@ -334,7 +334,7 @@ def random_encodings(
         for index in range(len(bits)) if variable.role is ir.Role.PARAMETER else ():
             if random.random() < 0.75:
                 computed = int(bits[index, column])
-                width = int(random.choice([1, 2, 3, 4, 6, computed]))
+                width = int(random.choice([2 if variable.sparse else 1, 2, 3, 4, 6, computed]))
                 shift = int(random.integers(0, computed - max(width, 2) + 1)) if random.random() < 0.5 else 0
                 one = ParameterEncoding(width, shift)
                 encoded[index, column] = encodings.setdefault(one, len(encodings))

@@ -69,6 +69,16 @@ def test_integers_that_do_not_fit_are_refused() -> None:
             lowering.lower([[8]], [[0]], encoded, (too_wide,))
 
 
+def test_one_bit_of_a_sparse_matrix_is_refused() -> None:
+    """Its zeros are not stored, so the program would have them and codes of -1 and 1 would not."""
+    variable = ir.Variable("W", (1, 1), ir.Role.PARAMETER, ir.Location("one.sd", 1, 1), sparse=True)
+    program = ir.Program("one", (variable,), (), ir.whole(variable), ir.ResultKind.REAL)
+    lowering, encoded = ShiftryLowering(program, {}), np.zeros((1, 1), dtype=np.int32)
+    lowering.lower([[8]], [[0]], encoded, (ParameterEncoding(2),))
+    with pytest.raises(ValueError, match="has zeros"):
+        lowering.lower([[8]], [[0]], encoded, (ParameterEncoding(1),))
+
+
 def test_codes_of_a_byte_are_not_packed() -> None:
     with pytest.raises(ValueError, match="8 bits are not packed"):
         ParameterEncoding(8).packed(np.array([1]))
