@@ -70,9 +70,7 @@ class Run:
         self._unreplayed = record.book.numbers()  # trials of earlier runs that this one has not proposed yet
         self._races = isinstance(record.space, RacingSpace)
         self._round_hurdle: Hurdle | None = None
-        self._answered = Front(
-            Ranking.of(record.space)
-        )  # in rounds that are over: other processes find the same in them
+        self._answered = Front(Ranking.of(record.space))  # rounds that are over: other processes find the same
         self._unranked: list[Trial] = []  # that are to come to these
         self.new_trials = 0
         self._proposed = 0  # distinct candidates
