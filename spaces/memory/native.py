@@ -30,12 +30,13 @@ def load_ejection() -> ctypes.CDLL | None:
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """The library; None when there is no working C compiler (plain Python is used then)."""
-    loaded = load_library(Path(__file__).with_name("placing.c"))
+    folder = Path(__file__).parent
+    loaded = load_library(folder / "placing.c", [folder / "placing_in_order.h"])
     if loaded is None:
         return None
     library = loaded.library
     pointer, int32, int64 = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
-    library.kilotune_place_in_order.argtypes = [int32, *[pointer] * 5, int32, pointer]
+    library.kilotune_place_in_order.argtypes = [int32, *[pointer] * 5, int32, pointer, pointer]
     library.kilotune_place_in_order.restype = ctypes.c_int
     library.kilotune_search.argtypes = [int32, int32, *[pointer] * 5, *[int64] * 3, *[pointer] * 4]
     library.kilotune_search.restype = ctypes.c_int

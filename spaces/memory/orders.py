@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen.arrays import IntArray
+from kilotune.evaluators.interruptible import StopFlag, interruptible
 from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.native import load_kernel
 
@@ -36,6 +37,10 @@ class Fit(enum.IntEnum):
     ABOVE = 2  # above all that it conflicts with
 
 
+QUICK_BUFFERS = 10_000
+"""So many are placed within a tenth of a second."""
+
+
 def place_in_order(buffers: BufferArrays, order: PlacementOrder, fit: Fit = Fit.FIRST) -> IntArray:
     """Offsets in bytes, shape (buffers,)."""
     kernel = load_kernel()
@@ -43,10 +48,18 @@ def place_in_order(buffers: BufferArrays, order: PlacementOrder, fit: Fit = Fit.
         return place_in_order_reference(buffers, order, fit)
     order = np.ascontiguousarray(order, dtype=np.int32)
     offsets = np.zeros(len(buffers), dtype=np.int64)
-    columns = (buffers.lower, buffers.upper, buffers.size, buffers.alignment, order)
-    status = kernel.kilotune_place_in_order(
-        len(buffers), *(column.ctypes.data for column in columns), int(fit), offsets.ctypes.data
-    )
+    begins, ends, _ = buffers.sections
+    columns = (begins, ends, buffers.size, buffers.alignment, order)
+    flag = StopFlag()
+
+    def call() -> int:
+        addresses = (column.ctypes.data for column in columns)
+        return int(
+            kernel.kilotune_place_in_order(len(buffers), *addresses, int(fit), offsets.ctypes.data, flag.address)
+        )
+
+    # A thread takes longer to start than most placements.
+    status = call() if len(buffers) <= QUICK_BUFFERS else interruptible(call, flag.set)
     if status:
         raise MemoryError("The placement of buffers ran out of memory.")
     return offsets

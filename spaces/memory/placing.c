@@ -1,4 +1,4 @@
-/* Placement of buffers: first fit and best fit in a given order, and the exact search (see exact.py for its rules).
+/* Placement of buffers: in a given order (placing_in_order.h), and the exact search (see exact.py for its rules).
  *
  * Times are sections, the maximal sets of buffers live together; buffer b is live in sections [lo, hi). Offsets and
  * sizes are bytes. Everything lives on the heap of one call: the functions are reentrant.
@@ -25,37 +25,7 @@ static int64_t align_up(int64_t address, int64_t alignment)
     return over ? address + alignment - over : address;
 }
 
-/* Places all buffers in `order`. mode 0: each at the lowest free offset; 1: in the smallest gap that holds it, else on
- * top; 2: always above all that it conflicts with. */
-int kilotune_place_in_order(int32_t n, const int64_t *lower, const int64_t *upper, const int64_t *size,
-                            const int64_t *alignment, const int32_t *order, int32_t mode, int64_t *offset)
-{
-    int32_t *placed = malloc(sizeof *placed * (size_t)(n ? n : 1));
-    if (!placed) return NO_MEMORY;
-    for (int32_t count = 0; count < n; count++) {
-        int32_t b = order[count];
-        int64_t top = 0, chosen = -1, smallest = INT64_MAX;
-        for (int32_t i = 0; i < count; i++) {
-            int32_t c = placed[i];
-            if (lower[c] >= upper[b] || lower[b] >= upper[c]) continue;
-            int64_t at = align_up(top, alignment[b]);
-            int64_t gap = offset[c] - at;
-            if (mode < 2 && gap >= size[b] && gap < smallest) {
-                smallest = gap;
-                chosen = at;
-                if (mode == 0) break;
-            }
-            if (offset[c] + size[c] > top) top = offset[c] + size[c];
-        }
-        offset[b] = chosen >= 0 ? chosen : align_up(top, alignment[b]);
-        int32_t at = count;
-        while (at > 0 && offset[placed[at - 1]] > offset[b]) at--;
-        memmove(placed + at + 1, placed + at, sizeof *placed * (size_t)(count - at));
-        placed[at] = b;
-    }
-    free(placed);
-    return FITS;
-}
+#include "placing_in_order.h"
 
 typedef struct {
     int64_t *at;

@@ -75,6 +75,19 @@ def test_compiled_and_plain_first_fit_agree(instance: Instance, seed: int, fit: 
     checked_peak(instance, offsets)
 
 
+@pytest.mark.parametrize("fit", Fit)
+@pytest.mark.parametrize(("longest", "sizes"), [(40, 3), (900, 1000)])
+def test_they_agree_where_buffers_fill_many_blocks(fit: Fit, longest: int, sizes: int) -> None:
+    """What is placed lies in blocks of 256 that are split when they are full, some with many at one offset."""
+    random = np.random.default_rng(longest)
+    lower = random.integers(0, 1000, 2000)
+    upper = lower + random.integers(1, longest, 2000)
+    size, alignment = random.integers(1, sizes + 1, 2000), random.choice([1, 16], 2000)
+    buffers = BufferArrays(lower, upper, size, alignment)
+    order = random.permutation(2000).astype(np.int32)
+    assert (place_in_order(buffers, order, fit) == place_in_order_reference(buffers, order, fit)).all()
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_greedy_placements_are_placements(seed: int) -> None:
     instance = random_instance(seed, 60, aligned=True)
