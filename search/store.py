@@ -79,8 +79,12 @@ class Store:
             if _is_path(parsed.database):
                 self._refuse_other_programs(other_programs_tables_in(Path(str(parsed.database))))
             event.listen(self._engine, "connect", _set_pragmas)
-        with self._errors(), _url_errors(url):
-            self._prepare()
+        try:
+            with self._errors(), _url_errors(url):
+                self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         self._engine.dispose()

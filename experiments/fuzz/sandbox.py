@@ -6,6 +6,7 @@ child is the leader of a process group of its own, which is killed as a whole wh
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import select
@@ -111,6 +112,7 @@ def _wait(child: int) -> bool:
 
 def _in_child(case: FuzzCase, folder: Path, logs: Path, at_end: Callable[[], None] | None) -> None:
     """Run the command and end the process, whatever happens."""
+    gc.freeze()  # a database that the parent has not collected yet would close a file of the child's, under the same number
     status = 70
     try:
         os.setsid()
