@@ -16,10 +16,11 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.encoding import encoding_of
-from kilotune.search.front import Front, Ranking
+from kilotune.search.front import Front, Rank, Ranking
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Measurement, Metrics, Objective, Trial
 from kilotune.search.store import Store
+from kilotune.search.strategy import UNKNOWN_BOUND, SteppedStrategy, Steps
 from kilotune.search.study import Study
 from tests.search.problems import FlatProblem
 
@@ -31,12 +32,18 @@ class RacingProblem(FlatProblem):
     """Weight and cost of a candidate are known at once; of its loss a part at first, which all that is left can only add to."""
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
-        return [self._against(whole, hurdle) for whole in self.evaluate(batch)]
+        return [
+            Measurement(self._at_best(whole), "Stopped.", True) if self.censors(whole, hurdle) else whole
+            for whole in self.evaluate(batch)
+        ]
+
+    def censors(self, whole: Measurement, hurdle: Hurdle) -> bool:
+        """Whether a candidate that would measure this is stopped."""
+        return hurdle.is_out(self._at_best(whole))
 
     @staticmethod
-    def _against(whole: Measurement, hurdle: Hurdle) -> Measurement:
-        at_best = {**whole.metrics, "loss": math.floor(whole.metrics["loss"] - 0.25)}
-        return Measurement(at_best, "Stopped.", True) if hurdle.is_out(at_best) else whole
+    def _at_best(whole: Measurement) -> Metrics:
+        return {**whole.metrics, "loss": math.floor(whole.metrics["loss"] - 0.25)}
 
 
 def problem(kind: type[FlatProblem], seed: int) -> FlatProblem:
@@ -140,6 +147,63 @@ def test_decisions_are_the_same_on_any_number_of_workers_and_after_any_interrupt
     finally:
         executor.close()
     assert facts(shared) == facts(whole)
+
+
+class TwoRounds:
+    """First one candidate, then two more, which have to clear it."""
+
+    bound = UNKNOWN_BOUND
+
+    def __init__(self, space: FlatProblem, candidates: Sequence[Assignment]) -> None:
+        self._ranking, self._candidates = Ranking.of(space), candidates
+        self.hurdle: Rank | None = None
+
+    def steps(self) -> Steps:
+        (first,) = yield [self._candidates[0]]
+        self.hurdle = self._ranking.rank(first.measurement)
+        yield [*self._candidates[1:]]
+        return None
+
+
+def first_then_rivals(space: RacingProblem) -> list[Assignment]:
+    """Three feasible candidates, of which the third enters a front of the first, as far as its bound goes, and is out of one of the
+    first two."""
+    drawn: list[Assignment] = [
+        {d.name: d.options[(number // 4**i) % 4] for i, d in enumerate(space.decisions)}
+        for number in range(0, 4096, 37)
+    ]
+    trials = [
+        Trial(i, one, measured) for i, (one, measured) in enumerate(zip(drawn, space.evaluate(drawn), strict=True))
+    ]
+    ranking = Ranking.of(space)
+    feasible = [trial for trial in trials if ranking.violation(trial.measurement) == 0.0]
+    for three in itertools.permutations(feasible, 3):
+        hurdles = []
+        for known in (three[:1], three[:2]):
+            front = Front(ranking)
+            front.update(known)
+            hurdles.append(Hurdle.of(ranking.rank(three[0].measurement), front))
+        whole = [trial.measurement for trial in three]
+        if not space.censors(whole[1], hurdles[0]) and space.censors(whole[2], hurdles[1]) > space.censors(
+            whole[2], hurdles[0]
+        ):
+            return [trial.assignment for trial in three]
+    raise AssertionError("no such three")
+
+
+def test_an_interrupted_round_goes_on_with_the_hurdle_that_it_began_with() -> None:
+    """Not with that of all trials that are known by then: its second candidate may already be among them."""
+    space = problem(RacingProblem, 0)
+    candidates = first_then_rivals(space)
+
+    def study(*budgets: int) -> Study:
+        made = Study(space, factory=lambda _space, _seed: SteppedStrategy(TwoRounds(space, candidates)))
+        for trials in budgets:
+            made.run(InProcessExecutor(space), Budget(trials=trials))
+        return made
+
+    assert facts(study(1, 1, 1)) == facts(study(3))
+    assert not any(trial.measurement.censored for trial in study(1, 1, 1).trials())
 
 
 @pytest.mark.parametrize("strategy", ["random", "tpe", "exhaustive"])
