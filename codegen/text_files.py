@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kilotune.codegen.binary_files import read_binary_file, too_large
 from kilotune.codegen.diagnostics import InputError
 
 MOST_TEXT_BYTES = 16 << 20
@@ -17,14 +18,7 @@ def read_text_file(path: Path, what: str, most_bytes: int = MOST_TEXT_BYTES) -> 
     Raises InputError for a file that cannot be read, that is no UTF-8, or that holds more than `most_bytes`; no more than
     that is read of a file whose size is not known before, such as a device.
     """
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(most_bytes + 1)
-    except OSError as error:
-        raise InputError(str(path), expected=what, found=error.strerror or str(error)) from None
-    if len(content) > most_bytes:
-        raise _too_large(path, what, most_bytes)
-    return _decoded(content, path, what)
+    return _decoded(read_binary_file(path, what, most_bytes), path, what)
 
 
 def read_text_lines(path: Path, what: str, most_bytes: int) -> Iterator[str]:
@@ -36,16 +30,10 @@ def read_text_lines(path: Path, what: str, most_bytes: int) -> Iterator[str]:
                 text = _decoded(content, path, what, before)
                 before += len(content)
                 if before > most_bytes:
-                    raise _too_large(path, what, most_bytes)
+                    raise too_large(path, what, most_bytes)
                 yield from text.splitlines()
     except OSError as error:
         raise InputError(str(path), expected=what, found=error.strerror or str(error)) from None
-
-
-def _too_large(path: Path, what: str, most_bytes: int) -> InputError:
-    size_bytes = path.stat().st_size
-    found = f"{size_bytes} bytes" if size_bytes > most_bytes else "more"
-    return InputError(str(path), expected=f"{what} of at most {most_bytes} bytes", found=found)
 
 
 def _decoded(content: bytes, path: Path, what: str, before: int = 0) -> str:

@@ -16,9 +16,10 @@ from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
 from kilotune.codegen.emit.integers import Integers
+from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
 from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import TemporaryLayout, lay_out
-from kilotune.codegen.emit.operators import Operators, int_type
+from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import (
     FLASH_MACROS,
@@ -37,35 +38,6 @@ from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.straight_line import unroll
-
-
-@dataclass(frozen=True)
-class Interface:
-    """What a caller must know: one sample is `features` integers of `input_bits` at `input_scale`.
-
-    A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
-    `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale.
-    """
-
-    kind: ir.ResultKind
-    features: int
-    input_bits: int
-    input_scale: int
-    results: int
-    result_bits: int
-    result_scale: int
-    classes: int
-    real: bool = False
-
-    @property
-    def input_type(self) -> str:
-        """The C type of a feature."""
-        return "float" if self.real else int_type(self.input_bits)
-
-    @property
-    def result_type(self) -> str:
-        """The C type of an element of the result."""
-        return "float" if self.real and self.kind is ir.ResultKind.REAL else int_type(self.result_bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,14 +128,14 @@ def emit_program(
     layout = lay_out(storage, context.scratches, placement, in_place)
     arrays, functions = tables()
     constants = [*_parameter_arrays(storage, program, parameters), *arrays]
-    interface = _interface(storage, program)
+    interface = describe_interface(storage, program)
     name, function = names
-    signature = _signature(interface, function)
+    prototype = signature(interface, function)
     return CSource(
         name,
         function,
-        _header(interface, program, name, signature),
-        _source(context, layout, constants, functions, program, name, signature),
+        header(interface, program, name, prototype),
+        _source(context, layout, constants, functions, program, name, prototype),
         interface,
         layout.offsets,
         layout.size_bytes,
@@ -231,12 +203,7 @@ def _place(location: ir.Location) -> str:
 def _sentence(operation: ir.Operation) -> str:
     read = [o.variable if isinstance(o, ir.View) else str(o.value) for o in operation.operands]
     inside = ", ".join(read) if read else str(getattr(operation, "value", ""))
-    return _comment(f"{operation.out.variable} = {type(operation).__name__}({inside})")
-
-
-def _comment(text: str) -> str:
-    """Text that cannot end a comment."""
-    return text.replace("*/", "* /").replace("/*", "/ *")
+    return comment_text(f"{operation.out.variable} = {type(operation).__name__}({inside})")
 
 
 def _emit_result(context: Context) -> None:
@@ -266,7 +233,7 @@ def _parameter_arrays(
         values = parameters[variable.name].reshape(variable.shape)
         values = values.transpose(storage.orders.get(variable.name, range(values.ndim)))
         real = storage.real
-        note = f"/* {_comment(variable.name)}: {storage.describe(variable.name)} */\n"
+        note = f"/* {comment_text(variable.name)}: {storage.describe(variable.name)} */\n"
         if variable.name in storage.sparse:
             lists = sparse_format(values, storage.stored(variable.name), real)
             kind = f"uint{lists.place_bits}_t"
@@ -288,67 +255,6 @@ def _values(storage: VariableStorage, name: str, values: Sequence[float]) -> Con
     if packing is not None:
         return packed_array(array, packing.packed(packing.encoded(np.array(values, dtype=np.int64))))
     return constant_array(array, storage.type_of(name), values, storage.bits[name])
-
-
-def _interface(storage: VariableStorage, program: ir.Program) -> Interface:
-    given, result = program.input, program.result.variable
-    writers = [o for o in ir.operations(program.body) if o.out.variable == result]
-    classes = 0
-    if program.result_kind is ir.ResultKind.CLASS:
-        classes = max(
-            o.a.size if isinstance(o, ir.ArgMax) else 2 for o in writers if isinstance(o, ir.ArgMax | ir.Sign)
-        )
-    return Interface(
-        program.result_kind,
-        given.size if given else 0,
-        storage.bits[given.name] if given else 0,
-        storage.scales[given.name] if given else 0,
-        program.result.size,
-        storage.bits[result],
-        0 if result in ir.label_variables(program) else storage.scales[result],
-        classes,
-        storage.real,
-    )
-
-
-def _signature(interface: Interface, function: str) -> str:
-    arguments = []
-    if interface.input_bits:
-        arguments.append(f"const {interface.input_type} *x")
-    if interface.kind is ir.ResultKind.REAL:
-        arguments.append(f"{interface.result_type} *result")
-    kind = "int" if interface.kind is ir.ResultKind.CLASS else "void"
-    return f"{kind} {function}({', '.join(arguments) or 'void'})"
-
-
-def _header(interface: Interface, program: ir.Program, name: str, signature: str) -> str:
-    lines = [_title(interface.real, program)]
-    guard = f"{''.join(c if c.isalnum() else '_' for c in name).upper()}_H"
-    lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
-    if interface.real:
-        lines += [f"#define MODEL_FEATURES {interface.features}", ""]
-    elif interface.input_bits:
-        lines += [
-            "/* One sample: x[i] = (the feature) * 2**MODEL_INPUT_SCALE, toward zero. */",
-            f"#define MODEL_FEATURES {interface.features}",
-            f"#define MODEL_INPUT_BITS {interface.input_bits}",
-            f"#define MODEL_INPUT_SCALE ({interface.input_scale})",
-            "",
-        ]
-    if interface.kind is ir.ResultKind.CLASS:
-        lines += ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
-    elif interface.real:
-        lines += [f"#define MODEL_RESULTS {interface.results}"]
-    else:
-        lines += [
-            "/* Writes the results: real value = result[i] / 2**MODEL_RESULT_SCALE. */",
-            f"#define MODEL_RESULTS {interface.results}",
-            f"#define MODEL_RESULT_BITS {interface.result_bits}",
-            f"#define MODEL_RESULT_SCALE ({interface.result_scale})",
-        ]
-    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{signature};", ""]
-    lines += ["#ifdef __cplusplus", "}", "#endif", "", "#endif"]
-    return "\n".join(lines) + "\n"
 
 
 _PRELUDE = """\
@@ -376,11 +282,6 @@ def _packed_readers(storage: VariableStorage, written: str) -> list[str]:
     return place + [reader_definition(width) for width in widths]
 
 
-def _title(real: bool, program: ir.Program) -> str:
-    what = "inference in floats" if real else "fixed-point inference"
-    return f"/* {_comment(program.name)}: {what}. Written by kilotune; changes will be lost. */"
-
-
 def _source(
     context: Context,
     layout: TemporaryLayout,
@@ -388,10 +289,10 @@ def _source(
     functions: list[str],
     program: ir.Program,
     name: str,
-    signature: str,
+    prototype: str,
 ) -> str:
     arrays = [array.definition for array in constants]
-    parts = [_title(context.storage.real, program)]
+    parts = [title(context.storage.real, program)]
     includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if context.storage.real else "")
     parts += [includes, _PRELUDE + f"typedef int{index_bits(program)}_t kt_index;"]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
@@ -401,5 +302,5 @@ def _source(
     parts += [*context.operators.functions, *functions]
     unread = program.input is not None and program.input.name not in ir.used_variables(program)
     body = [*layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
-    parts.append("\n".join([signature, "{", *body, "}"]))
+    parts.append("\n".join([prototype, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

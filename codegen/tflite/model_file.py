@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.codegen.binary_files import read_binary_file
 from kilotune.codegen.diagnostics import InputError
 
 IDENTIFIER, IDENTIFIER_AT = b"TFL3", 4
@@ -102,13 +103,7 @@ def read_model(path: Path) -> TfliteModel:
 
 def read_content(path: Path) -> bytes:
     """The bytes of a TensorFlow Lite file. InputError for a file that cannot be read or does not begin like one."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MOST_FILE_BYTES + 1)
-    except OSError as error:
-        raise InputError(str(path), expected="a TFLite model", found=error.strerror or str(error)) from None
-    if len(content) > MOST_FILE_BYTES:
-        raise InputError(str(path), expected=f"a TFLite model of at most {MOST_FILE_BYTES} bytes", found="more")
+    content = read_binary_file(path, "a TFLite model", MOST_FILE_BYTES)
     if not is_tflite(content):
         raise InputError(str(path), expected="a TFLite model", found="bytes that are none")
     return content

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kilotune.codegen.binary_files import read_binary_file
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.text_files import read_text_file
 from kilotune.spaces.memory.csv_files import LARGEST, MOST_BYTES
@@ -77,13 +78,7 @@ def _text(path: Path) -> Any:
 
 
 def _binary(path: Path) -> Any:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(str(path), expected="XLA's HloProto", found=error.strerror or str(error)) from None
-    if len(content) > MOST_BYTES:
-        raise InputError(str(path), expected=f"XLA's HloProto of at most {MOST_BYTES} bytes", found="more")
+    content = read_binary_file(path, "XLA's HloProto", MOST_BYTES)
     return _parsed(path, lambda: _messages()["HloProto"].FromString(content)).buffer_assignment
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kilotune.codegen.binary_files import read_binary_file
 from kilotune.codegen.diagnostics import InputError
 from kilotune.spaces.memory.csv_files import LARGEST, MOST_BYTES
 from kilotune.spaces.memory.instance import Buffer, Instance
@@ -18,15 +19,10 @@ WORDS, WORD_BYTES = 8, 8
 def read_plc(path: Path) -> Instance:
     """Load such an instance. InputError, with the buffer: a cut word, a number twice, a death that is not after the birth, or sizes and
     points beyond what the search takes."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise InputError(str(path), expected="a .plc file", found=error.strerror or str(error)) from None
+    content = read_binary_file(path, "a .plc file", MOST_BYTES)
     record = WORDS * WORD_BYTES
-    if len(content) > MOST_BYTES or len(content) % record:
-        expected = f"records of {record} bytes, at most {MOST_BYTES} together"
-        raise InputError(str(path), expected=expected, found=f"{len(content)} bytes")
+    if len(content) % record:
+        raise InputError(str(path), expected=f"records of {record} bytes", found=f"{len(content)} bytes")
     rows = np.frombuffer(content, dtype=">u8").reshape(-1, WORDS).tolist()
     seen: set[int] = set()
     return Instance(path.stem, tuple(_buffer(str(path), k, row, seen) for k, row in enumerate(rows, start=1)))

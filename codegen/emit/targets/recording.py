@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.emit.c import CSource, Interface
+from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.emit.interface import Interface
 from kilotune.codegen.emit.parameters import constant_array
 
 AVR_SAMPLE_BYTES = 6144

@@ -1,0 +1,113 @@
+"""What a caller of an emitted program sees: features, results, their types, and the header file that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.operators import int_type
+from kilotune.codegen.emit.storage import VariableStorage
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a caller must know: one sample is `features` integers of `input_bits` at `input_scale`.
+
+    A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
+    `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale.
+    """
+
+    kind: ir.ResultKind
+    features: int
+    input_bits: int
+    input_scale: int
+    results: int
+    result_bits: int
+    result_scale: int
+    classes: int
+    real: bool = False
+
+    @property
+    def input_type(self) -> str:
+        """The C type of a feature."""
+        return "float" if self.real else int_type(self.input_bits)
+
+    @property
+    def result_type(self) -> str:
+        """The C type of an element of the result."""
+        return "float" if self.real and self.kind is ir.ResultKind.REAL else int_type(self.result_bits)
+
+
+def describe_interface(storage: VariableStorage, program: ir.Program) -> Interface:
+    """What the program of `storage` asks of its caller."""
+    given, result = program.input, program.result.variable
+    writers = [o for o in ir.operations(program.body) if o.out.variable == result]
+    classes = 0
+    if program.result_kind is ir.ResultKind.CLASS:
+        classes = max(
+            o.a.size if isinstance(o, ir.ArgMax) else 2 for o in writers if isinstance(o, ir.ArgMax | ir.Sign)
+        )
+    return Interface(
+        program.result_kind,
+        given.size if given else 0,
+        storage.bits[given.name] if given else 0,
+        storage.scales[given.name] if given else 0,
+        program.result.size,
+        storage.bits[result],
+        0 if result in ir.label_variables(program) else storage.scales[result],
+        classes,
+        storage.real,
+    )
+
+
+def signature(interface: Interface, function: str) -> str:
+    """The C prototype of the entry, without a semicolon."""
+    arguments = []
+    if interface.input_bits:
+        arguments.append(f"const {interface.input_type} *x")
+    if interface.kind is ir.ResultKind.REAL:
+        arguments.append(f"{interface.result_type} *result")
+    kind = "int" if interface.kind is ir.ResultKind.CLASS else "void"
+    return f"{kind} {function}({', '.join(arguments) or 'void'})"
+
+
+def header(interface: Interface, program: ir.Program, name: str, prototype: str) -> str:
+    """The whole text of the header file `name`.h."""
+    lines = [title(interface.real, program)]
+    guard = f"{''.join(c if c.isalnum() else '_' for c in name).upper()}_H"
+    lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
+    if interface.real:
+        lines += [f"#define MODEL_FEATURES {interface.features}", ""]
+    elif interface.input_bits:
+        lines += [
+            "/* One sample: x[i] = (the feature) * 2**MODEL_INPUT_SCALE, toward zero. */",
+            f"#define MODEL_FEATURES {interface.features}",
+            f"#define MODEL_INPUT_BITS {interface.input_bits}",
+            f"#define MODEL_INPUT_SCALE ({interface.input_scale})",
+            "",
+        ]
+    if interface.kind is ir.ResultKind.CLASS:
+        lines += ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
+    elif interface.real:
+        lines += [f"#define MODEL_RESULTS {interface.results}"]
+    else:
+        lines += [
+            "/* Writes the results: real value = result[i] / 2**MODEL_RESULT_SCALE. */",
+            f"#define MODEL_RESULTS {interface.results}",
+            f"#define MODEL_RESULT_BITS {interface.result_bits}",
+            f"#define MODEL_RESULT_SCALE ({interface.result_scale})",
+        ]
+    lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{prototype};", ""]
+    lines += ["#ifdef __cplusplus", "}", "#endif", "", "#endif"]
+    return "\n".join(lines) + "\n"
+
+
+def title(real: bool, program: ir.Program) -> str:
+    """The first comment of either file."""
+    what = "inference in floats" if real else "fixed-point inference"
+    return f"/* {comment_text(program.name)}: {what}. Written by kilotune; changes will be lost. */"
+
+
+def comment_text(text: str) -> str:
+    """Text that cannot end a comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *")
