@@ -6,7 +6,7 @@ A tree: the options of P depend on B, and T and the coverage of (m, M) are asked
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -18,8 +18,8 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import profile
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
-from kilotune.search.fingerprint import fingerprint
-from kilotune.search.front import Ranking
+from kilotune.search.fingerprint import absent_as, fingerprint
+from kilotune.search.front import Rank, Ranking
 from kilotune.search.space import (
     Assignment,
     Constraint,
@@ -29,6 +29,7 @@ from kilotune.search.space import (
     Objective,
     Option,
     Procedure,
+    Trial,
     answered,
 )
 from kilotune.spaces.limits import FixedPointOptions
@@ -39,6 +40,12 @@ TABLE_INDEX_BITS = (6, 5, 7, 4)
 
 COVERAGES = (0.9, 0.95, 0.99, 1.0)
 """Share of the exponential's arguments inside (m, M); the paper asks for more than 90 %."""
+
+COARSENESS = (4, 2, 1)
+"""Distances of the maxscales that are measured first, second and third."""
+
+FASTEST_BITS = 16
+"""Up to this width the compiled kernel runs programs."""
 
 SEMANTICS = 1
 """Version of what the decisions mean; part of the fingerprint."""
@@ -62,9 +69,15 @@ def rounded_flips_percent(samples: int, metrics: Mapping[str, np.ndarray]) -> np
 class SeeDotOptions(FixedPointOptions):
     """What a user may set: `FixedPointOptions`, and which bitwidths are allowed. Of equally precise programs the one of least
     memory is wanted, or what the `objective` says.
+
+    With a `permitted_drop` (percentage points of training accuracy below the float program's; a classifier's) or a
+    `permitted_loss` (of precision; a numerical model's) it is the other way round: of the programs that lose no more, the one of least
+    memory, or of what the `objective` says.
     """
 
     bitwidths: tuple[int, ...] = BITWIDTHS
+    permitted_drop: float | None = field(default=None, metadata=absent_as(None))
+    permitted_loss: float | None = field(default=None, metadata=absent_as(None))
 
 
 class SeeDotSpace:
@@ -91,6 +104,8 @@ class SeeDotSpace:
         fits is paid for already.
         """
         precision, minimized = Objective(precision_metric(self.task.program)), Objective(self.options.minimized)
+        if self._permitted is not None:
+            return (minimized, precision)
         if not self._classifies or (self.options.limits and self.options.asks_for_memory):
             return (precision, minimized)
         return (Objective(ROUNDED_FLIPS), minimized, precision)
@@ -109,8 +124,20 @@ class SeeDotSpace:
 
     @cached_property
     def constraints(self) -> tuple[Constraint, ...]:
-        """The limits."""
-        return self.options.constraints
+        """The limits, and the precision that may be lost, where that is said."""
+        permitted = self._permitted
+        return self.options.constraints if permitted is None else (*self.options.constraints, permitted)
+
+    @cached_property
+    def _permitted(self) -> Constraint | None:
+        """The least accuracy, or the greatest loss of precision; None where the most precise program is wanted."""
+        options = self.options
+        if not self._classifies:
+            return None if options.permitted_loss is None else Constraint("precision_loss", options.permitted_loss)
+        if options.permitted_drop is None:
+            return None
+        least = self.evaluator.float_metrics["accuracy_percent"] - options.permitted_drop
+        return Constraint("accuracy_percent", least, at_least=True)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -140,13 +167,21 @@ class SeeDotSpace:
         return [Measurement(self.evaluator.measure(self.lower(assignment))[0]) for assignment in batch]
 
     def procedure(self) -> Procedure:
-        """Section 5.3.2: brute force over B and P, with T = 6 and (m, M) around 90 % of the profiled arguments."""
+        """Section 5.3.2: brute force over B and P, with T = 6 and (m, M) around 90 % of the profiled arguments.
+
+        Its answer is the first of the best in the order of the paper's loops, whatever the order of measuring (`_coarse_to_fine`).
+        """
         tables = {"table_index_bits": TABLE_INDEX_BITS[0], "coverage": COVERAGES[0]} if self.exponentials else {}
         ranking = self._papers_ranking
-        trials = []
-        for bits in sorted(self.options.bitwidths):
-            trials += yield [{"bitwidth": bits, "maxscale": scale, **tables} for scale in range(bits)]
-        yield [min(trials, key=lambda trial: ranking.rank(trial.measurement)).assignment]
+        trials: list[Trial] = []
+        for bits, scales in _coarse_to_fine(self.options.bitwidths):
+            trials += yield [{"bitwidth": bits, "maxscale": scale, **tables} for scale in scales]
+
+        def place(trial: Trial) -> tuple[Rank, int, int]:
+            chosen = trial.assignment
+            return ranking.rank(trial.measurement), int(chosen["bitwidth"]), int(chosen["maxscale"])
+
+        yield [min(trials, key=place).assignment]
 
 
 @dataclass(frozen=True)
@@ -182,17 +217,30 @@ class SeeDotState:
         return SeeDotState(self.space, {**self.chosen, decision.name: option})
 
     def bound(self) -> float:
-        """+inf where the parameters alone break a limit; else no loss is less than 0."""
+        """+inf where the parameters alone break a limit; where memory leads, the bytes that the bitwidth takes at least; else no loss is
+        less than 0.
+        """
         options, footprint = self.space.options, self.space.evaluator.footprint
         bits = int(self.chosen.get("bitwidth", min(options.bitwidths)))
         widths = np.full((1, len(self.space.task.program.variables)), bits, dtype=np.int64)
-        for limit, least in (
-            (options.flash_limit_bytes, int(footprint.flash_bytes(widths)[0])),
-            (options.ram_limit_bytes, int(footprint.least_ram_bytes(widths)[0])),
-        ):
+        flash, ram = int(footprint.flash_bytes(widths)[0]), int(footprint.least_ram_bytes(widths)[0])
+        for limit, least in ((options.flash_limit_bytes, flash), (options.ram_limit_bytes, ram)):
             if limit is not None and least > limit:
                 return math.inf
-        return 0.0
+        return float(flash + ram) if self.space.objectives[0].metric == "memory_bytes" else 0.0
+
+
+def _coarse_to_fine(bitwidths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """(B, some maxscales), all of them once: every fourth maxscale of each bitwidth, then every second one, then the others, so that a
+    search that ends early knows something of every width. 16 bits come first, since programs of 8 bits are often useless;
+    32 bits last, since they run many times slower.
+    """
+    short = [bits for bits in bitwidths if bits <= FASTEST_BITS]
+    for together in (sorted(short, reverse=True), [bits for bits in bitwidths if bits > FASTEST_BITS]):
+        for step in COARSENESS:
+            for bits in together:
+                finer = (scale for scale in _middle_first(bits) if scale % step == 0)
+                yield bits, [scale for scale in finer if step == COARSENESS[0] or scale % (2 * step) != 0]
 
 
 def _middle_first(bits: int) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.front import Ranking
 from kilotune.search.procedure import run_procedure
-from kilotune.search.space import Assignment, Space
+from kilotune.search.space import Assignment, Measurement, Space
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace, rounded_flips_percent
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -98,3 +100,42 @@ def test_seedots_paper_takes_the_best_training_accuracy() -> None:
     ]
     most = max(m.metrics["accuracy_percent"] for m in space.evaluate(candidates))
     assert answer.metrics["accuracy_percent"] == most
+
+
+def test_seedot_measures_coarse_to_fine_and_answers_as_the_papers_loops_do() -> None:
+    """Every width has been met when a quarter of the maxscales are measured; of equal programs the first of the loops is the answer."""
+    space = SeeDotSpace(TASK)
+    measured: list[Assignment] = []
+
+    def equal(batch: Sequence[Assignment]) -> list[Measurement]:
+        measured.extend(batch)
+        same = {"accuracy_percent": 90.0, "disagreements": 0.0, "memory_bytes": 1.0}
+        return [Measurement({**same, "accuracy_percent": 80.0 if one["bitwidth"] == 8 else 90.0}) for one in batch]
+
+    answer = run_procedure(space, equal)
+    assert answer is not None
+    assert (answer.assignment["bitwidth"], answer.assignment["maxscale"]) == (16, 0)
+    tried = [(one["bitwidth"], one["maxscale"]) for one in measured[:-1]]
+    assert sorted(tried) == [(bits, scale) for bits in (8, 16, 32) for scale in range(bits)]
+    assert tried[:6] == [(16, 8), (16, 4), (16, 12), (16, 0), (8, 4), (8, 0)]
+    assert {bits for bits, _ in tried[: tried.index((32, 16))]} == {16, 8}
+    assert tried[tried.index((32, 16)) :][:8] == [(32, s) for s in (16, 12, 20, 8, 24, 4, 28, 0)]
+
+
+def test_seedot_takes_the_least_memory_within_a_permitted_drop() -> None:
+    strict = SeeDotSpace(TASK, SeeDotOptions(permitted_drop=0.0))
+    lax = SeeDotSpace(TASK, SeeDotOptions(permitted_drop=60.0))
+    candidates: list[Assignment] = [
+        {"bitwidth": bits, "maxscale": scale, "table_index_bits": 6, "coverage": 0.9}
+        for bits in (8, 16)
+        for scale in range(bits)
+    ]
+    found = SeeDotSpace(TASK).evaluate(candidates)
+    for space, drop in ((strict, 0.0), (lax, 60.0)):
+        least = space.evaluator.float_metrics["accuracy_percent"] - drop
+        kept = [m.metrics["memory_bytes"] for m in found if m.metrics["accuracy_percent"] >= least]
+        assert best_of(space, candidates)["memory_bytes"] == min(kept)
+        for measured, candidate in zip(found, candidates, strict=True):
+            state = space.start().take(candidate["bitwidth"])
+            assert state.bound() <= measured.metrics["memory_bytes"]
+    assert strict.fingerprint != lax.fingerprint != SeeDotSpace(TASK).fingerprint

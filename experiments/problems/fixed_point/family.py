@@ -31,13 +31,14 @@ FAMILY = SpaceFamily(
             ["--drop", "accuracy_drop"],
             type=click.FloatRange(0, 100),
             metavar="POINTS",
-            help="Without limits: how far training accuracy may fall below the float model's  [default: 2.0]",
+            help="Without limits: how far training accuracy may fall below the float model's; seedot then looks for the least"
+            " memory  [default: 2.0 for shiftry; seedot wants the most precise program]",
         ),
         click.Option(
             ["--loss", "permitted_loss"],
             type=click.FloatRange(0),
             metavar="LOSS",
-            help="The same for numerical models: the permitted precision loss  [default: 0.1]",
+            help="The same for numerical models: the permitted precision loss  [default: 0.1 for shiftry]",
         ),
         click.Option(
             ["--flips", "permitted_flips"],

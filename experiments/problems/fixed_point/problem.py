@@ -41,6 +41,10 @@ COMPILED = (
 LIMIT_OPTIONS = MappingProxyType({name: quantity.option for name, quantity in LIMITED.items() if quantity.option})
 """Options of a request by what --limit calls them."""
 
+SEEDOT_OPTIONS = MappingProxyType({"accuracy_drop": "seedot_drop", "permitted_loss": "seedot_loss"})
+"""Where a request for seedot holds what --drop and --loss say: without them it wants the most precise program, while the fields of
+their own names always have a number."""
+
 
 @dataclass(frozen=True)
 class ModelProblem(TunedModel):
@@ -131,6 +135,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         for name in ("accuracy_drop", "permitted_loss", "permitted_flips", "validation")
     ):
         raise ValueError("--drop, --loss, --flips and --validation: expected finite numbers.")
+    if space == "seedot":
+        given |= {own: given.pop(name) for name, own in SEEDOT_OPTIONS.items() if name in given}
     bits = given.pop("accumulator_bits", "auto")
     stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
     options = ModelOptions(
@@ -148,6 +154,7 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
     given = {**options, "accumulator_bits": widths.get(str(options.get("accumulator")))}
+    given |= {name: given[own] for name, own in SEEDOT_OPTIONS.items() if given.get(own) is not None}
     limits = {name: options[option] for name, option in LIMIT_OPTIONS.items() if options.get(option) is not None}
     limits |= options.get("further_limits", {})
     return CommandOptions(given, limits, options.get("objective"), options.get("device"))
@@ -175,6 +182,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         "objective": options.objective,
     }
     if request.space == "seedot":
+        decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer")
     decided |= {option: getattr(options, option) for option in own}
