@@ -14,13 +14,15 @@ class HardwareDesign:
     """Unroll factors and processing elements by the operation's number in program order; what is not named takes one of each.
 
     `pipelined`: a register after each part of an operation's arithmetic, for a faster clock; without them a result is there some cycles
-    sooner. `ports`: how many operations may read a variable at the same time; a port more is a copy of its memory.
+    sooner. `ports`: how many operations may read a variable at the same time; a port more is a copy of its memory. `soft`: the operations
+    whose multiplications are made of look-up tables where the board has multipliers.
     """
 
     lanes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     shares: Mapping[int, ColumnShares] = field(default_factory=lambda: MappingProxyType({}))
     pipelined: bool = True
     ports: int = 1
+    soft: frozenset[int] = frozenset()
 
 
 SEQUENTIAL = HardwareDesign()

@@ -27,6 +27,14 @@ class Gates:
     block_rams: int = 0
     multipliers: int = 0
 
+    def __add__(self, other: Gates) -> Gates:
+        return Gates(
+            self.luts + other.luts,
+            self.flip_flops + other.flip_flops,
+            self.block_rams + other.block_rams,
+            self.multipliers + other.multipliers,
+        )
+
     def missing(self, board: Gates) -> dict[str, tuple[int, int]]:
         """(taken, there are) of each kind of which the board has too few."""
         there = asdict(board)

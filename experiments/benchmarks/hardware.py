@@ -25,6 +25,7 @@ from kilotune.codegen.rtl.processing import column_nonzeros, least_cycles, longe
 from kilotune.codegen.rtl.units import SparseUnit
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.evaluators.fpga.boards import Board, find_board
+from kilotune.evaluators.fpga.cost_model import estimate
 from kilotune.evaluators.fpga.synthesis import implement
 from kilotune.evaluators.fpga.tools import ToolError
 from kilotune.evaluators.fpga.verilated import run_hardware
@@ -114,7 +115,8 @@ def sparse() -> None:
 def placed(models: list[str], board: Board) -> None:
     """Gates, clock and latency of each model, one step after the other and with some lanes; what breaks the board is said."""
     print(
-        "| model | lanes | LUTs | flip-flops | block RAMs | multipliers | MHz | cycles | us |\n|---|---|---|---|---|---|---|---|---|"
+        "| model | lanes | LUTs | flip-flops | block RAMs | multipliers | MHz | cycles | us | predicted: LUTs, MHz, us |\n"
+        "|---|---|---|---|---|---|---|---|---|---|"
     )
     for model in models:
         bundle, batch = answer(model, SPACES[0])
@@ -125,10 +127,12 @@ def placed(models: list[str], board: Board) -> None:
             except ToolError as error:
                 print(f"| {model} | {most} | {error} |", flush=True)
                 continue
+            expected = estimate(plan, board)
             gates = " | ".join(str(count) for count in asdict(made.gates).values())
             clock = "-" if made.clock_mhz is None else f"{made.clock_mhz:.1f}"
             latency = "-" if made.clock_mhz is None else f"{plan.cycles / made.clock_mhz:.2f}"
-            print(f"| {model} | {most} | {gates} | {clock} | {plan.cycles} | {latency} |", flush=True)
+            predicted = f"{expected.gates.luts}, {expected.clock_mhz:.1f}, {expected.latency_us:.2f}"
+            print(f"| {model} | {most} | {gates} | {clock} | {plan.cycles} | {latency} | {predicted} |", flush=True)
 
 
 def main() -> None:

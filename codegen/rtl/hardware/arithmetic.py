@@ -68,6 +68,16 @@ def combined(values: Sequence[Value], combine: Callable[[Value, Value], Value]) 
     return level[0]
 
 
+def product(a: Value, b: Value, soft: bool) -> Value:
+    """Two signed values multiplied: by a multiplier of the board, or `soft`, as a tree of sums of one shifted by the places of the other.
+    Yosys spends half as many look-up tables again on a multiplication that it is given as one."""
+    if not soft:
+        return a * b
+    wide, narrow = (a, b) if len(a) >= len(b) else (b, a)
+    rows = [Mux(narrow[place], wide, 0) << place for place in range(len(narrow))]
+    return combined([*rows[:-1], -rows[-1]], lambda x, y: x + y)
+
+
 @dataclass(frozen=True)
 class Signals:
     """Pointwise operators on signals: `codegen.ir.numbers` over values of any width."""

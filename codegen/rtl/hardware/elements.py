@@ -11,7 +11,7 @@ from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column
-from kilotune.codegen.rtl.hardware.arithmetic import Signals, constant, delayed, delayed_flag, down, wrap
+from kilotune.codegen.rtl.hardware.arithmetic import Signals, constant, delayed, delayed_flag, down, product, wrap
 from kilotune.codegen.rtl.hardware.division import quotient
 from kilotune.codegen.rtl.hardware.rom import read_table
 from kilotune.codegen.rtl.units import Cycles, UnitPart
@@ -25,8 +25,10 @@ def operand_columns(operation: ir.Operation) -> tuple[tuple[Column | None, Colum
     return (a, b)[: len(operation.operands)]
 
 
-def element_result(operation: ir.Elementwise, values: Sequence[Value], rounding: Rounding, row: Int32Array) -> Value:
-    """The result of shifted operands before it is scaled, of an operation without a table."""
+def element_result(
+    operation: ir.Elementwise, values: Sequence[Value], rounding: Rounding, row: Int32Array, soft: bool
+) -> Value:
+    """The result of shifted operands before it is scaled, of an operation without a table. `soft`: as `product` has it."""
     accumulator = int(row[Column.ACC_BITS])
     match operation:
         case ir.Fill():
@@ -39,7 +41,7 @@ def element_result(operation: ir.Elementwise, values: Sequence[Value], rounding:
         case ir.Subtract():
             return wrap(values[0] - values[1], accumulator)
         case ir.Multiply():
-            return wrap(values[0] * values[1], accumulator)
+            return wrap(product(values[0], values[1], soft), accumulator)
         case ir.Pointwise():
             constants = ir.Constants(int(row[Column.CONSTANT_A]), int(row[Column.CONSTANT_B]), int(row[Column.SHIFT_B]))
             return operation.integer(Signals(rounding, accumulator), values[0], constants)
@@ -96,8 +98,8 @@ def _exponential(m: Module, x: Value, table: Exponential, rounding: Rounding, cy
     fine_place = (place >> table.fine_shift)[: (len(table.fine) - 1).bit_length()]
     low = delayed(m, read_table(m, arrays[1], fine_place, f"{name}_fine"), answered, f"{name}_low")
     early = cycles[UnitPart.PRODUCT] // 2
-    product = delayed(m, wrap(high * low, table.product_bits), early, f"{name}_whole")
-    shifted = down(product, table.product_shift, rounding)
+    whole = delayed(m, wrap(high * low, table.product_bits), early, f"{name}_whole")
+    shifted = down(whole, table.product_shift, rounding)
     return delayed(m, shifted, cycles[UnitPart.PRODUCT] - early, f"{name}_product")
 
 

@@ -12,7 +12,15 @@ from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import scale_down
 from kilotune.codegen.fixed.table import Column
 from kilotune.codegen.rtl.banks import visited_banks
-from kilotune.codegen.rtl.hardware.arithmetic import combined, constant, delayed, delayed_flag, down, wrap
+from kilotune.codegen.rtl.hardware.arithmetic import (
+    combined,
+    constant,
+    delayed,
+    delayed_flag,
+    down,
+    product,
+    wrap,
+)
 from kilotune.codegen.rtl.hardware.division import quotient, square_root
 from kilotune.codegen.rtl.hardware.elements import element_result, operand_columns, scaled_result, table_result
 from kilotune.codegen.rtl.hardware.rom import make_rom, read_rom
@@ -50,6 +58,7 @@ class _NestBuilder:
         self.row = self.batch.rows[0, unit.row]
         self.rounding = self.batch.rounding
         self.accumulator = int(self.row[Column.ACC_BITS])
+        self.soft = unit.row in around.plan.design.soft
         nest = unit.nest
         self.walk: Walk = begin_walk(
             m, start, nest.extents, nest.gathered, unit.interval, around.indices, around.plan.loops
@@ -139,7 +148,7 @@ class _NestBuilder:
             value = table_result(m, operation, values[0], valid, table, self.rounding, cycles, name)
         else:
             assert isinstance(operation, ir.Elementwise)
-            value = element_result(operation, values, self.rounding, self.row)
+            value = element_result(operation, values, self.rounding, self.row, self.soft)
             value = delayed(m, value, cycles[UnitPart.PRODUCT], f"{name}_value")
         return scaled_result(value, self.row, self.rounding, isinstance(operation, ir.INTEGER_RESULTS))
 
@@ -174,8 +183,8 @@ class _NestBuilder:
         m, cycles = self.m, self.unit.cycles
         shift, terms = int(self.row[Column.SHIFT_TERM]), []
         for lane, (a, b) in enumerate(lanes):
-            product = delayed(m, wrap(a * b, self.accumulator), cycles[UnitPart.PRODUCT], f"product{lane}")
-            terms.append(down(product, shift, self.rounding))
+            whole = wrap(product(a, b, self.soft), self.accumulator)
+            terms.append(down(delayed(m, whole, cycles[UnitPart.PRODUCT], f"product{lane}"), shift, self.rounding))
         if self.unit.nest.gathers_lanes:
             terms = [wrap(combined(terms, lambda x, y: x + y), self.accumulator)]
         return [delayed(m, term, cycles[UnitPart.TERMS], f"term{n}") for n, term in enumerate(terms)]

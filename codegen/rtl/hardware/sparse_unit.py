@@ -11,7 +11,7 @@ from amaranth.lib.memory import Memory
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.table import Column
 from kilotune.codegen.rtl.banks import visited_banks
-from kilotune.codegen.rtl.hardware.arithmetic import delayed, delayed_flag, down, signed_bits, wrap
+from kilotune.codegen.rtl.hardware.arithmetic import delayed, delayed_flag, down, product, signed_bits, wrap
 from kilotune.codegen.rtl.hardware.elements import scaled_result
 from kilotune.codegen.rtl.hardware.nest_unit import Surroundings
 from kilotune.codegen.rtl.hardware.rom import pack
@@ -109,8 +109,13 @@ class _SparseBuilder:
         cycles, row = self.unit.cycles, self.row
         x = delayed(self.m, down(x, int(row[Column.SHIFT_B]), self.rounding), cycles[UnitPart.OPERANDS], f"{name}_x")
         value = delayed(self.m, value, cycles[UnitPart.OPERANDS], f"{name}_weight")
-        product = delayed(self.m, wrap(value * x, self.accumulator), cycles[UnitPart.PRODUCT], f"{name}_product")
-        term = down(product, int(row[Column.SHIFT_TERM]), self.rounding)
+        soft = self.unit.row in self.around.plan.design.soft
+        whole = wrap(product(value, x, soft), self.accumulator)
+        term = down(
+            delayed(self.m, whole, cycles[UnitPart.PRODUCT], f"{name}_product"),
+            int(row[Column.SHIFT_TERM]),
+            self.rounding,
+        )
         return delayed(self.m, term, cycles[UnitPart.TERMS], f"{name}_term")
 
     def _accumulate(

@@ -27,14 +27,15 @@ FAR_APART = [0, 2, 5]
 
 @st.composite
 def designs(draw: st.DrawFn, model: RandomModel, batch: FixedBatch) -> HardwareDesign:
-    """Any unroll factors, and processing elements where there may be some."""
+    """Any unroll factors, processing elements where there may be some, and multiplications of either kind."""
     program, elements = model.program, {}
     lanes = {row: draw(st.sampled_from(factors)) for row, factors in decidable(program, batch).items()}
     for row, operation in enumerate(ir.operations(program.body)):
         if isinstance(operation, ir.MatMul) and takes_elements(operation, program) and draw(st.booleans()):
             counts = column_nonzeros(model.parameters[operation.a.variable])
             elements[row] = papers_shares(counts, draw(st.integers(1, 4)))
-    return HardwareDesign(lanes, elements, draw(st.booleans()), draw(st.integers(1, 3)))
+    soft = draw(st.frozensets(st.sampled_from(range(len(lanes)))))
+    return HardwareDesign(lanes, elements, draw(st.booleans()), draw(st.integers(1, 3)), soft)
 
 
 def assert_hardware_agrees(model: RandomModel, batch: FixedBatch, design: HardwareDesign) -> None:
