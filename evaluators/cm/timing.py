@@ -7,7 +7,7 @@ Without a route it can be read at tick T + ticks. A stage starts an iteration wh
 iteration needs are there, and every bounded buffer that it writes to has room; room is free from the tick on in which the
 reader has finished with it. GMEM sends the pixels of the image in order, image after image, each at its pace.
 
-`reference_timing` says the same tick by tick; a test holds the two to each other.
+`reference_timing` says the same tick by tick, and `docs/cm-timing.md` in words; tests hold this one to both.
 """
 
 from __future__ import annotations
