@@ -134,7 +134,9 @@ def _taps(window: Window, axis: int, reading: AccessPattern) -> tuple[NDArray[np
     start, stop = (writer.top, writer.bottom) if axis == 0 else (writer.left, writer.right)
     first = outputs * window.stride[axis] - window.pads[axis]
     taps = first[:, None] + np.arange(window.kernel[axis])[None, :] * window.dilation[axis]
-    return (taps - start).astype(np.int32), (taps >= start) & (taps < stop)
+    apart = window.spread[axis]
+    inside = (taps >= start * apart) & (taps < stop * apart) & (taps % apart == 0)
+    return (taps // apart - start).astype(np.int32), inside
 
 
 def _last_read(window: Window, axis: int, reading: AccessPattern) -> NDArray[np.int32]:

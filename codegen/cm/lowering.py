@@ -379,4 +379,4 @@ class _NetworkAssembly:
 
 def _taps(node: Node) -> int:
     window = window_of(node)
-    return 1 if window is None else window.kernel[0] * window.kernel[1]
+    return 1 if window is None else window.most_taps

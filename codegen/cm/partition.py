@@ -4,7 +4,7 @@ Nodes are taken in topological order. A convolution starts a partition; so does 
 iterations are not those of a convolution before it: they run on the digital unit of a core without a matrix. A
 pointwise node joins the latest partition among those that write its operands, so edges lead from lower to higher
 numbers only. Concatenations, channel permutations, every other row or column and channels of zeros are views: they
-cost nothing, and their readers read several arrays, or parts of them.
+cost nothing, and their readers read several arrays, or parts of them. So are pixels repeated over an image.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from kilotune.codegen.onnx.graph import (
     VIEWS,
     ChannelPadNode,
     ClipNode,
+    ExpandNode,
     Graph,
     Node,
     PermuteNode,
@@ -37,7 +38,8 @@ INPUT = -1
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Channels of a real tensor that hold consecutive channels, from `first`, of a view; of its pixels every
-    `stride[0]`th row and `stride[1]`th column. Channels of a view that no segment holds are 0."""
+    `stride[0]`th row and `stride[1]`th column (0: the first one again and again). Channels of a view that no segment holds
+    are 0."""
 
     tensor: str
     channels: NDArray[np.int64]
@@ -167,6 +169,8 @@ def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]])
             places = [places[i] for i in node.order]
         case SubsampleNode(stride=(down, right)):
             places = [p and (p[0], (p[1][0] * down, p[1][1] * right), p[2]) for p in places]
+        case ExpandNode():
+            places = [p and (p[0], (0, 0), p[2]) for p in places]
         case ChannelPadNode():
             places = [None] * node.before + places + [None] * node.after
         case _:

@@ -55,15 +55,16 @@ def dependences(reading: AccessPattern, channels: int = 1) -> Dependences:
 
 
 def read_relation(windows: tuple[Window, ...], channels: int) -> str:
-    """The read accesses in isl's notation (the paper's Listing 2, with stride, padding and dilation)."""
+    """The read accesses in isl's notation (the paper's Listing 2, with stride, padding, dilation and spread)."""
     parts = []
     for window in windows:
         (rows, columns), (down, right) = window.kernel, window.stride
         (step_y, step_x), (top, left) = window.dilation, window.pads[:2]
+        apart_y, apart_x = window.spread
         parts.append(
             f"R[oh, ow] -> O[c, h, w] : 0 <= c < {channels} and exists kh, kw : "
             f"0 <= kh < {rows} and 0 <= kw < {columns} and "
-            f"h = {down} oh - {top} + {step_y} kh and w = {right} ow - {left} + {step_x} kw"
+            f"{apart_y} h = {down} oh - {top} + {step_y} kh and {apart_x} w = {right} ow - {left} + {step_x} kw"
         )
     return "{ " + "; ".join(parts) + " }"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -11,13 +12,16 @@ from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
     ArgMaxNode,
+    AveragePoolNode,
     ChannelPadNode,
     ClipNode,
     ConvNode,
     Node,
     PadNode,
+    ProductNode,
     ReluNode,
     ShiftNode,
+    TableNode,
     TensorShape,
     known,
 )
@@ -49,6 +53,12 @@ def result_bounds(node: Node, operands: Sequence[Bounds], shape: TensorShape) ->
         shifts = node.shifts or (0,) * len(operands)
         ends = [[int(rounded_shift(np.asarray(end), s)) for end in o] for o, s in zip(operands, shifts, strict=True)]
         return sum(low for low, _ in ends), sum(high for _, high in ends)
+    if isinstance(node, ProductNode):
+        ends_of_all = [int(math.prod(ends)) for ends in product(*operands)]
+        return min(ends_of_all), max(ends_of_all)
+    if isinstance(node, TableNode):
+        table = known(node.table)
+        return int(table.min()), int(table.max())
     if isinstance(node, ShiftNode):
         return node.low, node.high  # what its wires have, whether sums come that far or not
     return _kept_bounds(node, hull(operands), shape)
@@ -58,6 +68,8 @@ def _kept_bounds(node: Node, bounds: Bounds, shape: TensorShape) -> Bounds:
     """The bounds of a node that chooses or averages."""
     if isinstance(node, ArgMaxNode):
         return 0, shape[0] - 1
+    if isinstance(node, AveragePoolNode):
+        return bounds[0] << node.left, bounds[1] << node.left
     if isinstance(node, ReluNode):
         return max(bounds[0], 0), max(bounds[1], 0)
     if isinstance(node, ClipNode):

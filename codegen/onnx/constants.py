@@ -1,4 +1,4 @@
-"""Constants of an ONNX graph: initialisers in every encoding, and the operators that only reshape or fill constants."""
+"""Constants of an ONNX graph: initialisers in every encoding, and the operators that make constants of constants."""
 
 from __future__ import annotations
 
@@ -79,6 +79,39 @@ def _cast(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
     return operands[0].astype(helper.tensor_dtype_to_np_dtype(attributes["to"]))
 
 
+def _gather(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    return np.take(operands[0], operands[1], int(attributes.get("axis", 0)))
+
+
+def _slice(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    given = [a.tolist() for a in operands[1:]]
+    starts, ends = given[:2] if given else (list(attributes["starts"]), list(attributes["ends"]))
+    axes = given[2] if len(given) > 2 else list(attributes.get("axes", range(len(starts))))
+    steps = given[3] if len(given) > 3 else [1] * len(starts)
+    where = [slice(None)] * operands[0].ndim
+    for axis, *part in zip(axes, starts, ends, steps, strict=True):
+        where[axis] = slice(*part)
+    return np.asarray(operands[0][tuple(where)])
+
+
+def _divided(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    first, second = operands
+    if first.dtype.kind not in "iu":
+        return np.asarray(first / second)
+    if not second.all():
+        raise ValueError("expected a divisor, found 0")
+    quotient = np.sign(first) * np.sign(second) * (np.abs(first) // np.abs(second))
+    return np.asarray(quotient, first.dtype)
+
+
+def _dequantised(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    integers, scale = operands[0].astype(np.int64), operands[1]
+    zero = operands[2].astype(np.int64) if len(operands) > 2 else np.zeros_like(scale, np.int64)
+    tail = (1,) * (integers.ndim - 1 - int(attributes.get("axis", 1)) % max(1, integers.ndim)) if scale.size > 1 else ()
+    scale, zero = (np.reshape(a, (-1, *tail)) if a.size > 1 else a.reshape(()) for a in (scale, zero))
+    return np.asarray((integers - zero) * scale, np.float32)
+
+
 FOLDED: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array]], Array]] = MappingProxyType(
     {
         "Constant": _constant,
@@ -89,6 +122,17 @@ FOLDED: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array]], Array]] = Ma
         "Transpose": _transpose,
         "Reshape": _reshape,
         "Cast": _cast,
+        "Shape": lambda _, operands: np.asarray(operands[0].shape, np.int64),
+        "Gather": _gather,
+        "Slice": _slice,
+        "Concat": lambda attributes, operands: np.concatenate(operands, int(attributes["axis"])),
+        "Add": lambda _, operands: np.asarray(operands[0] + operands[1]),
+        "Sub": lambda _, operands: np.asarray(operands[0] - operands[1]),
+        "Mul": lambda _, operands: np.asarray(operands[0] * operands[1]),
+        "Div": _divided,
+        "Floor": lambda _, operands: np.floor(operands[0]),
+        "Ceil": lambda _, operands: np.ceil(operands[0]),
+        "DequantizeLinear": _dequantised,
     }
 )
 """Operators computed at import when all their inputs are constants."""

@@ -1,35 +1,64 @@
-"""Per-channel factors and offsets (batch normalisation, constant Mul and Add) taken into the convolution before them."""
+"""Per-channel factors and offsets (batch normalisation, constant Mul and Add) taken into the node before them, gates into functions."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
-from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, UnknownArray, known
+from kilotune.codegen.onnx.graph import (
+    AffineNode,
+    ConvNode,
+    FunctionNode,
+    Graph,
+    Node,
+    ProductNode,
+    UnknownArray,
+    known,
+)
 
 
 def fold(graph: Graph) -> Graph:
     """A network that computes what `graph` does with fewer nodes.
 
     An Affine whose operand is written by a Conv or an Affine, and read by nothing else, is merged into that node, which
-    then writes the Affine's output. Nodes that the output does not need are left out.
+    then writes the Affine's output. So is a product of a tensor and a function of it that nothing else reads. Nodes that the
+    output does not need are left out.
     """
     folded: dict[str, str] = {}
     readers = graph.readers()
     kept: dict[str, Node] = {}
     for node in graph.nodes:
         source = kept.get(node.inputs[0])
-        alone = len(readers[node.inputs[0]]) == 1 and node.inputs[0] != graph.output
+        alone = _alone(node.inputs[0], readers, graph)
         if isinstance(node, AffineNode) and isinstance(source, ConvNode | AffineNode) and alone:
             del kept[source.output]
             kept[node.output] = _merged(source, node)
             folded = {old: node.output if new == source.output else new for old, new in folded.items()}
             folded[source.output] = node.output
+        elif isinstance(node, ProductNode) and (gate := _gate(node, kept)) and _alone(gate.output, readers, graph):
+            del kept[gate.output]
+            kept[node.output] = dataclasses.replace(gate, output=node.output, gated=True)
+            folded[gate.output] = node.output
         else:
             kept[node.output] = node
     nodes = _needed(graph.output, list(kept.values()))
     names = {graph.input, *(n.output for n in nodes)}
     shapes = {name: shape for name, shape in graph.shapes.items() if name in names}
     return dataclasses.replace(graph, nodes=nodes, shapes=shapes, folded=folded)
+
+
+def _alone(name: str, readers: Mapping[str, Sequence[Node]], graph: Graph) -> bool:
+    """Whether one node reads the tensor, and nobody else."""
+    return len(readers[name]) == 1 and name != graph.output
+
+
+def _gate(product: ProductNode, kept: Mapping[str, Node]) -> FunctionNode | None:
+    """The operand that is a function of the other one."""
+    for gate, argument in (product.inputs, product.inputs[::-1]):
+        node = kept.get(gate)
+        if isinstance(node, FunctionNode) and not node.gated and node.inputs == (argument,):
+            return node
+    return None
 
 
 def _merged(source: ConvNode | AffineNode, affine: AffineNode) -> Node:

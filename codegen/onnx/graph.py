@@ -51,26 +51,40 @@ class Window:
 
     Pairs are (vertical, horizontal); pads are (top, left, bottom, right), and negative rows or those past the end are
     padding. ceil_mode and auto_pad are already in `pads`.
+
+    spread: the image's rows are first put so many rows apart, columns alike, and what is between them counts as padding: a
+    transposed convolution is a convolution of such an image, and each pixel of an enlarged one reads the only one in its reach.
     """
 
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     dilation: tuple[int, int] = (1, 1)
+    spread: tuple[int, int] = (1, 1)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of the output; not positive when the window does not fit."""
         top, left, bottom, right = self.pads
+        height, width = (height - 1) * self.spread[0] + 1, (width - 1) * self.spread[1] + 1
         high = height + top + bottom - self.dilation[0] * (self.kernel[0] - 1) - 1
         wide = width + left + right - self.dilation[1] * (self.kernel[1] - 1) - 1
         return high // self.stride[0] + 1, wide // self.stride[1] + 1
 
     def through(self, stride: tuple[int, int]) -> Window:
-        """The window in the image of which this one's is every `stride[0]`th row and every `stride[1]`th column."""
+        """The window in the image of which this one's is every `stride[0]`th row and every `stride[1]`th column; 0: the first one
+        again and again. ValueError for a spread image of that kind."""
+        if self.spread != (1, 1) and stride != (1, 1):
+            raise ValueError("A transposed convolution or a Resize of every other pixel cannot be lowered.")
         (down, right), (top, left, bottom, rest) = stride, self.pads
         strides = (self.stride[0] * down, self.stride[1] * right)
         dilation = (self.dilation[0] * down, self.dilation[1] * right)
-        return Window(self.kernel, strides, (top * down, left * right, bottom * down, rest * right), dilation)
+        pads = (top * down, left * right, bottom * down, rest * right)
+        return Window(self.kernel, strides, pads, dilation, self.spread)
+
+    @property
+    def most_taps(self) -> int:
+        """Pixels of the image that lie in the window at most, where its dilation is 1 or nothing is spread."""
+        return math.prod(-(-size // apart) for size, apart in zip(self.kernel, self.spread, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +114,12 @@ class MaxPoolNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class AveragePoolNode(Node):
-    """Sum of the window over divisors[oh, ow]; rounded to the nearest integer in a quantised graph."""
+    """Sum of the window over divisors[oh, ow]; in a quantised graph the sum is shifted left by so many bits before, and the
+    quotient rounded to the nearest integer."""
 
     window: Window
     divisors: NDArray[np.int64]
+    left: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +146,29 @@ class ClipNode(Node):
 
     low: float
     high: float
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionNode(Node):
+    """A function of `functions.FUNCTIONS`, element by element; parameters: numbers, or one for each channel [channels].
+    gated: what comes of it is multiplied with the argument (x * Sigmoid(x), for instance)."""
+
+    function: str
+    parameters: tuple[float | NDArray[Any], ...] = ()
+    gated: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class TableNode(Node):
+    """A function of a quantised graph: table[x - first]; table: int64 [arguments], or [channels, arguments]."""
+
+    first: int
+    table: Weights
+
+
+@dataclass(frozen=True, eq=False)
+class ProductNode(Node):
+    """The product of two tensors of one shape, element by element."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +206,7 @@ class ConcatNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class PermuteNode(Node):
-    """Output channel c is input channel order[c]: a view (channel shuffle)."""
+    """Output channel c is input channel order[c], for any selection of channels: a view (channel shuffle, slices)."""
 
     order: tuple[int, ...]
 
@@ -177,6 +216,13 @@ class SubsampleNode(Node):
     """Pixel (y, x) is the input's (y * stride[0], x * stride[1]): a view."""
 
     stride: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class ExpandNode(Node):
+    """An image of one pixel, repeated over one of `size` (height, width): a view that only pointwise nodes read."""
+
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +246,9 @@ class Graph:
     """Nodes in topological order.
 
     shapes: of every tensor. output_shape: the ONNX shape of the output without its batch (a flattened output is the
-    row-major flattening of the tensor). folded: ONNX values that a later node took over, e.g. a convolution's output
+    row-major flattening of the tensor). image_last, output_last: whether the file's image, and its output, have their
+    channels last; lasts: the tensors that have. parts: tensors that are not in the file, by the output of the ONNX node that
+    they belong to. folded: ONNX values that a later node took over, e.g. a convolution's output
     whose batch normalisation is folded, by the tensor that holds them now. ranks: how many dimensions a
     tensor has in the file, batch included. bounds: of an integer graph, the smallest and the largest integer of every tensor.
     """
@@ -215,6 +263,15 @@ class Graph:
     folded: Mapping[str, str] | None = None
     ranks: Mapping[str, int] | None = None
     bounds: Mapping[str, tuple[int, int]] | None = None
+    image_last: bool = False
+    output_last: bool = False
+    lasts: frozenset[str] = frozenset()
+    parts: Mapping[str, str] | None = None
+
+    def as_output(self, tensor: NDArray[Any]) -> NDArray[Any]:
+        """The tensor of the output [channels, height, width], as the file has it: of `output_shape`."""
+        ordered = np.moveaxis(tensor, 0, -1) if self.output_last else tensor
+        return ordered.reshape(self.output_shape)
 
     def readers(self) -> dict[str, list[Node]]:
         """The nodes that read each tensor."""
@@ -226,8 +283,8 @@ class Graph:
 
 
 WindowNode = ConvNode | MaxPoolNode | AveragePoolNode | PadNode
-View = ConcatNode | PermuteNode | SubsampleNode | ChannelPadNode
-VIEWS = (ConcatNode, PermuteNode, SubsampleNode, ChannelPadNode)
+View = ConcatNode | PermuteNode | SubsampleNode | ExpandNode | ChannelPadNode
+VIEWS = (ConcatNode, PermuteNode, SubsampleNode, ExpandNode, ChannelPadNode)
 
 
 def window_of(node: Node) -> Window | None:

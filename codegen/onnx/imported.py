@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,8 @@ class OnnxValue:
     """An ONNX value: the tensor that holds it and its ONNX shape (batch first).
 
     flattened: the value is the row-major flattening of the tensor. grouped: the value is the tensor with its channels
-    as (groups, channels / groups), or the other way round after `transposed`: the steps of a channel shuffle.
+    as (groups, channels / groups), or the other way round after `transposed`: the steps of a channel shuffle. channels_last:
+    the value has its channels behind height and width.
     """
 
     tensor: str
@@ -25,6 +27,7 @@ class OnnxValue:
     flattened: bool = False
     grouped: int = 0
     transposed: bool = False
+    channels_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,8 @@ class OnnxNode:
 
 @dataclass
 class Imported:
-    """What has been imported so far. unknown: constants of which only the shape is known (a weightless graph's weights)."""
+    """What has been imported so far. unknown: constants of which only the shape is known (a weightless graph's weights). parts:
+    see `Graph`."""
 
     constants: dict[str, Array]
     values: dict[str, OnnxValue]
@@ -53,12 +57,16 @@ class Imported:
     nodes: list[Node] = field(default_factory=list)
     host: list[HostOperator] = field(default_factory=list)
     unknown: Mapping[str, UnknownArray] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
 
-    def value(self, name: str) -> OnnxValue:
-        """The operand computed from the image. ValueError for a constant and for the inside of a channel shuffle."""
+    def value(self, name: str, any_order: bool = False) -> OnnxValue:
+        """The operand computed from the image. ValueError for a constant, for the inside of a channel shuffle, and for one whose
+        channels are last, but for `any_order`."""
         found = self.any_value(name)
         if found.grouped:
             raise ValueError("expected Transpose and Reshape of a channel shuffle, found another use of its groups")
+        if found.channels_last and not any_order:
+            raise ValueError(f"expected channels before height and width, found them last in shape {list(found.shape)}")
         return found
 
     def any_value(self, name: str) -> OnnxValue:
@@ -73,6 +81,11 @@ class Imported:
             raise ValueError(f"expected constant {what}, found {name!r}, which depends on the image")
         return self.constants[name]
 
+    def optional(self, call: OnnxNode, index: int, what: str, otherwise: Array) -> Array:
+        """A constant operand that may be left out."""
+        there = len(call.inputs) > index and call.inputs[index]
+        return self.constant(call.inputs[index], what) if there else otherwise
+
     def weights(self, name: str, what: str) -> Weights:
         """A constant operand as `as_float` gives it, or its shape where nothing else is known."""
         return self.unknown[name] if name in self.unknown else as_float(self.constant(name, what))
@@ -83,6 +96,19 @@ class Imported:
         self.nodes.append(node)
         self.shapes[node.output] = shape
         self.values[node.output] = OnnxValue(node.output, tuple(onnx_shape), flattened)
+
+    def emit_like(self, node: Node, value: OnnxValue) -> None:
+        """Add a node whose output is, element by element, what `value` is."""
+        shape = self.shapes[value.tensor]
+        self.emit(node, shape, value.shape, value.flattened)
+        self.values[node.output] = dataclasses.replace(self.values[node.output], channels_last=value.channels_last)
+
+    def emit_part(self, node: Node, shape: TensorShape, of: str) -> None:
+        """Add a node that the ONNX node with the output `of` needs before its own."""
+        check_size(shape)
+        self.nodes.append(node)
+        self.shapes[node.output] = shape
+        self.parts[node.output] = of
 
 
 def canonical_shape(shape: Sequence[int]) -> TensorShape:
@@ -102,6 +128,17 @@ def spatial_operand(imported: Imported, call: OnnxNode, ranks: Sequence[int] = (
     if value.flattened or len(value.shape) not in ranks:
         raise ValueError(f"expected an image or a sequence, found shape {list(value.shape)}")
     return value, imported.shapes[value.tensor]
+
+
+def bias_of(imported: Imported, call: OnnxNode, outputs: int) -> Weights:
+    """The third operand [outputs]; zeros without one, of unknown value where the weights are. ValueError for another shape."""
+    if len(call.inputs) > 2 and call.inputs[2]:
+        bias = imported.weights(call.inputs[2], "bias")
+    else:
+        bias = UnknownArray((outputs,)) if call.inputs[1] in imported.unknown else np.zeros(outputs)
+    if bias.shape != (outputs,):
+        raise ValueError(f"expected a bias of {outputs} elements, found shape {list(bias.shape)}")
+    return bias
 
 
 def onnx_shape(value: OnnxValue, shape: TensorShape) -> tuple[int, ...]:

@@ -14,9 +14,13 @@ from kilotune.codegen.onnx.graph import Graph, check_size
 from kilotune.codegen.onnx.imported import Imported, OnnxNode, OnnxValue, canonical_shape
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, Obstacles, error_at
 from kilotune.codegen.onnx.operators import CONVERTERS, SUPPORTED
+from kilotune.codegen.onnx.views import has_channels_last
 
 MOST_FILE_BYTES = (1 << 31) - 1
 """What protobuf can hold; larger networks keep their weights in files beside the model."""
+
+AFTER_HOST = ("Identity", "Dropout", "Cast", "Squeeze", "Reshape", "Flatten")
+"""Operators that may follow what is left for the host."""
 
 ResultT = TypeVar("ResultT")
 
@@ -90,12 +94,13 @@ def _start(model: Any, path: str, input_shape: Sequence[int] | None) -> Imported
         raise InputError(path, subject="graph inputs", expected="one image", found=names)
     image = images[0]
     shape = _image_shape(path, image, input_shape)
-    canonical = canonical_shape(shape)
+    last = len(shape) == 4 and has_channels_last(model.graph.node, image.name)
+    canonical = canonical_shape((shape[0], shape[3], shape[1], shape[2]) if last else shape)
     try:
         check_size(canonical)
     except ValueError as error:
         raise error_at(path, f"input {image.name!r}", error) from None
-    values = {image.name: OnnxValue(image.name, shape)}
+    values = {image.name: OnnxValue(image.name, shape, channels_last=last)}
     return Imported(constants, values, {image.name: canonical})
 
 
@@ -144,7 +149,7 @@ def convert(imported: Imported, call: OnnxNode, domain: str = "") -> None:
     unwritten = [n for n in call.inputs if n and not any(n in names for names in there)]
     if unwritten:
         raise ValueError(f"expected inputs that were written before, found {unwritten[0]!r}")
-    if imported.host and call.operator not in ("Identity", "Dropout", "Squeeze", "Reshape", "Flatten"):
+    if imported.host and call.operator not in AFTER_HOST:
         raise ValueError(f"expected {imported.host[0].operator} at the end, found {call.operator} after it")
     _applied(call, lambda: CONVERTERS[call.operator](imported, call))
 
@@ -191,5 +196,9 @@ def graph_of(imported: Imported, name: str, image: str, output: str) -> Graph:
         value.shape[1:],
         tuple(imported.host),
         ranks={name: len(v.shape) for name, v in imported.values.items() if v.tensor == name},
+        image_last=imported.values[image].channels_last,
+        output_last=value.channels_last,
+        lasts=frozenset(name for name, v in imported.values.items() if v.tensor == name and v.channels_last),
+        parts=dict(imported.parts),
     )
     return fold(graph)

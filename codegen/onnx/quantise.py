@@ -4,7 +4,8 @@ Every tensor t has an exponent e: the real value is about t * 2**e. Activations 
 for b bits; their exponents are those with the least squared error on calibration images (`calibration`). Weights have an
 exponent for each output channel. A convolution sums products exactly, adds its bias, and a `ShiftNode` brings the sum of each
 channel to the exponent of the output: floor(sum / 2**s + 1/2), saturated. Averages are floor(sum / count + 1/2); the operands
-of an Add are shifted to the finest exponent that keeps their sum exact. Biases are corrected for what rounding the weights
+of an Add are shifted to the finest exponent that keeps their sum exact. Functions are tables of all their arguments, and products of
+tensors are exact before their shift. Biases are corrected for what rounding the weights
 does to the mean of a channel (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction",
 Section 4.2, with means from the calibration images).
 
@@ -25,10 +26,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.arrays import Array, FloatArray
+from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.batches import images_as_integers
 from kilotune.codegen.onnx.bounds import Bounds, hull, result_bounds
 from kilotune.codegen.onnx.calibration import TensorRange, tensor_ranges
+from kilotune.codegen.onnx.function_tables import function_values, table_of
 from kilotune.codegen.onnx.graph import (
     AddNode,
     AffineNode,
@@ -37,22 +39,20 @@ from kilotune.codegen.onnx.graph import (
     ClipNode,
     ConcatNode,
     ConvNode,
+    FunctionNode,
     Graph,
     MaxPoolNode,
     Node,
     PadNode,
+    ProductNode,
     ReluNode,
     ShiftNode,
+    TableNode,
     TensorShape,
     UnknownArray,
     known,
 )
-
-EXACT_LIMIT = 2**24
-"""Integers of smaller magnitude are exact in float32, and so are their sums in any order."""
-
-ROUNDED_BITS = 25
-"""Shifts by more bits give 0 of sums below EXACT_LIMIT, in float32 as well, whatever half of their unit is."""
+from kilotune.codegen.onnx.integer_weights import EXACT_LIMIT, integer_affine, integer_convolution
 
 OUTPUT_LIMIT = 2**15 - 1
 """Largest magnitude of the network's output, which only the host reads."""
@@ -176,7 +176,7 @@ class _QuantisationState:
 
     def add(self, node: Node) -> None:
         exponent = self.exponents[node.inputs[0]]
-        if isinstance(node, ConvNode | AffineNode) and _weightless(node):
+        if isinstance(node, ConvNode | AffineNode) and not self.ranges:
             self._requantised(node, exponent)
         elif isinstance(node, ConvNode):
             self._convolution(node, exponent)
@@ -187,13 +187,15 @@ class _QuantisationState:
             finest = max(min(operands), max(operands) - MOST_ALIGNED_BITS + len(operands).bit_length())
             shifts = tuple(min(finest - exponent, MOST_RIGHT) for exponent in operands)
             self._requantised(dataclasses.replace(node, shifts=shifts), finest)
+        elif isinstance(node, FunctionNode):
+            self._function(node, exponent)
+        elif isinstance(node, AveragePoolNode):
+            self._average(node, exponent)
+        elif isinstance(node, ProductNode):
+            self._requantised(node, sum(self.exponents[name] for name in node.inputs))
         elif isinstance(node, ConcatNode):
             self._concatenation(node)
         else:
-            if isinstance(node, AveragePoolNode):
-                magnitude = max(abs(end) for end in self.bounds[node.inputs[0]])
-                if math.prod(node.window.kernel) * magnitude >= EXACT_LIMIT // 4:
-                    raise ValueError(f"{node.output!r}: an average over {node.window.kernel} is too large to be exact")
             self._kept(self._scaled(node, exponent), 0 if isinstance(node, ArgMaxNode) else exponent)
 
     def _concatenation(self, node: ConcatNode) -> None:
@@ -215,50 +217,38 @@ class _QuantisationState:
         return node
 
     def _convolution(self, node: ConvNode, exponent: int) -> None:
-        real_weight, real_bias = known(node.weight).astype(np.float64), known(node.bias).astype(np.float64)
-        rows = real_weight.reshape(len(real_weight), -1)
         operand, target = self.bounds[node.inputs[0]], self._target(node.output)[0]
-        peaks = np.abs(rows).max(axis=1, initial=0)
-        scales = np.where(
-            peaks > 0, _fits(peaks, self.weight_limit), _fits(np.abs(real_bias), EXACT_LIMIT // 4) - exponent
+        integers, scales = integer_convolution(
+            node, exponent, operand, target, self.ranges[node.inputs[0]].means, self.weight_limit
         )
-        while True:
-            integers = np.rint(np.ldexp(rows, -scales[:, None]))
-            bias = np.rint(np.ldexp(real_bias + self._bias_error(node, rows, integers, scales), -(scales + exponent)))
-            excessive = _largest_sums(integers, operand, bias) + _half(target - scales - exponent) >= EXACT_LIMIT
-            if not excessive.any():
-                break
-            scales = scales + excessive
-        if peaks.any() and not integers.any():
-            raise ValueError(f"{node.output!r}: no weights keep its sums below 2**24: bias {_peak(real_bias):g}")
-        self.bits[node.output] = int(np.abs(integers).max(initial=0)).bit_length() + 1
-        weight = integers.astype(np.int16).reshape(real_weight.shape)
-        self._requantised(dataclasses.replace(node, weight=weight, bias=bias.astype(np.int64)), scales + exponent)
-
-    def _bias_error(
-        self, node: ConvNode, rows: FloatArray, integers: FloatArray, scales: NDArray[np.int64]
-    ) -> FloatArray:
-        """By how much rounded weights make the mean of each output channel too small, with the inputs' means; borders of
-        padding count as the inside."""
-        groups, taps = node.groups, math.prod(node.window.kernel)
-        means = np.repeat(self.ranges[node.inputs[0]].means.reshape(groups, -1), taps, axis=1)  # by group and row
-        lost = (rows - np.ldexp(integers, scales[:, None])).reshape(groups, -1, rows.shape[1])
-        return np.asarray((lost @ means[:, :, None]).reshape(-1))
+        self.bits[node.output] = int(np.abs(known(integers.weight)).max(initial=0)).bit_length() + 1
+        self._requantised(integers, scales + exponent)
 
     def _affine(self, node: AffineNode, exponent: int) -> None:
-        real_scale, real_offset = known(node.scale).astype(np.float64), known(node.offset).astype(np.float64)
         operand, target = self.bounds[node.inputs[0]], self._target(node.output)[0]
-        scales = _fits(np.abs(real_scale), self.weight_limit)
-        while True:
-            factors = np.rint(np.ldexp(real_scale, -scales))
-            offset = np.rint(np.ldexp(real_offset, -(scales + exponent)))
-            sums = _largest_sums(factors[:, None], operand, offset)
-            excessive = sums + _half(target - scales - exponent) >= EXACT_LIMIT
-            if not excessive.any():
-                break
-            scales = scales + excessive
-        integers = dataclasses.replace(node, scale=factors.astype(np.int64), offset=offset.astype(np.int64))
+        integers, scales = integer_affine(node, exponent, operand, target, self.weight_limit)
         self._requantised(integers, scales + exponent)
+
+    def _function(self, node: FunctionNode, exponent: int) -> None:
+        """As a table. A function that is never negative takes no sign."""
+        operand = self.bounds[node.inputs[0]]
+        if not self.ranges:
+            arguments = UnknownArray((operand[1] - operand[0] + 1,))
+            self._kept(TableNode(node.inputs, node.output, operand[0], arguments), 0)
+            return
+        values = function_values(node, operand, exponent, self.shapes[node.output][0])
+        target, limits = self._target(node.output, bool((values >= 0).all()))
+        self._kept(table_of(node, values, operand, target, limits), target)
+
+    def _average(self, node: AveragePoolNode, exponent: int) -> None:
+        """In steps finer than the operand's, where means are small, as far as they stay exact."""
+        magnitude = max(abs(end) for end in self.bounds[node.inputs[0]])
+        most = (EXACT_LIMIT // 4 - 1) // max(1, math.prod(node.window.kernel) * magnitude)
+        if most < 1:
+            raise ValueError(f"{node.output!r}: an average over {node.window.kernel} is too large to be exact")
+        wanted = self._target(node.output)[0] if self.ranges else exponent
+        left = min(max(0, exponent - wanted), most.bit_length() - 1)
+        self._requantised(dataclasses.replace(node, left=left), exponent - left)
 
     def _requantised(self, node: Node, exponents: int | NDArray[np.int64]) -> None:
         """The node's exact sums have `exponents`, of all channels or of each: a shift brings them to that of its output."""
@@ -303,8 +293,10 @@ class _QuantisationState:
     def _append(self, node: Node) -> None:
         self.nodes.append(node)
         operands = [self.bounds[name] for name in node.inputs]
-        if isinstance(node, ConvNode | AffineNode) and _weightless(node):
+        if isinstance(node, ConvNode | AffineNode) and not self.ranges:
             self.bounds[node.output] = (-EXACT_LIMIT + 1, EXACT_LIMIT - 1)
+        elif isinstance(node, TableNode) and isinstance(node.table, UnknownArray):
+            self.bounds[node.output] = (-self.limit, self.limit)
         else:
             self.bounds[node.output] = result_bounds(node, operands, self.shapes[node.inputs[0]])
 
@@ -326,35 +318,7 @@ class _QuantisationState:
         return name
 
 
-def _weightless(node: ConvNode | AffineNode) -> bool:
-    return isinstance(node.weight if isinstance(node, ConvNode) else node.scale, UnknownArray)
-
-
-def _largest_sums(rows: FloatArray, operand: Bounds, bias: FloatArray) -> FloatArray:
-    """By row of integer weights the largest magnitude of any partial sum with operands in these bounds or 0, and of its bias."""
-    low, high = min(operand[0], 0), max(operand[1], 0)
-    positive, negative = np.maximum(rows, 0).sum(axis=1), np.maximum(-rows, 0).sum(axis=1)
-    return np.asarray(np.maximum(positive * high - negative * low, negative * high - positive * low) + np.abs(bias))
-
-
-def _half(right: NDArray[np.int64]) -> FloatArray:
-    """What rounding adds to a sum before it is shifted by so many bits."""
-    return np.asarray(
-        np.where((right > 0) & (right <= ROUNDED_BITS), 2.0 ** (np.clip(right, 1, ROUNDED_BITS) - 1), 0.0)
-    )
-
-
-def _peak(array: Array) -> float:
-    return float(max(array.max(initial=0), -array.min(initial=0)))
-
-
 def _limit(bits: int) -> int:
     if not 2 <= bits <= 12:
         raise ValueError(f"expected 2 to 12 bits, found {bits}")
     return int(2 ** (bits - 1) - 1)
-
-
-def _fits(maxima: FloatArray, limit: int) -> NDArray[np.int64]:
-    """By element the smallest exponent e with maximum <= limit * 2**e; 0 where it is 0."""
-    fraction, exponent = np.frexp(maxima / limit)
-    return np.asarray(np.where(maxima == 0, 0, exponent - (fraction == 0.5)), dtype=np.int64)

@@ -7,23 +7,29 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.functions import apply_function
 from kilotune.codegen.onnx.graph import (
+    VIEWS,
     AddNode,
     AffineNode,
     ArgMaxNode,
     AveragePoolNode,
-    ChannelPadNode,
     ClipNode,
     ConcatNode,
     ConvNode,
+    ExpandNode,
+    FunctionNode,
     Graph,
     MaxPoolNode,
     Node,
     PadNode,
     PermuteNode,
+    ProductNode,
     ReluNode,
     ShiftNode,
     SubsampleNode,
+    TableNode,
+    View,
     Window,
     known,
 )
@@ -57,45 +63,71 @@ def compute(node: Node, operands: list[Array]) -> Array:
         return patches(first, node.window, node.value)[:, 0, 0]
     if isinstance(node, ArgMaxNode):
         return np.asarray(first.argmax(axis=0)[None]).astype(first.dtype)
+    return view(node, operands) if isinstance(node, VIEWS) else pointwise(node, operands)
+
+
+def view(node: View, operands: list[Array]) -> Array:
+    """What a node that only rearranges shows of its operands, whole tensors as of `compute`."""
+    first = operands[0]
     if isinstance(node, ConcatNode):
         return np.concatenate(operands)
     if isinstance(node, PermuteNode):
         return np.asarray(first[list(node.order)])
+    if isinstance(node, ExpandNode):
+        return np.broadcast_to(first, (*first.shape[:-2], *node.size))
     if isinstance(node, SubsampleNode):
         return first[..., :: node.stride[0], :: node.stride[1]]
-    if isinstance(node, ChannelPadNode):
-        return np.pad(first, ((node.before, node.after), *((0, 0),) * (first.ndim - 1)))
-    return pointwise(node, operands)
+    return np.pad(first, ((node.before, node.after), *((0, 0),) * (first.ndim - 1)))
 
 
 def _average(node: AveragePoolNode, tensor: Array) -> Array:
     total = patches(tensor, node.window, 0).sum(axis=(1, 2))
     if tensor.dtype.kind == "i":
-        return rounded_quotient(total, node.divisors)
+        return rounded_quotient(total << node.left, node.divisors)
     return np.asarray(total / node.divisors.astype(tensor.dtype))
 
 
 def pointwise(node: Node, operands: list[Array], channels: slice | Array = slice(None)) -> Array:
     """A pointwise node on operands whose first axis are the node's `channels`."""
     first = operands[0]
-    if isinstance(node, ReluNode):
-        return np.maximum(first, 0)
-    if isinstance(node, ClipNode):
-        return np.asarray(np.clip(first, _like(node.low, first), _like(node.high, first)))
-    if isinstance(node, AffineNode):
-        tail = (slice(None), *(None,) * (first.ndim - 1))
-        scale, offset = (known(a)[channels][tail].astype(first.dtype, copy=False) for a in (node.scale, node.offset))
-        return np.asarray(first * scale + offset)
-    if isinstance(node, AddNode):
-        shifts = node.shifts or (0,) * len(operands)
-        shifted = [rounded_shift(x, s) if s else x for x, s in zip(operands, shifts, strict=True)]
-        return np.asarray(sum(shifted[1:], shifted[0]))
-    if isinstance(node, ShiftNode):
-        right = node.right
-        if not isinstance(right, int):
-            right = right[channels][(slice(None), *(None,) * (first.ndim - 1))]
-        return np.asarray(np.clip(rounded_shift(first, right), node.low, node.high))
+    match node:
+        case ReluNode():
+            return np.maximum(first, 0)
+        case ClipNode():
+            return np.asarray(np.clip(first, _like(node.low, first), _like(node.high, first)))
+        case AffineNode():
+            scale, offset = (_by_channel(known(a)[channels], first) for a in (node.scale, node.offset))
+            return np.asarray(first * scale + offset)
+        case AddNode():
+            shifts = node.shifts or (0,) * len(operands)
+            shifted = [rounded_shift(x, s) if s else x for x, s in zip(operands, shifts, strict=True)]
+            return np.asarray(sum(shifted[1:], shifted[0]))
+        case ProductNode():
+            return np.asarray(first * operands[1])
+        case FunctionNode():
+            parameters = [p if isinstance(p, float) else _by_channel(p[channels], first) for p in node.parameters]
+            return apply_function(node.function, first, parameters, node.gated)
+        case TableNode():
+            return _looked_up(node, first, channels)
+        case ShiftNode():
+            right = node.right if isinstance(node.right, int) else _by_channel(node.right[channels], first)
+            return np.asarray(np.clip(rounded_shift(first, right), node.low, node.high))
     raise TypeError(f"{type(node).__name__} is not pointwise")
+
+
+def _by_channel(values: Array, tensor: Array) -> Array:
+    """A value for each channel of a tensor, in its type, to broadcast."""
+    return values[(slice(None), *(None,) * (tensor.ndim - 1))].astype(tensor.dtype, copy=False)
+
+
+def _looked_up(node: TableNode, arguments: Array, channels: slice | Array) -> Array:
+    """Arguments outside the table, which only noise brings, count as its ends."""
+    table = known(node.table)
+    places = np.clip(arguments - node.first, 0, table.shape[-1] - 1)
+    if table.ndim == 1:
+        return np.asarray(table[places])
+    rows = np.arange(len(table))[channels]
+    return np.asarray(table[_by_channel(rows, places), places])
 
 
 def rounded_shift(integers: Array, right: int | Array) -> Array:
@@ -126,8 +158,10 @@ def patches(tensor: Array, window: Window, fill: float) -> Array:
     tensor [channels, (images,) rows, columns]."""
     *leading, high, wide = tensor.shape
     top, left, bottom, right = window.pads
-    padded = np.full((*leading, high + top + bottom, wide + left + right), fill, dtype=tensor.dtype)
-    padded[..., top : top + high, left : left + wide] = tensor
+    apart_y, apart_x = window.spread
+    spread_high, spread_wide = (high - 1) * apart_y + 1, (wide - 1) * apart_x + 1
+    padded = np.full((*leading, spread_high + top + bottom, spread_wide + left + right), fill, dtype=tensor.dtype)
+    padded[..., top : top + spread_high : apart_y, left : left + spread_wide : apart_x] = tensor
     (stride_y, stride_x), (step_y, step_x) = window.stride, window.dilation
     *outer, down, across = padded.strides
     shape = (leading[0], *window.kernel, *leading[1:], *window.output_size(high, wide))

@@ -1,20 +1,23 @@
 """The file's own ONNX graph with the integers of a quantised network in it, for an independent runtime.
 
 Operators and their attributes stay those of the file, so that a runtime's result checks the import as well; weights
-are replaced, folded batch normalisation is left out, and requantising shifts become Mul, Floor and Clip. All values
-are integers in float32, exact by the bound of `quantise`.
+are replaced, folded batch normalisation is left out, functions become tables, and requantising shifts become Mul, Floor and Clip.
+All values are integers in float32, exact by the bound of `quantise`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kilotune.codegen.arrays import Array
 from kilotune.codegen.onnx.constants import FOLDED, decode
+from kilotune.codegen.onnx.emission import IntegerNodes
+from kilotune.codegen.onnx.enlarging import turned
 from kilotune.codegen.onnx.graph import (
+    VIEWS,
     AddNode,
     AffineNode,
     AveragePoolNode,
@@ -22,9 +25,11 @@ from kilotune.codegen.onnx.graph import (
     ConcatNode,
     ConvNode,
     Graph,
+    MaxPoolNode,
     Node,
     PadNode,
     ShiftNode,
+    TableNode,
     known,
 )
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS
@@ -34,6 +39,8 @@ OLDEST_OPSET = 8
 """Older files are stamped with this one, which broadcasts; what is copied from them means the same in it."""
 
 HOST = ("Softmax", "LogSoftmax")
+IDENTITIES = ("DequantizeLinear", "Cast", "Dropout")
+"""Operators that the network does not have."""
 
 
 def integer_model(
@@ -45,22 +52,27 @@ def integer_model(
     """A ModelProto that computes the integers of `quantised` on images of integers in float32, one image a batch.
 
     tensors: the outputs, by the network's names; by default its output. Softmax at the end is left out: it is the
-    host's, and floats.
+    host's, and floats. The image is [channels, height, width] also where the file has its channels last.
     """
     from onnx import TensorProto, helper
 
     rewriter = _Rewriter(model, quantised)
+    name = quantised.graph.input
+    if quantised.graph.image_last:
+        rewriter.nodes.append(helper.make_node("Transpose", [f"{name}/first"], [name], perm=[0, 2, 3, 1]))
     for proto in model.graph.node:
         rewriter.take(proto)
     result = rewriter.result or model.graph.output[0].name
     names = list(tensors) if tensors is not None else [result]
-    image = next(v for v in model.graph.input if v.name == quantised.graph.input)
+    image = next(v for v in model.graph.input if v.name == name)
     shape = [d.dim_value for d in image.type.tensor_type.shape.dim][1:] if input_shape is None else list(input_shape)
+    if quantised.graph.image_last:
+        name, shape = f"{name}/first", list(quantised.graph.shapes[name])
     shapes = {result: [1, *quantised.graph.output_shape]}
     graph = helper.make_graph(
-        rewriter.nodes,
+        rewriter.needed(names),
         "integers",
-        [helper.make_tensor_value_info(image.name, TensorProto.FLOAT, [1, *shape])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, *shape])],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name)) for name in names],
         rewriter.initialisers(),
     )
@@ -69,25 +81,19 @@ def integer_model(
     return integers
 
 
-class _Rewriter:
+class _Rewriter(IntegerNodes):
     def __init__(self, model: Any, quantised: QuantisedGraph) -> None:
-        self.graph: Graph = quantised.graph
         declared = next((o.version for o in model.opset_import if o.domain in MAIN_DOMAINS), 1)
-        self.opset = max(declared, OLDEST_OPSET)
-        self.constants: dict[str, Array] = {t.name: decode(t, ".") for t in model.graph.initializer}
+        constants = {t.name: decode(t, ".") for t in model.graph.initializer}
+        super().__init__(quantised.graph, max(declared, OLDEST_OPSET), constants)
         self.producers = {node.output: node for node in self.graph.nodes}
         self.folded = dict(self.graph.folded or {})
+        self.parts = _parts(self.graph)
         self.done: set[str] = set()
-        self.nodes: list[Any] = []
         self.result = ""
 
-    def initialisers(self) -> list[Any]:
-        from onnx import numpy_helper
-
-        used = {name for node in self.nodes for name in node.input}
-        return [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in self.constants.items() if n in used]
-
     def take(self, proto: Any) -> None:
+        """The next node of the file."""
         from onnx import helper
 
         output = proto.output[0]
@@ -104,67 +110,94 @@ class _Rewriter:
             return  # folded into the node that wrote it already
         self.done.add(tensor)
         shift = self.producers.get(tensor)
+        parts = self.parts.get(output, ())
+        if parts:
+            self.whole(parts)
         if isinstance(shift, ShiftNode):
             raw = shift.inputs[0]
-            self._emit(proto, self.producers[raw], raw, tensor)
-            self._requantise(raw, tensor, shift)
+            self._emit(proto, self.producers[raw], raw, tensor, bool(parts))
+            self.requantise(raw, tensor, shift)
         else:
-            self._emit(proto, shift, tensor, tensor)
+            self._emit(proto, shift, tensor, tensor, bool(parts))
 
-    def _emit(self, proto: Any, node: Node | None, output: str, tensor: str) -> None:
+    def _emit(self, proto: Any, node: Node | None, output: str, tensor: str, alone: bool) -> None:
         inputs = list(proto.input)
-        if isinstance(node, ConvNode):
+        if alone and node is not None:
+            self.node_alone(node, output, tensor)
+        elif isinstance(node, ConvNode):
             self._weights(proto, node, inputs, output)
         elif isinstance(node, AffineNode):
-            image = next(name for name in inputs if name not in self.constants)
-            tail = (1,) * (self._rank(tensor) - 2)
-            product = self._broadcast(
-                "Mul", image, known(node.scale).astype(np.float32).reshape(-1, *tail), output + "/scaled"
-            )
-            self._broadcast("Add", product, known(node.offset).astype(np.float32).reshape(-1, *tail), output)
+            self.affine(node, next(name for name in inputs if name not in self.constants), output, tensor)
         elif isinstance(node, AddNode):
             operands = [
-                self._shifted(name, s, f"{output}/{i}")
+                self.shifted(name, s, f"{output}/{i}")
                 for i, (name, s) in enumerate(zip(inputs, node.shifts, strict=True))
             ]
-            self._node(proto.op_type, operands, output)
+            self.node(proto.op_type, operands, output)
         elif isinstance(node, AveragePoolNode):
-            self._copy(proto, inputs, output + "/mean")
-            counts = node.divisors.astype(np.float32)[None, None]
-            counts = counts[:, :, 0] if self._rank(tensor) == 3 else counts
-            total = self._broadcast("Mul", output + "/mean", counts, output + "/nearly")
-            total = self._broadcast("Add", total, np.asarray(0.5, np.float32), output + "/half")
-            total = self._node("Floor", [total], output + "/total")
-            mean = self._broadcast("Div", total, counts, output + "/quotient")
-            nearest = self._broadcast("Add", mean, np.asarray(0.5, np.float32), output + "/rounding")
-            self._node("Floor", [nearest], output)
+            self._average(proto, node, output, tensor)
+        elif isinstance(node, TableNode):
+            self.looked_up(node, inputs[0], output)
         elif isinstance(node, ClipNode):
-            self._clip(inputs[0], max(node.low, -1e9), min(node.high, 1e9), output)
-        elif isinstance(node, ConcatNode):
-            aligned = [self._alignment(name, wanted) for name, wanted in zip(inputs, node.inputs, strict=True)]
-            self._copy(proto, aligned, output)
+            source = next(name for name in inputs if name not in self.constants)
+            self.clip(source, max(node.low, -1e9), min(node.high, 1e9), output)
+        else:
+            self._copied(proto, node, inputs, output)
+
+    def _copied(self, proto: Any, node: Node | None, inputs: list[str], output: str) -> None:
+        """Nodes that compute the same of integers."""
+        if isinstance(node, ConcatNode):
+            self._copy(proto, [self._alignment(name, w) for name, w in zip(inputs, node.inputs, strict=True)], output)
         elif isinstance(node, PadNode) and self.opset >= 11:
-            fill = self._constant(output + "/fill", np.asarray(node.value, np.float32))
+            fill = self.constant(output + "/fill", np.asarray(node.value, np.float32))
             self._copy(proto, [*inputs[:2], fill, *inputs[3:]], output)
+        elif node is None and proto.op_type in IDENTITIES:
+            self.node("Identity", inputs[:1], output)
+        elif isinstance(node, MaxPoolNode) and _rounds_up(proto):
+            self._copy(proto, inputs, output)
+            self._set(self.nodes[-1], pads=self._pads(node, output), ceil_mode=0, auto_pad="NOTSET")
         else:
             self._copy(proto, inputs, output)
             if isinstance(node, PadNode):
-                self._set(self.nodes[-1], "value", float(node.value))
+                self._set(self.nodes[-1], value=float(node.value))
 
-    def _rank(self, tensor: str) -> int:
-        return (self.graph.ranks or {}).get(tensor, 4)
+    def _average(self, proto: Any, node: AveragePoolNode, output: str, tensor: str) -> None:
+        """The runtime's mean, times the count: whole again; then rounded as the network does."""
+        self._copy(proto, list(proto.input), output + "/mean")
+        counts = node.divisors.astype(np.float32)
+        counts = counts.reshape({2: (1, 1), 3: (1, 1, -1)}.get(self.rank(tensor), (1, 1, *counts.shape)))
+        counted = counts
+        if _rounds_up(proto):
+            pads = self._pads(node, tensor)
+            self._set(self.nodes[-1], pads=pads, ceil_mode=0, auto_pad="NOTSET", count_include_pad=1)
+            counted = np.asarray(math.prod(node.window.kernel), np.float32)
+        total = self.broadcast("Mul", output + "/mean", counted, output + "/nearly")
+        total = self.broadcast("Add", total, np.asarray(0.5, np.float32), output + "/half")
+        total = self.node("Floor", [total], output + "/total")
+        if node.left:
+            total = self.broadcast("Mul", total, np.asarray(2.0**node.left), output + "/finer")
+        mean = self.broadcast("Div", total, counts, output + "/quotient")
+        nearest = self.broadcast("Add", mean, np.asarray(0.5, np.float32), output + "/rounding")
+        self.node("Floor", [nearest], output)
+
+    def _pads(self, node: MaxPoolNode | AveragePoolNode, tensor: str) -> list[int]:
+        """The window's, of the dimensions that the tensor has."""
+        top, left, bottom, right = node.window.pads
+        return [left, right] if self.rank(tensor) == 3 else [top, left, bottom, right]
 
     def _weights(self, proto: Any, node: ConvNode, inputs: list[str], output: str) -> None:
         integers = known(node.weight).astype(np.float32)
-        bias = self._constant(output + "/bias", known(node.bias).astype(np.float32))
-        if proto.op_type == "Conv":
+        if proto.op_type == "ConvTranspose":
+            integers = known(turned(integers, node.groups, node.window.kernel))
+        bias = self.constant(output + "/bias", known(node.bias).astype(np.float32))
+        if proto.op_type in ("Conv", "ConvTranspose"):
             shape = self.constants[inputs[1]].shape
-            weight = self._constant(output + "/weight", integers.reshape(shape))
+            weight = self.constant(output + "/weight", integers.reshape(shape))
             self._copy(proto, [inputs[0], weight, bias], output)
             return
-        matrix = self._constant(output + "/weight", integers.reshape(len(integers), -1).T)
-        product = self._node("MatMul", [inputs[0], matrix], output + "/product")
-        self._broadcast("Add", product, self.constants[bias], output)
+        matrix = self.constant(output + "/weight", integers.reshape(len(integers), -1).T)
+        product = self.node("MatMul", [inputs[0], matrix], output + "/product")
+        self.broadcast("Add", product, self.constants[bias], output)
 
     def _alignment(self, name: str, wanted: str) -> str:
         if name == wanted or wanted in self.done or not isinstance(self.producers.get(wanted), ShiftNode):
@@ -173,60 +206,38 @@ class _Rewriter:
         if not wanted.startswith(name) or not isinstance(shift, ShiftNode) or shift.inputs != (name,):
             return name
         self.done.add(wanted)
-        self._requantise(name, wanted, shift)
+        self.requantise(name, wanted, shift)
         return wanted
-
-    def _requantise(self, source: str, output: str, shift: ShiftNode) -> None:
-        self._clip(self._shifted(source, shift.right, output, self._rank(output)), shift.low, shift.high, output)
-
-    def _shifted(self, name: str, right: int | Array, stem: str, rank: int = 4) -> str:
-        """floor(x / 2**right + 1/2); right: of all channels, or of each."""
-        if not np.any(right):
-            return name
-        factors = np.asarray(2.0 ** -np.asarray(right, np.float64), np.float32)
-        if factors.ndim:
-            factors = factors.reshape(-1, *(1,) * (rank - 2))
-        scaled = self._broadcast("Mul", name, factors, stem + "/halved")
-        nearest = self._broadcast("Add", scaled, np.asarray(0.5, np.float32), stem + "/rounding")
-        return self._node("Floor", [nearest], stem + "/shifted")
-
-    def _clip(self, source: str, low: float, high: float, output: str) -> None:
-        from onnx import helper
-
-        if self.opset < 11:
-            self.nodes.append(helper.make_node("Clip", [source], [output], min=float(low), max=float(high)))
-            return
-        bounds = [
-            self._constant(f"{output}/{what}", np.asarray(v, np.float32)) for what, v in (("low", low), ("high", high))
-        ]
-        self._node("Clip", [source, *bounds], output)
-
-    def _broadcast(self, operator: str, name: str, constant: Array, output: str) -> str:
-        operand = self._constant(output + "/constant", np.asarray(constant, np.float32))
-        return self._node(operator, [name, operand], output)
-
-    def _node(self, operator: str, inputs: Sequence[str], output: str) -> str:
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(operator, list(inputs), [output]))
-        return output
-
-    def _constant(self, name: str, array: Array) -> str:
-        self.constants[name] = array
-        return name
 
     def _copy(self, proto: Any, inputs: Sequence[str], output: str) -> None:
         copy = type(proto)()
         copy.CopyFrom(proto)
         del copy.input[:], copy.output[:]
         copy.input.extend(inputs)
-        copy.output.append(output)
+        copy.output.extend([output, *proto.output[1:]])
         self.nodes.append(copy)
 
     @staticmethod
-    def _set(proto: Any, name: str, value: float) -> None:
+    def _set(proto: Any, **values: Any) -> None:
         from onnx import helper
 
-        kept = [a for a in proto.attribute if a.name != name]
+        kept = [a for a in proto.attribute if a.name not in values]
         del proto.attribute[:]
-        proto.attribute.extend([*kept, helper.make_attribute(name, value)])
+        proto.attribute.extend([*kept, *(helper.make_attribute(name, value) for name, value in values.items())])
+
+
+def _rounds_up(proto: Any) -> bool:
+    """Whether a pooling's size is rounded up, which older versions of the standard do not know and runtimes take otherwise."""
+    return any(a.name == "ceil_mode" and a.i for a in proto.attribute)
+
+
+def _parts(graph: Graph) -> dict[str, tuple[Node, ...]]:
+    """By ONNX node's output, the nodes that it needs besides its own; those that a runtime broadcasts by itself are none."""
+    of = graph.parts or {}
+    shifted = {node.inputs[0]: node.output for node in graph.nodes if isinstance(node, ShiftNode)}
+    found: dict[str, tuple[Node, ...]] = {}
+    for node in graph.nodes:
+        owner = of.get(node.output) or of.get(shifted.get(node.output, ""))
+        if owner is not None and not isinstance(node, VIEWS):
+            found[owner] = (*found.get(owner, ()), node)
+    return found

@@ -6,6 +6,8 @@ A converter raises ValueError "expected X, found Y"; the importer adds file and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,12 @@ from kilotune.codegen.onnx.imported import (
     spatial_operand,
     whole_numbers,
 )
+
+TO_FRONT, TO_BACK = [0, 3, 1, 2], [0, 2, 3, 1]
+"""How Transpose brings channels to the front, and behind height and width."""
+
+ANY_ORDER = ("Identity", "Cast", "Add", "Sub", "Mul", "Div", "Clip", "Relu")
+"""Operators for which channels may be first or last."""
 
 
 def concat(imported: Imported, call: OnnxNode) -> None:
@@ -41,9 +49,15 @@ def reshape(imported: Imported, call: OnnxNode) -> None:
     held = imported.shapes[value.tensor]
     if math.prod(target) != math.prod(value.shape) or not target or target[0] != value.shape[0]:
         raise ValueError(f"expected a shape that keeps the batch, found {list(value.shape)} to {list(target)}")
+    if value.channels_last and held[1:] != (1, 1):
+        raise ValueError(f"expected channels before height and width, found them last in shape {list(value.shape)}")
     if value.grouped:
         _shuffle(imported, call, value, target)
     elif target[1:] == held or (2 <= len(target) <= 4 and canonical_shape(target) == held):
+        imported.values[call.output] = OnnxValue(value.tensor, target)
+    elif not imported.nodes and len(value.shape) == 2 and held[1:] == (1, 1) and 2 < len(target) <= 4:
+        imported.shapes[value.tensor] = canonical_shape(target)  # an image that comes as a vector
+        imported.values[call.inputs[0]] = OnnxValue(value.tensor, value.shape, flattened=True)
         imported.values[call.output] = OnnxValue(value.tensor, target)
     elif target[1] == held[0] and 1 in held[1:] and sorted(target[2:], reverse=True)[:1] == [max(held[1:])]:
         imported.values[call.output] = _turned(imported, value, target)
@@ -100,12 +114,33 @@ def _target_shape(imported: Imported, call: OnnxNode, value: OnnxValue) -> tuple
 
 
 def transpose(imported: Imported, call: OnnxNode) -> None:
+    """Inside a channel shuffle, or of an image whose channels go last or come back."""
     value = imported.any_value(call.inputs[0])
     perm = list(call.attributes.get("perm", range(len(value.shape))[::-1]))
-    if not value.grouped or perm[:3] != [0, 2, 1] or perm[3:] != list(range(3, len(value.shape))):
-        raise ValueError(f"expected a transposition inside a channel shuffle, found perm {perm}")
+    if len(perm) != len(value.shape):
+        raise ValueError(f"expected a perm of {len(value.shape)} axes, found {perm}")
     shape = tuple(value.shape[i] for i in perm)
+    if not value.grouped and not value.flattened and perm == (TO_FRONT if value.channels_last else TO_BACK):
+        imported.values[call.output] = OnnxValue(value.tensor, shape, channels_last=not value.channels_last)
+        return
+    if not value.grouped or perm[:3] != [0, 2, 1] or perm[3:] != list(range(3, len(value.shape))):
+        raise ValueError(
+            f"expected a transposition inside a channel shuffle, or of channels behind the image or back, found perm {perm}"
+        )
     imported.values[call.output] = OnnxValue(value.tensor, shape, False, value.grouped, not value.transposed)
+
+
+def has_channels_last(protos: Iterable[Any], image: str) -> bool:
+    """Whether the file transposes its image so that channels come first, before anything that asks where they are."""
+    names = {image}
+    for proto in protos:
+        if not names.intersection(proto.input):
+            continue
+        if proto.op_type == "Transpose":
+            return any(a.name == "perm" and list(a.ints) == TO_FRONT for a in proto.attribute)
+        if proto.op_type in ANY_ORDER:
+            names.update(proto.output)
+    return False
 
 
 def pad(imported: Imported, call: OnnxNode) -> None:
@@ -152,9 +187,9 @@ def _pad_channels(imported: Imported, call: OnnxNode, pads: list[int], fill: flo
     imported.emit(node, result, onnx_shape(value, result))
 
 
-def subsample(imported: Imported, call: OnnxNode) -> None:
-    """Slice: every nth row and column of an image, from the first one on."""
-    value, shape = spatial_operand(imported, call)
+def cut(imported: Imported, call: OnnxNode) -> None:
+    """Slice: consecutive channels, or every nth one; every nth row and column of an image, from the first one on."""
+    value, shape = spatial_operand(imported, call, (2, 3, 4))
     rank, attributes = len(value.shape), call.attributes
 
     def numbers(index: int, name: str, otherwise: list[int]) -> list[int]:
@@ -163,11 +198,62 @@ def subsample(imported: Imported, call: OnnxNode) -> None:
 
     starts, ends = numbers(1, "starts", []), numbers(2, "ends", [])
     axes = [axis % rank for axis in numbers(3, "axes", list(range(len(starts))))]
-    steps = dict(zip(axes, numbers(4, "steps", [1] * len(starts)), strict=True))
-    whole = all(start == 0 and end >= value.shape[axis] for start, end, axis in zip(starts, ends, axes, strict=True))
-    if not whole or min(steps.values()) < 1 or any(step != 1 for axis, step in steps.items() if axis < 2):
-        found = f"starts {starts}, ends {ends}, steps {list(steps.values())} of axes {axes}"
-        raise ValueError(f"expected every nth row and column from the first to the last, found {found}")
-    stride = (1 if rank == 3 else steps.get(2, 1), steps.get(rank - 1, 1))
-    result = (shape[0], -(-shape[1] // stride[0]), -(-shape[2] // stride[1]))
-    imported.emit(SubsampleNode((value.tensor,), call.output, stride), result, onnx_shape(value, result))
+    steps = numbers(4, "steps", [1] * len(starts))
+    slices = {a: slice(*part) for a, *part in zip(axes, starts, ends, steps, strict=True)}
+    kept = {a: range(value.shape[a])[cut] for a, cut in slices.items()}
+    whole = all(r[:1] == range(1) and len(r) == -(-value.shape[a] // r.step) for a, r in kept.items() if a > 1)
+    if not whole or any(r.step < 1 for r in kept.values()) or len(kept.get(0, [0])) != 1 or not kept.get(1, [0]):
+        found = f"starts {starts}, ends {ends}, steps {steps} of axes {axes}"
+        raise ValueError(f"expected channels, or every nth row and column from the first to the last, found {found}")
+    order = tuple(kept.get(1, range(shape[0])))
+    strides = [kept[a].step if a in kept else 1 for a in (2, rank - 1)] if rank > 2 else [1, 1]
+    stride = (1 if rank == 3 else strides[0], strides[1])
+    if stride == (1, 1):
+        _select(imported, call.output, value, order)
+        return
+    source = value.tensor
+    if order != tuple(range(shape[0])):
+        source = f"{call.output}/channels"
+        imported.emit_part(PermuteNode((value.tensor,), source, order), (len(order), *shape[1:]), call.output)
+    result = (len(order), -(-shape[1] // stride[0]), -(-shape[2] // stride[1]))
+    imported.emit(SubsampleNode((source,), call.output, stride), result, onnx_shape(value, result))
+
+
+def _select(imported: Imported, name: str, value: OnnxValue, order: tuple[int, ...]) -> None:
+    """A view of some channels."""
+    result = (len(order), *imported.shapes[value.tensor][1:])
+    imported.emit(PermuteNode((value.tensor,), name, order), result, onnx_shape(value, result))
+
+
+def split(imported: Imported, call: OnnxNode) -> None:
+    """Channels one after the other, to several outputs."""
+    value, shape = spatial_operand(imported, call, (2, 3, 4))
+    axis, parts = int(call.attributes.get("axis", 0)) % len(value.shape), len(call.outputs)
+    if axis != 1:
+        raise ValueError(f"expected a split of channels (axis 1), found axis {axis}")
+    given = len(call.inputs) > 1 and call.inputs[1]
+    size = -(-shape[0] // parts)
+    equal = [min(size, shape[0] - k * size) for k in range(parts)]
+    sizes = whole_numbers(imported, call, 1) if given else [int(n) for n in call.attributes.get("split", equal)]
+    if len(sizes) != parts or sum(sizes) != shape[0] or min(sizes) < 1:
+        raise ValueError(f"expected {parts} parts of {shape[0]} channels, found {sizes}")
+    start = 0
+    for name, count in zip(call.outputs, sizes, strict=True):
+        _select(imported, name, value, tuple(range(start, start + count)))
+        start += count
+
+
+def gather(imported: Imported, call: OnnxNode) -> None:
+    """Some channels, in any order."""
+    value, shape = spatial_operand(imported, call, (2, 3, 4))
+    indices, axis = imported.constant(call.inputs[1], "indices"), int(call.attributes.get("axis", 0))
+    if axis % len(value.shape) != 1 or indices.ndim != 1 or not ((-shape[0] <= indices) & (indices < shape[0])).all():
+        raise ValueError(f"expected a list of some of {shape[0]} channels, found {indices.tolist()} of axis {axis}")
+    _select(imported, call.output, value, tuple((indices % shape[0]).tolist()))
+
+
+def shape_of(imported: Imported, call: OnnxNode) -> None:
+    """The shape of a value is known: one image a batch."""
+    shape = imported.any_value(call.inputs[0]).shape
+    part = slice(call.attributes.get("start", 0), call.attributes.get("end"))
+    imported.constants[call.output] = np.asarray(shape[part], np.int64)

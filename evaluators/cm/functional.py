@@ -295,4 +295,4 @@ class _ExecutionState:
                 result[segment.first + mine, r.top : r.bottom, r.left : r.right] = values.reshape(
                     -1, r.bottom - r.top, r.width
                 )
-        return result.reshape(graph.output_shape)
+        return graph.as_output(result)

@@ -137,7 +137,7 @@ class StageExecutor:
         if isinstance(head, MaxPoolNode):
             return np.asarray(patch.max(axis=(1, 2)))
         if isinstance(head, AveragePoolNode):
-            return rounded_quotient(patch.sum(axis=(1, 2)), head.divisors[row, column])
+            return rounded_quotient(patch.sum(axis=(1, 2)) << head.left, head.divisors[row, column])
         if isinstance(head, ArgMaxNode):
             return np.asarray([patch[:, 0, 0].argmax()])
         return np.asarray(patch[:, 0, 0])
@@ -187,13 +187,14 @@ def _axis_taps(window: Window, axis: int, reader: Rectangle, writer: Rectangle) 
     """For each output row (column): which kernel rows lie in the writer's rectangle, and their share of the rank."""
     outputs = range(reader.top, reader.bottom) if axis == 0 else range(reader.left, reader.right)
     start, stop = (writer.top, writer.bottom) if axis == 0 else (writer.left, writer.right)
-    scale = writer.steps[axis]
+    scale, apart = writer.steps[axis], window.spread[axis]
     found = []
     for output in outputs:
         taps = output * window.stride[axis] - window.pads[axis] + np.arange(window.kernel[axis]) * window.dilation[axis]
-        inside = np.flatnonzero((taps >= start) & (taps < stop))
-        span = slice(int(inside[0]), int(inside[-1]) + 1) if len(inside) else slice(0, 0)
-        found.append((span, (taps[inside] - start) * scale))
+        inside = np.flatnonzero((taps >= start * apart) & (taps < stop * apart) & (taps % apart == 0))
+        step = int(inside[1] - inside[0]) if len(inside) > 1 else 1
+        span = slice(int(inside[0]), int(inside[-1]) + 1, step) if len(inside) else slice(0, 0)
+        found.append((span, (taps[inside] // apart - start) * scale))
     return tuple(found)
 
 

@@ -48,8 +48,8 @@ def verify(lowered: LoweredNetwork, setting: Setting, images: Sequence[NDArray[n
     graph = lowered.network.graph
     different = elements = 0
     for image, found in zip(images, execution.outputs, strict=True):
-        expected = evaluate(graph, image, integer=True)[graph.output].reshape(-1)
-        different += int((expected != found.reshape(-1)).sum())
+        expected = graph.as_output(evaluate(graph, image, integer=True)[graph.output])
+        different += int((expected != found).sum())
         elements += expected.size
     return Verification(len(images), elements, different)
 

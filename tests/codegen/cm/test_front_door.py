@@ -156,7 +156,7 @@ def test_data_that_cannot_be_used(
 
 
 BAD = {
-    "operator": (single("Sigmoid", [1, 2, 3, 3]), {}, "node 0 'only' (Sigmoid that writes 'y')"),
+    "operator": (single("Sin", [1, 2, 3, 3]), {}, "node 0 'only' (Sin that writes 'y')"),
     "dynamic": (model([helper.make_node("Relu", ["x"], ["y"])], [1, 3, "h", "w"], {}), {}, "dynamic shape 1x3xhxw"),
     "cores": (
         single("Conv", [1, 600, 8, 8], [np.ones((600, 600, 3, 3), np.float32)]),

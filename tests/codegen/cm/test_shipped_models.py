@@ -28,38 +28,22 @@ LARGE = ("MaxPool1d_stride_padding_dilation", "MaxPool2d_stride_padding_dilation
 
 THREE_DIMENSIONS = tuple(name for name in MODELS if "3d" in name and "3d_input" not in name)
 UNSUPPORTED = {
-    "ConvTranspose2d": "ConvTranspose",
-    "ConvTranspose2d_no_bias": "ConvTranspose",
-    "ELU": "Elu",
-    "Embedding": "Gather",
-    "Embedding_sparse": "Gather",
-    "GLU": "Split",
-    "GLU_dim": "Split",
-    "LeakyReLU": "LeakyRelu",
-    "LeakyReLU_with_negval": "LeakyRelu",
-    "PReLU_1d": "PRelu",
-    "PReLU_1d_multiparam": "PRelu",
-    "PReLU_2d": "PRelu",
-    "PReLU_2d_multiparam": "PRelu",
+    "Embedding": "the constant '1'",
+    "Embedding_sparse": "the constant '1'",
     "PixelShuffle": "[1, 9, 4, 4] to [1, 1, 3, 3, 4, 4]",
-    "PoissonNLLLLoss_no_reduce": "Exp",
+    "PoissonNLLLLoss_no_reduce": "shape [10, 10]",
     "ReflectionPad2d": "reflect",
     "ReplicationPad2d": "edge",
-    "SELU": "Selu",
-    "Sigmoid": "Sigmoid",
-    "Softmin": "Neg",
-    "Softplus": "Softplus",
-    "Softsign": "Abs",
-    "Tanh": "Tanh",
+    "Softsign": "2 images",
     "PReLU_3d": "5 dimensions",
     "PReLU_3d_multiparam": "5 dimensions",
 } | dict.fromkeys(THREE_DIMENSIONS, "5 dimensions")
 SUPPORTED = [name for name in MODELS if name not in UNSUPPORTED]
 
 
-def test_half_of_the_single_operator_models_are_supported() -> None:
+def test_most_of_the_single_operator_models_are_supported() -> None:
     assert len(MODELS) == 82
-    assert len(SUPPORTED) == 42
+    assert len(SUPPORTED) == 58
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))

@@ -1,0 +1,130 @@
+"""Nodes of an integer network as ONNX nodes on integers in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.onnx.graph import AffineNode, ConvNode, Graph, Node, ProductNode, ShiftNode, TableNode, known
+
+
+class IntegerNodes:
+    """nodes: NodeProtos in order; constants: by name, of which those that nobody reads are left out."""
+
+    def __init__(self, graph: Graph, opset: int, constants: dict[str, Array]) -> None:
+        self.graph, self.opset, self.constants = graph, opset, constants
+        self.nodes: list[Any] = []
+
+    def initialisers(self) -> list[Any]:
+        """The constants as TensorProtos."""
+        from onnx import numpy_helper
+
+        used = {name for node in self.nodes for name in node.input}
+        return [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in self.constants.items() if n in used]
+
+    def needed(self, outputs: Sequence[str]) -> list[Any]:
+        """The nodes that these outputs need; the others are forgotten."""
+        wanted, found = set(outputs), []
+        for node in reversed(self.nodes):
+            if wanted.intersection(node.output):
+                wanted.update(node.input)
+                found.append(node)
+        self.nodes = found[::-1]
+        return self.nodes
+
+    def rank(self, tensor: str) -> int:
+        """Dimensions that a tensor has in the file, batch included."""
+        return (self.graph.ranks or {}).get(tensor, 4)
+
+    def by_channel(self, values: Array, tensor: str) -> Array:
+        """A value a channel, to broadcast with a tensor as it is in the file."""
+        return values if tensor in self.graph.lasts else values.reshape(-1, *(1,) * (self.rank(tensor) - 2))
+
+    def whole(self, nodes: Sequence[Node]) -> None:
+        """Nodes that belong to no node of the file."""
+        for node in nodes:
+            if isinstance(node, ShiftNode):
+                self.requantise(node.inputs[0], node.output, node)
+            else:
+                self.node_alone(node, node.output, node.output)
+
+    def node_alone(self, node: Node, output: str, tensor: str) -> None:
+        """A node by itself. TypeError for one that only nodes of a file are."""
+        if isinstance(node, TableNode):
+            self.looked_up(node, node.inputs[0], output)
+        elif isinstance(node, ProductNode):
+            self.node("Mul", node.inputs, output)
+        elif isinstance(node, AffineNode):
+            self.affine(node, node.inputs[0], output, tensor)
+        elif isinstance(node, ConvNode):
+            weight = self.constant(output + "/weight", known(node.weight).astype(np.float32))
+            bias = self.constant(output + "/bias", known(node.bias).astype(np.float32))
+            self.node("Conv", [node.inputs[0], weight, bias], output)
+        else:
+            raise TypeError(f"{type(node).__name__} has no ONNX of its own")
+
+    def affine(self, node: AffineNode, source: str, output: str, tensor: str) -> None:
+        """x * scale + offset."""
+        scale, offset = (self.by_channel(known(a).astype(np.float32), tensor) for a in (node.scale, node.offset))
+        self.broadcast("Add", self.broadcast("Mul", source, scale, output + "/scaled"), offset, output)
+
+    def looked_up(self, node: TableNode, source: str, output: str) -> None:
+        """table[x - first], of each channel where they differ."""
+        from onnx import TensorProto, helper
+
+        table = known(node.table)
+        moved = self.broadcast("Add", source, np.asarray(-node.first, np.float32), output + "/place")
+        places = output + "/places"
+        self.nodes.append(helper.make_node("Cast", [moved], [places], to=TensorProto.INT64))
+        if table.ndim > 1:
+            rows = self.by_channel(np.arange(len(table), dtype=np.int64) * table.shape[1], node.output)
+            places = self.node("Add", [places, self.constant(output + "/rows", rows)], output + "/inrow")
+        values = self.constant(output + "/table", table.reshape(-1).astype(np.float32))
+        self.node("Gather", [values, places], output)
+
+    def requantise(self, source: str, output: str, shift: ShiftNode) -> None:
+        """A ShiftNode."""
+        self.clip(self.shifted(source, shift.right, output, output), shift.low, shift.high, output)
+
+    def shifted(self, name: str, right: int | Array, stem: str, tensor: str = "") -> str:
+        """floor(x / 2**right + 1/2); right: of all channels, or of each channel of `tensor`."""
+        if not np.any(right):
+            return name
+        factors = np.asarray(2.0 ** -np.asarray(right, np.float64), np.float32)
+        scaled = self.broadcast(
+            "Mul", name, self.by_channel(factors, tensor) if factors.ndim else factors, stem + "/halved"
+        )
+        nearest = self.broadcast("Add", scaled, np.asarray(0.5, np.float32), stem + "/rounding")
+        return self.node("Floor", [nearest], stem + "/shifted")
+
+    def clip(self, source: str, low: float, high: float, output: str) -> None:
+        """Limits, as attributes before opset 11."""
+        from onnx import helper
+
+        if self.opset < 11:
+            self.nodes.append(helper.make_node("Clip", [source], [output], min=float(low), max=float(high)))
+            return
+        bounds = [
+            self.constant(f"{output}/{what}", np.asarray(v, np.float32)) for what, v in (("low", low), ("high", high))
+        ]
+        self.node("Clip", [source, *bounds], output)
+
+    def broadcast(self, operator: str, name: str, constant: Array, output: str) -> str:
+        """A node of a tensor and a constant; its output's name."""
+        operand = self.constant(output + "/constant", np.asarray(constant, np.float32))
+        return self.node(operator, [name, operand], output)
+
+    def node(self, operator: str, inputs: Sequence[str], output: str) -> str:
+        """A node without attributes; its output's name."""
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(operator, list(inputs), [output]))
+        return output
+
+    def constant(self, name: str, array: Array) -> str:
+        """A constant's name."""
+        self.constants[name] = array
+        return name
