@@ -1,7 +1,8 @@
 """Layers larger than a crossbar: column blocks share the output channels, row blocks the rows of a column block's matrix.
 
 The matrix of a convolution has a row for every input channel and kernel position, channel by channel, and a column for
-every output channel. Row blocks add up: all but the last send their partial sums to the last one, which adds the bias.
+every output channel. Row blocks add up: all but the last send their partial sums to the last one, which adds the bias; or each
+adds its own to what the one before sends, in a chain.
 A grouped convolution's matrix is block-diagonal; a column block takes as many whole groups as fit, or part of one.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -62,8 +62,9 @@ class StageProgram:
     """What a stage computes at each pixel of `rectangle`.
 
     channels: [first, last) of its partition's channels. block: of a convolution. head: what the window reads.
-    partials: the edges whose packets are added to the crossbar's result; the last row block's only. operands: of the
-    partition's pointwise nodes, node by node. exports: tensors that one output packet holds, one after the other;
+    partials: the edges whose packets are added to the crossbar's result: those of all row blocks before to the last one, or, in a
+    chained partition, that of the one before to each. operands: of the partition's pointwise nodes,
+    node by node. exports: tensors that one output packet holds, one after the other;
     empty for a row block that sends its partial sums.
     """
 
@@ -103,9 +104,11 @@ def lower(
     replicas: Mapping[str, LayerReplication] | None = None,
     by_columns: bool = False,
     counts_of: Callable[[AccessPattern], EdgeCounts] | None = None,
+    chained: Collection[str] = (),
 ) -> LoweredNetwork:
     """Lower with `replicas` by partition name; a partition left out is there once. by_columns: GMEM sends columns.
-    counts_of: the `counts` of edges, for a caller who has them remembered from one lowering to the next.
+    counts_of: the `counts` of edges, for a caller who has them remembered from one lowering to the next. chained: names of
+    partitions each row block of which adds its sums to those that the one before has sent it; elsewhere all send theirs to the last.
 
     ValueError for an unknown partition, axis, or more replicas than output rows or columns.
     """
@@ -113,7 +116,7 @@ def lower(
     unknown = sorted(set(replicas or {}) - known)
     if unknown:
         raise ValueError(f"there is no layer {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    assembly = _NetworkAssembly(network, crossbar, by_columns, counts_of or RememberedCounts())
+    assembly = _NetworkAssembly(network, crossbar, by_columns, counts_of or RememberedCounts(), chained)
     for partition in network.partitions:
         split = (replicas or {}).get(partition.name)
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
@@ -167,8 +170,9 @@ class _NetworkAssembly:
         crossbar: Crossbar,
         by_columns: bool,
         counts_of: Callable[[AccessPattern], EdgeCounts],
+        chained: Collection[str],
     ) -> None:
-        self._counts_of = counts_of
+        self._counts_of, self._chained = counts_of, chained
         self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
         graph = network.graph
         channels, high, wide = graph.shapes[graph.input]
@@ -199,7 +203,9 @@ class _NetworkAssembly:
                 for row in range(rows):
                     title = name + (f"/{row},{column}" if rows * len(blocks) > 1 else "")
                     place = (replica, row, column)
-                    self._stage(partition, rectangle, channels, block, title, place, partials)
+                    chained = partition.name in self._chained
+                    summands = partials[-1:] if chained else partials if row == rows - 1 else ()
+                    self._stage(partition, rectangle, channels, block, title, place, summands)
                     partials.append(len(self._stages) - 1)
                 parts.append(_StagePart(len(self._stages) - 1, rectangle, *channels))
         self._parts[partition.number] = parts
@@ -225,22 +231,24 @@ class _NetworkAssembly:
         block: ColumnBlock | None,
         title: str,
         place: tuple[int, int, int],
-        blocks_before: Sequence[int],
+        summands: Sequence[int],
     ) -> None:
+        """summands: the row blocks whose sums are added here."""
         reader, width = len(self._stages), channels[1] - channels[0]
         self._wires = {}
         last = block is None or place[1] == block.row_blocks - 1
         head, first_input, size = self._head(partition, rectangle, block, place[1], reader)
-        sums = [] if not last else [self._partial(stage, reader, rectangle, width) for stage in blocks_before]
+        sums = [self._partial(stage, reader, rectangle, width) for stage in summands]
         operands = [self._operands(partition, node, rectangle, channels, reader) for node in partition.nodes if last]
-        partial_bits = [sum(self._element_bits[stage]) for stage in blocks_before] if last else []
+        partial_bits = [sum(self._element_bits[stage]) for stage in summands]
         numbers = self._close()
         taps = 0 if block or partition.head is None else _taps(partition.head) * size
         operations = taps + (width * max(1, len(sums) + len(operands)) if last or block else 0)
         rows = block.row_bounds[place[1] + 1] - block.row_bounds[place[1]] if block else 0
         exports = partition.exports if last else ()
         matrix = (rows, width) if block else (0, 0)
-        bits = self._output_bits(partition, last, rows, width)
+        summed = block.row_bounds[place[1] + 1] if block and summands else rows
+        bits = self._output_bits(partition, last, summed, width)
         self._element_bits[reader] = bits
         described = (title, partition.name, rectangle.size, *matrix, operations, len(bits), *place)
         input_bits = self._input_bits(partition)

@@ -27,7 +27,9 @@ def balanced_replicas(space: CmCandidates) -> dict[str, Replication]:
             replicas, key=lambda name: by_name[name].shape.iterations(replicas[name]) * by_name[name].iteration_ticks
         )
         shape = by_name[slowest].shape
-        more = [r for r in shape.replications() if r.count > replicas[slowest].count and r.axis == "rows"]
+        more = [
+            r for r in shape.replications() if r.count > replicas[slowest].count and r.axis == "rows" and not r.chained
+        ]
         if not more:
             return replicas
         wanted = {**replicas, slowest: more[0]}

@@ -27,7 +27,7 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
-from kilotune.spaces.cm.replication import ONCE, Replication
+from kilotune.spaces.cm.replication import CHAINED, ONCE, Replication
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
@@ -58,7 +58,8 @@ class CmCandidates:
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
         once = self.lowered({})
-        self.costs: tuple[LayerCost, ...] = layer_costs(once, self.shapes, hardware)
+        chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
+        self.costs: tuple[LayerCost, ...] = layer_costs(once, chained, self.shapes, hardware)
         needed = len(once.pipeline.stages)
         if needed > hardware.cores:
             raise ValueError(

@@ -54,19 +54,32 @@ class LoweredPipeline:
 class LayerCost:
     """What a layer asks of the accelerator when it is there once. flow_ticks: elements through one of its cores, in
     ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
-    take one route), in ticks of the widest link."""
+    take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained."""
 
     shape: LayerShape
     iteration_ticks: int
     flow_ticks: float
+    chained_flow_ticks: float
 
     def ticks(self, replication: Replication) -> float:
         """No placement runs it in fewer ticks per image: replicas share the elements at best evenly."""
-        return max(self.shape.iterations(replication) * self.iteration_ticks, self.flow_ticks / replication.count)
+        flow = self.chained_flow_ticks if replication.chained else self.flow_ticks
+        return max(self.shape.iterations(replication) * self.iteration_ticks, flow / replication.count)
 
 
-def layer_costs(once: LoweredPipeline, shapes: tuple[LayerShape, ...], hardware: Hardware) -> tuple[LayerCost, ...]:
-    """By layer, in the order of the shapes."""
+def layer_costs(
+    once: LoweredPipeline, chained: LoweredPipeline, shapes: tuple[LayerShape, ...], hardware: Hardware
+) -> tuple[LayerCost, ...]:
+    """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains."""
+    flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
+    slowest: dict[str, int] = {}
+    for stage, ticks in zip(once.pipeline.stages, once.ticks, strict=True):
+        slowest[stage.layer] = max(ticks, slowest.get(stage.layer, 0))
+    return tuple(LayerCost(shape, slowest[shape.name], *(flow[shape.name] for flow in flows)) for shape in shapes)
+
+
+def _flow_ticks(lowered: LoweredPipeline, hardware: Hardware) -> dict[str, float]:
+    """By layer: see `LayerCost`."""
     width_in, width_out = ([0] * (hardware.cores + 1) for _ in range(2))
     for link in hardware.links:
         width_in[link.target] += link.width
@@ -74,18 +87,16 @@ def layer_costs(once: LoweredPipeline, shapes: tuple[LayerShape, ...], hardware:
     widest_in, widest_out = (max(width[: hardware.cores]) for width in (width_in, width_out))
     between_cores = (link for link in hardware.links if hardware.gmem not in (link.source, link.target))
     widest_link = max((link.width for link in between_cores), default=1)  # a single core has none
-    costs = []
-    for shape in shapes:
-        members = [s for s, stage in enumerate(once.pipeline.stages) if stage.layer == shape.name]
-        flow = 0.0
-        for s in members:
-            into = sum(once.streams[n].image_load for n in once.touching[s] if once.streams[n].reader == s)
-            out = sum(once.streams[n].image_load for n in once.touching[s] if once.streams[n].writer == s)
-            streams = [once.streams[n] for n in once.touching[s]]
-            inner = max((k.image_load for k in streams if k.writer == s and k.reader in members), default=0)
-            flow = max(flow, into / widest_in, out / widest_out, inner / widest_link)
-        costs.append(LayerCost(shape, max(once.ticks[s] for s in members), flow))
-    return tuple(costs)
+    stages, found = lowered.pipeline.stages, dict[str, float]()
+    for s, stage in enumerate(stages):
+        streams = [lowered.streams[n] for n in lowered.touching[s]]
+        into = sum(stream.image_load for stream in streams if stream.reader == s)
+        out = sum(stream.image_load for stream in streams if stream.writer == s)
+        own = (k for k in streams if k.writer == s and k.reader != GMEM and stages[k.reader].layer == stage.layer)
+        inner = max((stream.image_load for stream in own), default=0)
+        flow = max(into / widest_in, out / widest_out, inner / widest_link)
+        found[stage.layer] = max(flow, found.get(stage.layer, 0.0))
+    return found
 
 
 def cheapest_replication(cost: LayerCost, ticks: float) -> Replication | None:

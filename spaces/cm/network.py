@@ -31,8 +31,12 @@ class PartitionedNetwork:
     def shapes(self) -> tuple[LayerShape, ...]:
         """The partitions in topological order."""
         stages = self.pipeline({}).stages
-        counts = {p.name: sum(stage.layer == p.name for stage in stages) for p in self.graph.partitions}
-        return tuple(LayerShape(p.name, p.height, p.width, counts[p.name]) for p in self.graph.partitions)
+        members = {p.name: [stage for stage in stages if stage.layer == p.name] for p in self.graph.partitions}
+        return tuple(
+            LayerShape(p.name, p.height, p.width, len(own), 1 + max(stage.row_block for stage in own))
+            for p in self.graph.partitions
+            for own in [members[p.name]]
+        )
 
     def pipeline(self, replicas: Mapping[str, Replication]) -> Pipeline:
         """See `lowering.lower`."""
@@ -40,4 +44,5 @@ class PartitionedNetwork:
 
     def lower(self, replicas: Mapping[str, Replication]) -> LoweredNetwork:
         """With the programs of the stages."""
-        return lower(self.graph, self.crossbar, replicas, self.by_columns, self._counts_of)
+        chained = {name for name, replication in replicas.items() if replication.chained}
+        return lower(self.graph, self.crossbar, replicas, self.by_columns, self._counts_of, chained)

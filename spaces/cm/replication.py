@@ -1,8 +1,10 @@
-"""How often a layer is there, and along which axis its output is cut."""
+"""How often a layer is there, along which axis its output is cut, and how its row blocks add up."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from kilotune.codegen.ir.views import NOT_CONTENT
 
 AXES = ("rows", "columns")
 MOST_REPLICAS = 16
@@ -10,34 +12,37 @@ MOST_REPLICAS = 16
 
 @dataclass(frozen=True)
 class Replication:
-    """`count` replicas, each of a block of output rows or columns."""
+    """`count` replicas, each of a block of output rows or columns. chained: every row block adds its sums to those of the one
+    before; otherwise all send theirs to the last one, whose links they share."""
 
     count: int = 1
     axis: str = "rows"
+    chained: bool = False
 
     @property
     def option(self) -> str:
         """As a decision's option."""
-        return "1" if self.count == 1 else f"{self.count} {self.axis}"
+        return ("1" if self.count == 1 else f"{self.count} {self.axis}") + (" chained" if self.chained else "")
 
     @classmethod
     def of(cls, option: object) -> Replication:
         """The inverse of `option`."""
-        count, _, axis = str(option).partition(" ")
-        return cls(int(count), axis or "rows")
+        count, *words = str(option).split()
+        return cls(int(count), next((word for word in words if word in AXES), "rows"), "chained" in words)
 
 
-ONCE = Replication()
+ONCE, CHAINED = Replication(), Replication(chained=True)
 
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A layer with `height` x `width` output pixels that takes `cores` cores a replica."""
+    """A layer with `height` x `width` output pixels that takes `cores` cores a replica, `row_blocks` of them one below another."""
 
     name: str
     height: int
     width: int
     cores: int
+    row_blocks: int = field(default=1, metadata=NOT_CONTENT)
 
     def iterations(self, replication: Replication) -> int:
         """Iterations per image of the largest replica."""
@@ -48,7 +53,7 @@ class LayerShape:
     def replications(self, most: int = MOST_REPLICAS) -> tuple[Replication, ...]:
         """Those that make the largest replica smaller than fewer replicas do: 7 blocks of 8 rows are no faster than 4.
         Blocks of columns before as many of rows: their readers follow row by row, those of a lower block of rows wait for
-        half an image and have to keep it."""
+        half an image and have to keep it. Three row blocks and more may be chained; of as many replicas that comes first."""
         found = [ONCE]
         for axis, extent in (("rows", self.height), ("columns", self.width)):
             least = self.iterations(ONCE)
@@ -57,4 +62,6 @@ class LayerShape:
                 if self.iterations(replication) < least:
                     least = self.iterations(replication)
                     found.append(replication)
-        return tuple(sorted(found, key=lambda r: (r.count, r.axis != "columns")))
+        if self.row_blocks > 2:
+            found += [replace(replication, chained=True) for replication in found]
+        return tuple(sorted(found, key=lambda r: (r.count, not r.chained, r.axis != "columns")))

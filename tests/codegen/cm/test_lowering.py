@@ -133,6 +133,21 @@ def test_row_blocks_add_up_at_the_last_one() -> None:
     assert partial.needed.tolist() == list(range(1, 65))
 
 
+def test_chained_row_blocks_add_up_one_after_another() -> None:
+    network = figure_2()
+    star, chain = (lower(network, Crossbar(10, 2), chained=names) for names in ((), {"c1"}))
+    names = [stage.name for stage in chain.pipeline.stages]
+    blocks = {"c1/0,0", "c1/1,0", "c1/2,0"}
+    sums = [(e.writer, e.reader) for e in chain.pipeline.edges if {names[e.writer], names[e.reader]} <= blocks]
+    assert sums == [(0, 1), (1, 2)]
+    assert len(star.pipeline.edges) == len(chain.pipeline.edges)
+    # 9, 18 rows of 7 and 8 bits: a sum of twice as many has one bit more
+    bits = [[p.pipeline.stages[s].output_bits for s in (0, 1)] for p in (star, chain)]
+    assert bits == [[7 + 8 + 4] * 2, [7 + 8 + 4, 7 + 8 + 5]]
+    reads = [p.pipeline.stages[1].read_bits for p in (star, chain)]
+    assert reads == [9 * 8, 9 * 8 + 7 + 8 + 4]
+
+
 def test_replicas_are_sent_their_rows_and_a_halo() -> None:
     pipeline = lower(figure_2(), Crossbar(), {"c2": Split(4)}).pipeline
     from_c1 = [e for e in pipeline.edges if e.writer == 0]

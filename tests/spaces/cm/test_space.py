@@ -101,7 +101,18 @@ def test_replications_that_are_no_faster_than_fewer_ones_are_no_options() -> Non
     options = LayerShape("l", 8, 8, 1).replications()
     assert [r.option for r in options if r.axis == "rows"] == ["1", "2 rows", "3 rows", "4 rows", "8 rows"]
     assert Replication.of("3 columns") == Replication(3, "columns")
-    assert Replication.of(Replication(3, "columns").option) == Replication(3, "columns")
+    for one in (Replication(3, "columns"), Replication(2, chained=True), Replication(chained=True), Replication()):
+        assert Replication.of(one.option) == one
+    assert Replication(3, "columns", chained=True).option == "3 columns chained"
+    assert not any(r.chained for r in LayerShape("l", 8, 8, 2, 2).replications()), "two blocks are a chain anyway"
+    three = LayerShape("l", 8, 8, 3, 3).replications(2)
+    assert [r.option for r in three] == [
+        "1 chained",
+        "1",
+        *(f"2 {w}" for w in ("columns chained", "rows chained")),
+        "2 columns",
+        "2 rows",
+    ]
 
 
 def test_every_prefix_of_a_candidate_has_a_bound_that_its_measurement_keeps() -> None:
@@ -177,7 +188,7 @@ def test_a_promise_is_kept_with_roomy_buffers_and_not_without_room() -> None:
         measured[room] = space.measure(answers).metrics
     assert measured[256]["ticks_per_image"] == measured[256]["promised_ticks"] == 256
     assert measured[0]["promised_ticks"] == 256
-    assert measured[0]["ticks_per_image"] > 265
+    assert measured[0]["ticks_per_image"] > 260
     assert measured[0]["sram_bytes"] < measured[256]["sram_bytes"]
 
 
