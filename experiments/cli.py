@@ -101,6 +101,11 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 @click.argument("study", shell_complete=completion.studies)
 @click.option("--target", type=TargetName(), help="What the program is for  [default: c].")
 @click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
+@click.option(
+    "--point",
+    type=click.IntRange(1),
+    help="Number of a point of the front, as in the summary and the JSON from 1  [default: the best].",
+)
 @click.option("--to", type=click.Choice(["optuna"]), help="All trials instead, as an Optuna journal file.")
 @click.option(
     "--output",
@@ -110,9 +115,15 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 )
 @storage_option
 def export_command(
-    study: str, target: str | None, to: str | None, level: str | None, output: Path, storage: str | None
+    study: str,
+    target: str | None,
+    to: str | None,
+    level: str | None,
+    point: int | None,
+    output: Path,
+    storage: str | None,
 ) -> None:
-    """Write the best program of STUDY as a folder that checks itself against recorded samples, or its placement."""
+    """Write the best program of STUDY, or one of its front, as a folder that checks itself against recorded samples, or its placement."""
     from kilotune.evaluators.architectures.registry import project_target
     from kilotune.experiments.problems.problem import HasTargets, export_trial
     from kilotune.experiments.studies import tuning
@@ -122,15 +133,13 @@ def export_command(
     if to is not None:
         from kilotune.experiments.studies.optuna_export import export_optuna
 
-        if target or level:
-            raise click.UsageError("--target and --level are for programs, --to is for all trials.")
+        if target or level or point:
+            raise click.UsageError("--target, --level and --point are for programs, --to is for all trials.")
         click.echo(
             f"{output}: {export_optuna(stored, output)} trials; `optuna-dashboard {output}` shows them", err=True
         )
         return
-    best = stored.result().best
-    if best is None:
-        raise ValueError(f"Study {study!r} holds no trial yet: there is nothing to export.")
+    best = stored.result().point(point)
     artefacts = export_trial(problem, best, output, target, level)
     check = f"; {project_target(target or 'c').next_step(output)}" if isinstance(problem, HasTargets) else ""
     click.echo(f"{output}: {', '.join(artefacts)} of trial {best.number}{check}", err=True)

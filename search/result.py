@@ -77,6 +77,18 @@ class Result:
     elapsed_s: float
     course: Course | None = None  # of the last run; None for a study that was only read
 
+    def point(self, number: int | None) -> Trial:
+        """The best; with a number, from 1, that of the front. ValueError, a sentence, where there is none."""
+        if number is None:
+            if self.best is None:
+                raise ValueError(f"Study {self.study!r} holds no trial yet: there is nothing to export.")
+            return self.best
+        if not 1 <= number <= len(self.front):
+            raise ValueError(
+                f"The front of study {self.study!r} has {len(self.front)} points, expected one of these, found {number}."
+            )
+        return self.front[number - 1]
+
 
 def as_metric(loss: float, objective: Objective) -> float | None:
     """A bound on the loss as a bound on the metric; None when nothing is known, or nothing is feasible."""

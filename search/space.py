@@ -244,6 +244,23 @@ class HasAnnealing(Protocol):
         """Steps of about a second or less: a candidate that is worth measuring, or None. It may end."""
 
 
+@runtime_checkable
+class HasReferencePoint(Protocol):
+    """Ability: it is the whole front that is asked for, not its first point."""
+
+    @property
+    def reference_point(self) -> tuple[float, ...] | None:
+        """A loss of each objective, in order, above 0, at and beyond which nothing is worth having. None: no front is asked for."""
+
+
+@runtime_checkable
+class HasFrontSearch(Protocol):
+    """Ability: a search of the space's own for the whole front."""
+
+    def front_search(self, seed: int) -> Procedure:
+        """Batches of candidates, without end unless all have been proposed. Meant to go on after the space's procedure."""
+
+
 @dataclass(frozen=True)
 class SolveLimit:
     """How long a solve may take. `work`: by the solver's own count (CP-SAT's deterministic time, about seconds), so that it answers

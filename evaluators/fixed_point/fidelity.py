@@ -63,6 +63,13 @@ def margin_errors(contest: Contest, sums: MarginSums, scale: int) -> MarginError
     return MarginErrors(error / (samples * unit), math.sqrt((samples * square - error * error) / (samples * unit) ** 2))
 
 
+def relative_margin_errors(contest: Contest, errors: Sequence[MarginErrors]) -> FloatArray:
+    """The root mean square [candidates] of errors of the margins, as a share of that of the float margins. Squares of errors that
+    do not depend on one another add up."""
+    whole = math.sqrt(contest.unit_sums[1] / len(contest.units)) or 1.0
+    return np.array([math.hypot(bias, sigma) / whole for bias, sigma in errors], dtype=np.float64)
+
+
 class LeastSpread(NamedTuple):
     """Errors of the margins of the samples met so far, in units of the contest: their mean, and the deviation that those of all samples
     have at the least if the mean stays. `weight`: samples met for each that is not.

@@ -15,7 +15,12 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import CostModel, Timing
-from kilotune.evaluators.fixed_point.fidelity import expected_error, expected_flips, margin_errors
+from kilotune.evaluators.fixed_point.fidelity import (
+    expected_error,
+    expected_flips,
+    margin_errors,
+    relative_margin_errors,
+)
 from kilotune.evaluators.fixed_point.first_fit import compiled_first_fit
 from kilotune.evaluators.fixed_point.margins import MarginSums, float_contest
 from kilotune.evaluators.fixed_point.race import LabelRace
@@ -85,10 +90,13 @@ class FixedPointEvaluator:
         refine: Refine | None = None,
         timing: Timing | None = None,
         derived: Mapping[str, DerivedMetric] = NO_METRICS,
+        *,
+        margin_errors: bool = False,
     ) -> None:
         self.task = task
         self._backend = backend
         self.timing, self._derived = timing, dict(derived)
+        self._shows_margin_errors = margin_errors
         self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
         simulator = Simulator(task.program, task.parameters, task.features, backend)
         float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps)
@@ -146,6 +154,18 @@ class FixedPointEvaluator:
         samples = len(self.task.features)
         return [Measurement(measured[i]) if i in measured else _censored(*out[i], samples) for i in range(len(batch))]
 
+    @property
+    def additive_error(self) -> str:
+        """The metric that is nearest to a root mean square, whose squares add up where errors do not depend on one another. For
+        classifiers it takes `margin_errors`."""
+        if not self._classifies:
+            return "expected_error"
+        return "expected_flips" if self._contest is None or not self._shows_margin_errors else "margin_error"
+
+    def costs(self, batch: FixedBatch) -> list[Metrics]:
+        """What is known of every candidate before it meets a sample, derived metrics included."""
+        return _by_candidate(self._with_derived(self._costs_of(batch)))
+
     def _parts(self, batch: FixedBatch) -> list[FixedBatch]:
         """The batch in parts that memory has room for."""
         together = max(1, MOST_MEASURED_BYTES // self._candidate_bytes)
@@ -191,11 +211,14 @@ class FixedPointEvaluator:
         wrong = labels != self.float_outputs[None, :, 0]
         right = self.float_outputs[:, 0] == self.task.targets
         disagreements = wrong.sum(axis=1)
-        flips = disagreements
+        flips, further = disagreements, {}
         if self._contest is not None:
             errors = [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
             flips = expected_flips(self.simulator.tail_sums(errors), disagreements)
+            if self._shows_margin_errors:
+                further["margin_error"] = relative_margin_errors(self._contest, errors)
         return {
+            **further,
             "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),
             "disagreements": disagreements,
             "disagreements_where_right": (wrong & right).sum(axis=1),

@@ -57,7 +57,7 @@ def as_csv(outcome: ComparisonOutcome) -> str:
 
 
 def _case(case: CaseOutcome) -> dict[str, Any]:
-    compared, objective = case.comparison, case.problem.space.objectives[0]
+    compared, objective = case.comparison, case.objective
 
     def metric(loss: float) -> float | None:
         return as_metric(loss, objective)
@@ -67,6 +67,7 @@ def _case(case: CaseOutcome) -> dict[str, Any]:
         "space": case.case.space,
         "input": case.case.input,
         "objective": {"metric": objective.metric, "direction": objective.direction.value},
+        "reference_point": case.reference_point,
         "reference": {
             "kind": compared.reference.kind.value,
             "value": metric(compared.reference.loss),
@@ -101,7 +102,7 @@ def _case(case: CaseOutcome) -> dict[str, Any]:
 
 
 def _standing(case: CaseOutcome, standing: Standing) -> dict[str, Any]:
-    objective = case.problem.space.objectives[0]
+    objective = case.objective
     return {
         "strategy": standing.strategy,
         "best": as_metric(standing.best, objective),
@@ -117,7 +118,7 @@ def _standing(case: CaseOutcome, standing: Standing) -> dict[str, Any]:
 
 
 def _run(case: CaseOutcome, run: RunRecord) -> dict[str, Any]:
-    objective = case.problem.space.objectives[0]
+    objective = case.objective
     steps = run.curve.steps
     return {
         "seed": run.seed,
@@ -140,7 +141,7 @@ def _reached(found: Reached | None) -> dict[str, Any] | None:
 
 
 def _row(name: str, case: CaseOutcome, run: RunRecord) -> dict[str, Any]:
-    objective, reference, curve = case.problem.space.objectives[0], case.comparison.reference, run.curve
+    objective, reference, curve = case.objective, case.comparison.reference, run.curve
     paper = None if case.paper is None else curve.first(case.paper.loss)
     optimum = curve.first(reference.loss) if reference.kind is ReferenceKind.OPTIMUM else None
     return {

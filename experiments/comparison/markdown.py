@@ -36,7 +36,7 @@ def headline(outcome: ComparisonOutcome) -> str:
 
 
 def _row(case: CaseOutcome) -> list[str]:
-    objective, reference = case.problem.space.objectives[0], case.comparison.reference
+    objective, reference = case.objective, case.comparison.reference
     best = min(standing.best for standing in case.comparison.standings)
     mark = amount(objective, reference.loss)
     if math.isinf(reference.loss):
@@ -76,7 +76,7 @@ def _always(standing: Standing) -> str:
 
 
 def _standings(case: CaseOutcome) -> str:
-    objective = case.problem.space.objectives[0]
+    objective = case.objective
     columns = (
         "strategy",
         "best",

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.comparison import Comparison, RunRecord
+from kilotune.search.hypervolume import compared_objective, reference_point
+from kilotune.search.result import as_metric
+from kilotune.search.space import Objective
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,20 @@ class CaseOutcome:
     def title(self) -> str:
         """Short."""
         return self.case.title
+
+    @property
+    def objective(self) -> Objective:
+        """What the runs are compared by."""
+        return compared_objective(self.problem.space)
+
+    @property
+    def reference_point(self) -> dict[str, float] | None:
+        """What the hypervolume is measured from, by metric; None where no front is asked for."""
+        space = self.problem.space
+        losses = reference_point(space)
+        if losses is None:
+            return None
+        return {o.metric: as_metric(loss, o) or 0.0 for o, loss in zip(space.objectives, losses, strict=True)}
 
     @property
     def complete(self) -> bool:

@@ -9,6 +9,7 @@ from kilotune.experiments.comparison.plan import Case, ComparisonPlan
 from kilotune.experiments.problems.building import build_problem
 from kilotune.search.comparison_store import comparison, save_findings
 from kilotune.search.front import Ranking
+from kilotune.search.hypervolume import hypervolume_so_far, reference_point
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Measurement
 from kilotune.search.store import Store
@@ -26,16 +27,21 @@ def measure_procedures(store: Store, name: str, plan: ComparisonPlan, on_case: C
 
 
 def _procedure(case: Case) -> dict[str, float | int | None] | None:
-    space, count = build_problem(case.request()).space, 0
+    space = build_problem(case.request()).space
+    measured: list[Measurement] = []
 
     def evaluate(batch: Sequence[Assignment]) -> list[Measurement]:
-        nonlocal count
-        count += len(batch)
-        return space.evaluate(batch)
+        found = space.evaluate(batch)
+        measured.extend(found)
+        return found
 
     answer = run_procedure(space, evaluate)
     if answer is None:
         return None
-    rank = Ranking.of(space).rank(answer.measurement)
+    ranking, reference, count = Ranking.of(space), reference_point(space), len(measured)
+    if reference is not None:
+        curve = hypervolume_so_far(((0.0, one) for one in measured), ranking, 0.0, reference)
+        return {"loss": curve.loss if curve.steps else None, "evaluations": count}
+    rank = ranking.rank(answer.measurement)
     feasible = rank[0] == 0.0 and math.isfinite(rank[1])
     return {"loss": rank[1] if feasible else None, "evaluations": count}

@@ -17,6 +17,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.comparison import Comparison, RunRecord, compare
 from kilotune.search.comparison_store import ComparisonRow, comparison, save_curve, saved_curves
 from kilotune.search.front import Ranking
+from kilotune.search.hypervolume import compared_objective, hypervolume_so_far, reference_point
 from kilotune.search.result import Status
 from kilotune.search.store import Store, StoreError
 from kilotune.search.stored_rows import StudyRow
@@ -68,7 +69,7 @@ class RecordReader:
         compared = self._compared[case.title][1]
         names = {key: study.name for key, study in studies.items()}
         return CaseOutcome(
-            case, problem, compared, paper, names, wanted, verdict(problem.space.objectives[0], compared)
+            case, problem, compared, paper, names, wanted, verdict(compared_objective(problem.space), compared)
         )
 
     def problem(self, case: Case) -> Problem:
@@ -88,8 +89,13 @@ class RecordReader:
         if known is None or (known.evaluations, known.seconds) != (study.trials, study.elapsed_s):
             rows = self._store.trials(study.name)
             measured = ((row.elapsed_s, row.measurement) for row in rows)
-            ranking = Ranking.of(self.problem(case).space)
-            known = self._curves[study.name] = best_so_far(measured, ranking, study.elapsed_s)
+            space = self.problem(case).space
+            ranking, reference = Ranking.of(space), reference_point(space)
+            if reference is None:
+                known = best_so_far(measured, ranking, study.elapsed_s)
+            else:
+                known = hypervolume_so_far(measured, ranking, study.elapsed_s, reference)
+            self._curves[study.name] = known
         return known
 
     def _record(self, case: Case, problem: Problem, study: StudyRow, limits: Budget) -> RunRecord:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import amount, cpu_time, regret_area
-from kilotune.experiments.presentation.wording import counted
+from kilotune.experiments.presentation.wording import counted, precise
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Reached, ReferenceKind, Standing, pairwise_test_of
@@ -44,11 +44,15 @@ def print_comparison(outcome: ComparisonOutcome, console: Console) -> None:
 
 def heading(case: CaseOutcome) -> str:
     """What is compared on what, and the two marks that everything is measured by."""
-    objective, compared = case.problem.space.objectives[0], case.comparison
+    objective, compared = case.objective, case.comparison
     marks = [f"{compared.reference.kind.value} {amount(objective, compared.reference.loss)}"]
     if math.isinf(compared.reference.loss):
         proved = compared.reference.kind is ReferenceKind.OPTIMUM
         marks = ["proved: nothing meets the limits" if proved else "nothing found that meets the limits"]
+    reference = case.reference_point
+    if reference is not None:
+        at = ", ".join(f"{name} {precise(value)}" for name, value in reference.items())
+        marks.append(f"reference point {at}")
     if case.paper is not None:
         marks.append(f"paper's procedure {amount(objective, case.paper.loss)}")
     return f"{case.title}: {case.case.space} on {case.problem.name}, {objective.metric} ({', '.join(marks)})"
@@ -74,7 +78,7 @@ def standings_table(case: CaseOutcome, width: int) -> Table | Group:
 
 def _standings(case: CaseOutcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Names of columns, and rows."""
-    objective, compared = case.problem.space.objectives[0], case.comparison
+    objective, compared = case.objective, case.comparison
     leader = compared.standings[0].strategy
     optimum = compared.reference.kind is ReferenceKind.OPTIMUM
     names = (

@@ -87,7 +87,7 @@ def overview_section(outcome: ComparisonOutcome) -> Section:
 
 
 def _overview(case: CaseOutcome) -> tuple[Cell, ...]:
-    comparison, objective = case.comparison, case.problem.space.objectives[0]
+    comparison, objective = case.comparison, case.objective
     reference, paper, best = comparison.reference, comparison.paper_loss, comparison.standings[0]
     return (
         case.problem.request.space,
@@ -157,7 +157,7 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
 
 def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     """One case: the verdict, standings, pairwise tests, regret, final values, and the domain's own figures of the best run."""
-    comparison, objective = case.comparison, case.problem.space.objectives[0]
+    comparison, objective = case.comparison, case.objective
     blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective))]
     blocks.append(_standings(comparison, objective))
     if comparison.pairwise_tests:

@@ -15,6 +15,7 @@ from kilotune.experiments.problems.problem import Explains, certificate_of
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.budget_usage import usage_sentence
+from kilotune.experiments.terminal.front_table import front_table
 from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.search.candidates import count_candidates
 from kilotune.search.strategy import Outcome
@@ -35,6 +36,9 @@ def print_summary(outcome: TuneOutcome, console: Console) -> None:
     for label, values in rows:
         table.add_row(label, *("" if value is None else number(value) for value in values))
     console.print(table)
+    front = front_table(outcome)
+    if front is not None:
+        console.print(front)
     for line in (*_about_the_best(outcome), *_about_the_run(outcome), conclusion(outcome)):
         console.print(line, soft_wrap=True)
 

@@ -23,12 +23,13 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile, profile
-from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task, precision_metric
+from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import absent_as
 from kilotune.search.racing import Hurdle
-from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Option
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Option
 from kilotune.spaces.limits import FixedPointOptions
+from kilotune.spaces.objectives import LIMITED, asked_for
 from kilotune.spaces.shiftry.formats import (
     DEFAULT_BITS,
     DEMOTED_BITS,
@@ -55,6 +56,10 @@ class ShiftryOptions(FixedPointOptions):
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
     the training data.
+
+    `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
+    flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
+    most `permitted_loss`).
     """
 
     accuracy_drop: float = 2.0
@@ -62,6 +67,31 @@ class ShiftryOptions(FixedPointOptions):
     permitted_flips: float | None = field(default=None, metadata=absent_as(None))
     narrow: bool = field(default=False, metadata=absent_as(False))
     truer: bool = field(default=False, metadata=absent_as(False))
+    front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
+
+    def __post_init__(self) -> None:
+        """As `FixedPointOptions`; ValueError, a sentence, also for a front against something that cannot be limited."""
+        super().__post_init__()
+        unknown = [name for name in self.front if name not in LIMITED]
+        if unknown or len(set(self.front)) < len(self.front):
+            raise ValueError(
+                f"A front is of precision against {', '.join(LIMITED)}, each at most once; found {','.join(self.front)}."
+            )
+        if self.timing is None and any(LIMITED[name].timed for name in self.front):
+            raise ValueError("Time depends on the processor: a front against cycles or latency needs --device.")
+        if self.front and not self.asks_for_memory:
+            raise ValueError("A front has no objective besides what it is against.")
+
+    @property
+    def fronted(self) -> tuple[str, ...]:
+        """The metrics that the front is against."""
+        return tuple(str(LIMITED[name].limited) for name in self.front)
+
+    @property
+    def derived_metrics(self) -> Mapping[str, DerivedMetric]:
+        """As `FixedPointOptions`, and those of the front."""
+        quantities = asked_for(self.objective, {*self.limits, *self.front})
+        return {str(q.limited or q.minimized): q.measured for q in quantities if q.measured is not None}
 
     @property
     def limited(self) -> bool:
@@ -71,12 +101,12 @@ class ShiftryOptions(FixedPointOptions):
     @property
     def precision_leads(self) -> bool:
         """Whether the best precision within the limits is wanted."""
-        return self.limited and self.asks_for_memory
+        return self.limited and self.asks_for_memory and not self.front
 
     @property
     def memory_leads(self) -> bool:
         """Whether the least memory is wanted."""
-        return not self.limited and self.asks_for_memory
+        return not self.limited and self.asks_for_memory and not self.front
 
 
 class ShiftryCandidates:
@@ -87,7 +117,13 @@ class ShiftryCandidates:
         self.options = options
         refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
         self.evaluator = FixedPointEvaluator(
-            task, backend, options.in_place, refine, options.timing, options.derived_metrics
+            task,
+            backend,
+            options.in_place,
+            refine,
+            options.timing,
+            options.derived_metrics,
+            margin_errors=bool(options.front),
         )
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
@@ -121,7 +157,9 @@ class ShiftryCandidates:
     def constraints(self) -> tuple[Constraint, ...]:
         """The limits, and where these are not all that is asked, the permitted loss of accuracy."""
         result = list(self.options.constraints)
-        if not self.options.precision_leads:
+        if self.options.front:
+            result.append(Constraint(self.precision_metric, self.most_imprecise))
+        elif not self.options.precision_leads:
             if self.classifies:
                 least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
                 result.append(Constraint("accuracy_percent", least, at_least=True))
@@ -130,6 +168,16 @@ class ShiftryCandidates:
             else:
                 result.append(Constraint("precision_loss", self.options.permitted_loss))
         return tuple(result)
+
+    @property
+    def most_imprecise(self) -> float:
+        """Where a front ends: the largest loss of precision that is worth having."""
+        options = self.options
+        if not self.classifies:
+            return options.permitted_loss
+        if options.permitted_flips is not None:
+            return options.permitted_flips
+        return options.accuracy_drop / 100.0 * len(self.task.features)
 
     def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
         """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""
@@ -161,6 +209,10 @@ class ShiftryCandidates:
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
         return [Measurement(metrics) for metrics in self.evaluator.measure(self.lower(batch))] if batch else []
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        """What is known of candidates without running them on any sample: memory, operations, cycles."""
+        return self.evaluator.costs(self.lower(batch)) if batch else []
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""
@@ -198,6 +250,8 @@ class ShiftryCandidates:
                 return math.inf
         if options.precision_leads:
             return 0.0
+        if options.front:  # what bounds its first objective bounds nothing else of it
+            return -math.inf
         return {"flash_bytes": flash, "ram_bytes": ram, "memory_bytes": flash + ram}.get(options.minimized, -math.inf)
 
     def smallest_bits(self, decided: Mapping[str, Option]) -> npt.NDArray[np.int64]:

@@ -15,6 +15,7 @@ from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import CandidateModel, Direction, Objective, Procedure, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.procedure import perform_search
 
 SEMANTICS = 1
@@ -31,8 +32,10 @@ class ShiftrySpace(ShiftryCandidates):
         """Precision first under limits, so that all that fits is used for it; else memory, or another objective that is asked for, and
         then precision; of equals, the faster one.
 
-        Without a cost table that is the one with more 8-bit variables.
+        Without a cost table that is the one with more 8-bit variables. Of a front its quantities, and precision.
         """
+        if self.options.front:
+            return (*map(Objective, self.options.fronted), Objective(self.precision_metric))
         if not self.options.asks_for_memory:
             return (Objective(self.options.minimized), Objective(self.precision_metric), Objective("memory_bytes"))
         ordered = [Objective(self.precision_metric), Objective("memory_bytes")]
@@ -50,6 +53,15 @@ class ShiftrySpace(ShiftryCandidates):
         """Number of candidates."""
         return math.prod(len(d.options) for d in self.decisions)
 
+    @cached_property
+    def reference_point(self) -> tuple[float, ...] | None:
+        """Of a front: what the candidate of 16 bits everywhere costs, and where precision is no longer worth having."""
+        if not self.options.front:
+            return None
+        first = {decision.name: decision.options[0] for decision in self.decisions}
+        costs = self.costs([first])[0]
+        return (*(max(costs[metric], 1.0) for metric in self.options.fronted), max(self.most_imprecise, 1e-9))
+
     def start(self) -> FlatState:
         """Nothing decided."""
         return FlatState(self.decisions, self.least_loss)
@@ -57,6 +69,15 @@ class ShiftrySpace(ShiftryCandidates):
     def procedure(self) -> Procedure:
         """Algorithms 10-14; see `spaces.shiftry.procedure`."""
         return perform_search(self)
+
+    @property
+    def error_metric(self) -> str:
+        """The metric whose squares add up over variables whose errors do not depend on one another."""
+        return self.evaluator.additive_error
+
+    def front_search(self, seed: int) -> Procedure:
+        """Sensitivities, a knapsack, and what they miss; see `spaces.shiftry.front_search`."""
+        return search_front(self, seed)
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Bitwidths and scales as a CP-SAT model; see `spaces.shiftry.model`."""

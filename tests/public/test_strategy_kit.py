@@ -26,7 +26,7 @@ SLOW_IN_TREES = {"tpe": toy_spaces()[:-1]}
 PATIENCE_S = 600.0
 """What a search may take that ends by itself, or is to fail for another reason than time. Only `Slow`, which never ends, has less."""
 
-NEED_MORE = {"anneal", "cp"}
+NEED_MORE = {"anneal", "cp", "front"}
 """Ours that need an ability which no toy has; the tests of the spaces run them."""
 
 

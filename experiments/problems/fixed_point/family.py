@@ -23,6 +23,7 @@ FAMILY = SpaceFamily(
             "bitwidth and scale of every variable (Shiftry, OOPSLA 2020)",
             "refine",
             OBJECTIVES,
+            instead={"front": "front"},
             drawing="kilotune.experiments.problems.fixed_point.figures.shiftry",
         ),
     ),
@@ -56,6 +57,14 @@ FAMILY = SpaceFamily(
             ["--truer/--no-truer"],
             default=None,
             help="shiftry: whether weights may be rounded with regard to their inputs on the training data  [default: no]",
+        ),
+        click.Option(
+            ["--front"],
+            is_flag=False,
+            flag_value="flash",
+            metavar="[WHAT,...]",
+            help="shiftry: the whole curve of precision against flash, or of flash,ram,cycles; as far as --flips, else --drop per cent of"
+            " the samples, are expected to change class (--loss for numerical models)  [default: no curve]",
         ),
         click.Option(
             ["--validation"],
@@ -97,6 +106,7 @@ FAMILY = SpaceFamily(
         ("validation_mean_absolute_error", "validation mean absolute error"),
         *metric_labels(timed=False),
         ("demoted", "8-bit variables"),
+        ("hypervolume_percent", "hypervolume %"),
         *metric_labels(timed=True),
         ("device_cycles", "cycles, measured"),
         ("device_approximate_cycles", "cycles, approximate"),

@@ -138,6 +138,9 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     if space == "seedot":
         given |= {own: given.pop(name) for name, own in SEEDOT_OPTIONS.items() if name in given}
     bits = given.pop("accumulator_bits", "auto")
+    front = tuple(name for name in given.pop("front", "").split(",") if name)
+    if front and space != "shiftry":
+        raise ValueError(f"--front: expected the space shiftry, found {space}.")
     stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
     options = ModelOptions(
         **given,
@@ -146,14 +149,21 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         further_limits={name: amount for name, amount in limits.items() if name not in LIMIT_OPTIONS},
         device=asked.device,
         objective=asked.objective or DEFAULT,
+        front=front,
     )
-    return dataclasses.asdict(options)
+    if front:  # refused here, not when the model has been loaded
+        ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
+    return {**dataclasses.asdict(options), "front": list(front)}
 
 
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
     widths = {accumulator.value: bits for bits, accumulator in ACCUMULATORS.items()}
-    given = {**options, "accumulator_bits": widths.get(str(options.get("accumulator")))}
+    given = {
+        **options,
+        "accumulator_bits": widths.get(str(options.get("accumulator"))),
+        "front": ",".join(options.get("front", ())) or None,
+    }
     given |= {name: given[own] for name, own in SEEDOT_OPTIONS.items() if given.get(own) is not None}
     limits = {name: options[option] for name, option in LIMIT_OPTIONS.items() if options.get(option) is not None}
     limits |= options.get("further_limits", {})
@@ -185,7 +195,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer")
-    decided |= {option: getattr(options, option) for option in own}
+    decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     space = ShiftrySpace(task, ShiftryOptions(**decided))
     return ModelProblem(request, bundle, space, held_out)
 

@@ -25,6 +25,7 @@ from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.anytime import Curve
 from kilotune.search.comparison_store import comparisons, save_comparison
+from kilotune.search.hypervolume import hypervolume
 from kilotune.search.store import Store, StoreError
 from kilotune.search.strategy import strategy_names
 from kilotune.search.study import Study
@@ -105,13 +106,35 @@ def test_the_table_and_the_files_say_what_the_studies_hold(place: dict[str, Any]
     assert "greedy" in done.stdout
 
 
+def test_where_a_front_is_asked_for_runs_are_compared_by_their_hypervolume(place: dict[str, Any]) -> None:
+    case = ("--space", "shiftry", "--input", "protonn-cancer", "--front", "--strategies", "front,random,greedy")
+    done = compare(place, *case, "--repeats", "1", "--budget", "300trials", "--json", "-")
+    assert done.returncode == ExitStatus.FEASIBLE, done.stderr
+    (case,) = json.loads(done.stdout)["cases"]
+    assert case["objective"] == {"metric": "hypervolume_percent", "direction": "maximize"}
+    reference = case["reference_point"]
+    assert reference == {"flash_bytes": 1068, "expected_flips": pytest.approx(7.6)}
+    assert "reference point flash_bytes 1068, expected_flips 7.6" in done.stderr
+    store = Store(place["env"]["KILOTUNE_STORAGE"])
+    for standing in case["standings"]:
+        (made,) = standing["runs"]
+        found = [row.measurement.metrics for row in store.trials(made["study"])]
+        points = [(metrics["flash_bytes"], metrics["expected_flips"]) for metrics in found]
+        covered = 100 * hypervolume(points, tuple(reference.values()))
+        assert made["curve"]["value"][-1] == pytest.approx(covered)
+        if standing["strategy"] == "greedy":
+            assert case["paper"]["value"] == pytest.approx(covered)
+    store.close()
+    assert case["standings"][0]["strategy"] == "front"
+
+
 def test_all_is_every_strategy_that_fits_and_the_seeds_of_a_verdict_are_said_before(place: dict[str, Any]) -> None:
     asked = ("--space", "memory", "--strategies", "all", "--repeats", "1", "--budget", "3trials", "--json", "-")
     done = compare(place, *asked)
     assert done.returncode == ExitStatus.FEASIBLE, done.stderr
     result = json.loads(done.stdout)
     compared = {standing["strategy"] for standing in result["cases"][0]["standings"]}
-    assert compared == {*strategy_names()} - {"anneal"}  # which has nothing to anneal there
+    assert compared == {*strategy_names()} - {"anneal", "front"}  # which have nothing to anneal there, and no front
     assert set(result["plan"]["cases"][0]["strategies"]) == compared  # the names, not the word
     said = re.match(
         r"A verdict between (\d+) strategies needs at least (\d+) seeds, and there is 1: `--repeats (\d+)`", done.stderr

@@ -1,0 +1,46 @@
+"""A front as a person reads it in a terminal: its points from one end to the other, and how much it covers."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from kilotune.experiments.presentation.wording import counted, number
+from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.problems.problem import metrics_on_test_data
+from kilotune.experiments.studies.tuning import TuneOutcome
+from kilotune.search.hypervolume import hypervolume, reference_point
+
+MOST_ROWS = 12
+"""Points that are shown; the JSON has all of them."""
+
+MEASURED = ("accuracy_percent", "precision_loss")
+"""Metrics that are shown beside the objectives, where there are any."""
+
+UNSEEN = ("accuracy_percent", "disagreements", "mean_absolute_error")
+"""Those of test data."""
+
+
+def front_table(outcome: TuneOutcome) -> Table | None:
+    """The points under the numbers that `tune export --point` takes; None where no front was asked for, or there is none."""
+    problem, front = outcome.problem, outcome.result.front
+    objectives, reference = problem.space.objectives, reference_point(problem.space)
+    if reference is None or not front:
+        return None
+    count = min(MOST_ROWS, len(front))
+    shown = [round(i * (len(front) - 1) / max(1, count - 1)) for i in range(count)]
+    unseen = [metrics_on_test_data(problem, front[i].assignment) or {} for i in shown]
+    known = [o.metric for o in objectives]
+    known += [name for name in MEASURED if name in front[0].metrics]
+    there = [name for name in UNSEEN if name in unseen[0]]
+    volume = hypervolume([tuple(o.loss(t.metrics) for o in objectives) for t in front], reference)
+    limits = ", ".join(
+        f"{metric_label(o.metric)} {number(loss)}" for o, loss in zip(objectives, reference, strict=True)
+    )
+    title = f"front: {counted(len(front), 'point')}, hypervolume {100 * volume:.2f} % of what is better than {limits}"
+    table = Table(title=title, title_justify="left", show_edge=False, pad_edge=False)
+    for label in ("point", *map(metric_label, known), *(metric_label(f"test_{name}") for name in there)):
+        table.add_column(label, justify="right")
+    for i, test in zip(shown, unseen, strict=True):
+        values = [*(front[i].metrics[name] for name in known), *(test[name] for name in there)]
+        table.add_row(str(i + 1), *map(number, values))
+    return table

@@ -1,0 +1,205 @@
+"""The search for a front: on a problem of which all candidates can be counted, and on a bundled model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.bundle import load_bundle
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.experiments.models.catalogue import resolve_model
+from kilotune.experiments.problems.fixed_point.model import task_of
+from kilotune.search.budget import Budget
+from kilotune.search.hypervolume import hypervolume
+from kilotune.search.procedure import trials_of
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Trial
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.error_model import ErrorModel
+from kilotune.spaces.shiftry.front_search import search_front
+from kilotune.spaces.shiftry.known_candidates import KnownCandidates
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Bits that cost, errors that add up, a table that is free where all of the first `tied` variables are narrow, and `extra`
+    interactions of two variables."""
+
+    count: int
+    seed: int
+    tied: int = 2
+    extra: int = 2
+    error_metric: str = "error"
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        return tuple(Decision(f"v{i}", (16, 8, 6, 4)) for i in range(self.count))
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        return (Objective("bytes"), Objective("error"))
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        return (Constraint("error", 1.0),)
+
+    @cached_property
+    def reference_point(self) -> tuple[float, ...]:
+        return (self.costs([{d.name: 16 for d in self.decisions}])[0]["bytes"], 1.0)
+
+    @cached_property
+    def drawn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(self.seed)
+        pairs = np.array([rng.choice(self.count, 2, replace=False) for _ in range(self.extra)])
+        return rng.integers(1, 40, self.count), rng.uniform(0.05, 1.0, self.count), pairs
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        sizes = self.drawn[0]
+        return [
+            {
+                "bytes": float(
+                    sum(int(size) * int(bits) for size, bits in zip(sizes, one.values(), strict=True))
+                    + 400 * any(one[f"v{i}"] == 16 for i in range(self.tied))
+                )
+            }
+            for one in batch
+        ]
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        _, weights, pairs = self.drawn
+        found = []
+        for one, costs in zip(batch, self.costs(batch), strict=True):
+            errors = [
+                float(weight) * 2.0 ** -int(bits) * 16 for weight, bits in zip(weights, one.values(), strict=True)
+            ]
+            square = sum(error**2 for error in errors)
+            square += sum(8 * errors[i] * errors[j] for i, j in pairs)
+            found.append(Measurement({**costs, "error": math.sqrt(square)}))
+        return found
+
+    def true_volume(self) -> float:
+        names = [d.name for d in self.decisions]
+        batch = [dict(zip(names, bits, strict=True)) for bits in itertools.product((16, 8, 6, 4), repeat=self.count)]
+        losses = [(m.metrics["bytes"], m.metrics["error"]) for m in self.evaluate(batch)]
+        return hypervolume(losses, self.reference_point)
+
+
+def volume_after(space: Widths, trials: int) -> tuple[float, int]:
+    """The hypervolume after so many trials, and how many there were."""
+    met: list[Trial] = []
+    for batch in trials_of(search_front(space, 0), space.evaluate):
+        met += batch
+        if len(met) >= trials:
+            break
+    losses = [(t.metrics["bytes"], t.metrics["error"]) for t in met[:trials]]
+    return hypervolume(losses, space.reference_point), len(met)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_front_of_16384_candidates_is_found_with_a_twentieth_of_them(seed: int) -> None:
+    space = Widths(7, seed)
+    found, _ = volume_after(space, 800)
+    assert found == pytest.approx(space.true_volume(), rel=2e-3)
+
+
+def test_it_ends_when_every_candidate_has_been_measured_once() -> None:
+    space = Widths(3, 1)
+    met = [trial for batch in trials_of(search_front(space, 0), space.evaluate) for trial in batch]
+    assert len({tuple(trial.assignment.values()) for trial in met}) == len(met) == 64
+
+
+def test_what_failed_is_left_aside() -> None:
+    space = Widths(3, 1)
+
+    def evaluate(batch: Sequence[Assignment]) -> list[Measurement]:
+        measured = space.evaluate(batch)
+        return [Measurement({}, "No.") if one["v0"] == 4 else m for one, m in zip(batch, measured, strict=True)]
+
+    met = [trial for batch in trials_of(search_front(space, 0), evaluate) for trial in batch]
+    assert len(met) == 64
+    nothing = list(trials_of(search_front(space, 0), lambda batch: [Measurement({}, "No.")] * len(batch)))
+    assert [len(batch) for batch in nothing] == [1]
+
+
+def test_the_model_is_exact_where_errors_add_up_and_learns_where_they_do_not() -> None:
+    for extra in (0, 3):
+        space = Widths(6, 5, extra=extra)
+        known = KnownCandidates(space)
+        base = np.zeros(6, dtype=np.int64)
+        candidates = [base, *known.singles(base)]
+        rng = np.random.default_rng(0)
+        some = rng.integers(0, 3, size=(200, 6))
+        for rows in (np.array(candidates), some):
+            batch = known.assignments(rows)
+            known.take_in([Trial(i, a, m) for i, (a, m) in enumerate(zip(batch, space.evaluate(batch), strict=True))])
+        model = ErrorModel(known, base)
+
+        def error(model: ErrorModel, known: KnownCandidates = known, some: np.ndarray = some) -> float:
+            relative = [abs(model.predict(row) / (known.square(row) or 1.0) - 1.0) for row in some]
+            return float(np.mean(relative))
+
+        before = error(model)
+        model.refit(some, np.array([known.square(row) for row in some]))
+        if extra:
+            assert error(model) < 0.9 * before
+        else:
+            assert before < 1e-9
+            assert error(model) < 1e-9
+
+
+@pytest.fixture(scope="module")
+def cancer() -> ShiftrySpace:
+    bundle = load_bundle(resolve_model("protonn-cancer"))
+    return ShiftrySpace(task_of(bundle, bundle.train), ShiftryOptions(narrow=True, front=("flash", "ram")))
+
+
+def test_the_front_of_a_model_is_ahead_of_the_procedure_everywhere(cancer: ShiftrySpace) -> None:
+    result = Study(cancer, "front", 1).run(InProcessExecutor(cancer), Budget(trials=1500))
+    losses = [cancer_losses(cancer, trial.metrics) for trial in result.front]
+    procedure = [trial for batch in trials_of(cancer.procedure(), cancer.evaluate) for trial in batch]
+    for trial in procedure:
+        loss = cancer_losses(cancer, trial.metrics)
+        assert any(all(a <= b for a, b in zip(one, loss, strict=True)) for one in losses) or loss[2] > 3.8
+    assert cancer.reference_point == (1068.0, 18.0, pytest.approx(0.02 * len(cancer.task.features)))
+    assert hypervolume(losses, cancer.reference_point) > 1.05 * hypervolume(
+        [cancer_losses(cancer, trial.metrics) for trial in procedure], cancer.reference_point
+    )
+
+
+def cancer_losses(space: ShiftrySpace, metrics: Metrics) -> tuple[float, ...]:
+    return tuple(objective.loss(metrics) for objective in space.objectives)
+
+
+def test_the_same_seed_proposes_the_same(cancer: ShiftrySpace) -> None:
+    facts = []
+    for _ in range(2):
+        study = Study(cancer, "front", 3)
+        study.run(InProcessExecutor(cancer), Budget(trials=900))
+        facts.append([trial.assignment for trial in study.trials()])
+    assert facts[0] == facts[1]
+
+
+def test_costs_are_known_without_a_measurement(cancer: ShiftrySpace) -> None:
+    rng = np.random.default_rng(2)
+    batch: list[Assignment] = [
+        {d.name: d.options[int(rng.integers(len(d.options)))] for d in cancer.decisions} for _ in range(20)
+    ]
+    for costs, measured in zip(cancer.costs(batch), cancer.evaluate(batch), strict=True):
+        assert costs == {name: measured.metrics[name] for name in costs}
+        assert {"flash_bytes", "ram_bytes"} <= costs.keys()
+
+
+def test_a_front_needs_quantities_that_there_are() -> None:
+    with pytest.raises(ValueError, match="at most once; found flash,flash"):
+        ShiftryOptions(front=("flash", "flash"))
+    with pytest.raises(ValueError, match="needs --device"):
+        ShiftryOptions(front=("flash", "cycles"))
+    with pytest.raises(ValueError, match="no objective besides"):
+        ShiftryOptions(front=("flash",), objective="bops")
