@@ -31,7 +31,7 @@ class ErrorModel:
         self.contributions = self._prior
 
     def predict(self, point: Columns) -> float:
-        """Of a candidate [variables]; it may come out below 0."""
+        """The squared error of a candidate [variables]; the sum may come out below 0."""
         return float(self._base + self.contributions[point + self._known.firsts].sum())
 
     def changes(self, point: Columns) -> FloatArray:

@@ -137,7 +137,7 @@ class KnownCandidates:
         return changes
 
     def singles_squares(self, point: Columns, unknown: FloatArray) -> FloatArray:
-        """The same of the squared error [options], as far as they have been measured; `unknown` elsewhere."""
+        """By how much the squared error [options] changes with each option, as far as that has been measured; `unknown` elsewhere."""
         at_point = self.square(point)
         squares = unknown.copy()
         if at_point is None:

@@ -55,7 +55,7 @@ class ShiftrySpace(ShiftryCandidates):
 
     @cached_property
     def reference_point(self) -> tuple[float, ...] | None:
-        """Of a front: what the candidate of 16 bits everywhere costs, and where precision is no longer worth having."""
+        """Where a front ends: what the candidate of 16 bits everywhere costs, and where precision is no longer worth having."""
         if not self.options.front:
             return None
         first = {decision.name: decision.options[0] for decision in self.decisions}
