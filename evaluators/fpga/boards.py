@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -79,6 +79,12 @@ ICE40 = GateFamily(  # a flip-flop lies in a cell with a look-up table, and is c
     ("--pcf-allow-unconstrained",),
     {"luts": "ICESTORM_LC", "block_rams": "ICESTORM_RAM"},
 )
+ULTRAPLUS = replace(  # their memories of 256 kbit are read and written through one port, which none of ours are
+    ICE40,
+    synthesis="synth_ice40 -dsp -top model -json model.json",
+    cells={**ICE40.cells, "multipliers": {"SB_MAC16": 1}},
+    placed={**ICE40.placed, "multipliers": "ICESTORM_DSP"},
+)
 XILINX = GateFamily(
     "synth_xilinx -top model -flatten",
     {
@@ -94,7 +100,9 @@ XILINX = GateFamily(
         "multipliers": {"DSP48E1": 1},
     },
 )
-FAMILIES: Mapping[str, GateFamily] = MappingProxyType({"ecp5": ECP5, "ice40": ICE40, "xilinx": XILINX})
+FAMILIES: Mapping[str, GateFamily] = MappingProxyType(
+    {"ecp5": ECP5, "ice40": ICE40, "ice40-ultraplus": ULTRAPLUS, "xilinx": XILINX}
+)
 
 
 @dataclass(frozen=True)

@@ -1,36 +1,54 @@
 """Gates, clock and energy of hardware without a synthesis run: what each unit and each memory takes, added up.
 
 `unit_gates` and `unit_path_ns` depend on the unit, on its operation's row and constants, on the banks of the variables that it reads and
-writes, on whether the design is pipelined and on whether the unit's multiplications are soft, and on no other unit. `memory_gates` depends
-on the size, banks and ports of the variable, and on which units of the program reach it, not on their lanes. `controller_gates` depends on
-the program and on whether the design is pipelined. So an estimate is a sum over independent parts, its clock their longest path, and a
-knapsack over alternatives of each operation is exact for it.
+writes, on which other units reach these, on whether the design is pipelined and on whether the unit's multiplications are soft, and on no
+lanes but the unit's. `memory_gates` depends on the size, banks and ports of the variable. `controller_gates` depends on the program. So an
+estimate is a sum over independent parts, its clock their longest path, and a knapsack over alternatives of each operation is exact for it.
+
+What a part takes of a family of FPGAs is in `gate_costs.json`, fitted to single units that were synthesised, placed and routed
+(`experiments/benchmarks/hardware_costs.py`). Block memories and multipliers are not fitted: `mapping.py` has the synthesiser's rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as FilePath
 
-from kilotune.codegen import ir
-from kilotune.codegen.fixed.arithmetic import scale_down
-from kilotune.codegen.fixed.table import Column
-from kilotune.codegen.rtl.nests import Reach
 from kilotune.codegen.rtl.plan import HardwarePlan
-from kilotune.codegen.rtl.units import NestUnit, SparseUnit, Unit, UnitKind, UnitPart
+from kilotune.codegen.rtl.units import Unit
 from kilotune.evaluators.fpga.boards import Board, Gates
+from kilotune.evaluators.fpga.parts import PARTS, Parts
+from kilotune.evaluators.fpga.paths import PATH, Path, unit_paths
+from kilotune.evaluators.fpga.unit_parts import frame_parts, memory_parts, unit_parts
 
-BLOCK_BITS = {"ecp5": 18432, "ice40": 4096, "xilinx": 18432}
-MULTIPLIER_BITS = {"ecp5": 18, "ice40": 0, "xilinx": 18}
-
-SMALL_MEMORY_BITS = 1024
-"""Memories of fewer bits are made of look-up tables."""
-
-LUTS_PER_UNIT, FLIP_FLOPS_PER_UNIT = 40, 40
-NANOSECONDS_PER_LEVEL, LEAST_PATH_NS = 0.25, 6.0
+TABLE = FilePath(__file__).with_name("gate_costs.json")
 
 STATIC_MILLIWATTS = 30.0
 PICOJOULES_PER_CYCLE = Gates(luts=1, flip_flops=1, block_rams=10, multipliers=10)
+
+
+@dataclass(frozen=True)
+class GateCosts:
+    """What each part (in the order of `PARTS`) takes of a family's look-up tables and flip-flops, and each piece of a path (`PATH`) in
+    nanoseconds."""
+
+    luts: tuple[float, ...]
+    flip_flops: tuple[float, ...]
+    path_ns: tuple[float, ...]
+
+
+@cache
+def gate_costs(family: str) -> GateCosts:
+    """The fitted table of a family."""
+    table: Mapping[str, Mapping[str, float]] = json.loads(TABLE.read_text(encoding="utf-8"))[family]
+    return GateCosts(
+        tuple(table["luts"].get(name, 0.0) for name in PARTS),
+        tuple(table["flip_flops"].get(name, 0.0) for name in PARTS),
+        tuple(table["path_ns"].get(name, 0.0) for name in PATH),
+    )
 
 
 @dataclass(frozen=True)
@@ -78,102 +96,41 @@ def energy_nj(gates: Gates, path_ns: float, cycles: int) -> float:
 
 def least_path_ns(board: Board) -> float:
     """The longest path of a design whose units have none."""
-    return LEAST_PATH_NS
+    return path_ns(Path(levels=2, chains=1), board)
 
 
 def controller_gates(plan: HardwarePlan, board: Board) -> Gates:
     """What starts the units, counts loops, takes features and gives results."""
-    return Gates(luts=40 + 10 * len(plan.units), flip_flops=20 + 8 * len(plan.loops))
+    return mapped(frame_parts(plan), board)
 
 
 def memory_gates(name: str, plan: HardwarePlan, board: Board) -> Gates:
-    """The banks of a variable, a copy for each read port, and what chooses among the units that reach it."""
-    (size, bits), banks, ports = plan.memories[name], plan.banks[name], plan.ports[name]
-    depth = -(-size // banks)
-    reaching = sum(name in unit.reads | unit.writes for unit in plan.units)
-    chosen = Gates(luts=banks * (bits + 4) * reaching)
-    copies = banks * ports
-    if depth == 1:
-        return chosen + Gates(flip_flops=banks * bits)
-    block_bits = BLOCK_BITS[board.family]
-    if depth * bits <= SMALL_MEMORY_BITS:
-        return chosen + Gates(luts=copies * 8 * -(-bits // 4) * -(-depth // 16))
-    return chosen + Gates(block_rams=copies * -(-depth * bits // block_bits))
+    """The banks of a variable, a copy for each port that reads it."""
+    return mapped(memory_parts(name, plan, board.family), board)
 
 
 def unit_gates(unit: Unit, plan: HardwarePlan, board: Board) -> Gates:
-    """Counters, addresses, arithmetic and read-only memories of a unit."""
-    fixed = Gates(luts=LUTS_PER_UNIT, flip_flops=FLIP_FLOPS_PER_UNIT)
-    accumulator = max(16, int(plan.batch.rows[0, unit.row, Column.ACC_BITS]))
-    if isinstance(unit, SparseUnit):
-        operands = [16, plan.memories[unit.operation.b.variable][1]]
-        element = _product(operands, unit, plan, board) + Gates(luts=4 * accumulator, flip_flops=3 * accumulator)
-        listed = _read_only(max(1, len(unit.steps[0])), 32, board)
-        return _times(element + listed, len(unit.steps)) + fixed
-    nest, gates = unit.nest, fixed
-    operands = [_operand_bits(reach, unit, plan) for reach in nest.reads]
-    lane = Gates(luts=2 * accumulator, flip_flops=(sum(unit.cycles.values()) - _division(unit)) * accumulator // 2)
-    if unit.kind in (UnitKind.SUM, UnitKind.NORM) or isinstance(unit.operation, ir.Multiply | ir.TableFunction):
-        lane += _product((operands * 2)[:2], unit, plan, board)
-    if UnitPart.DIVIDE in unit.cycles:
-        lane += Gates(luts=150, flip_flops=100)
-    for reach, bits in zip(nest.reads, operands, strict=True):
-        if reach is None:
-            continue
-        if reach.variable in plan.constants:
-            gates += _read_only(len(plan.constants[reach.variable]) // nest.lanes, bits * nest.lanes, board)
-        elif reach.lane_stride:
-            lane += Gates(luts=bits * (plan.banks[reach.variable] - 1) // 3)
-    return gates + _times(lane, nest.lanes)
+    """Counters, addresses, arithmetic and read-only memories of a unit, and how it reaches its memories."""
+    return mapped(unit_parts(unit, plan, board.family), board)
 
 
 def unit_path_ns(unit: Unit, plan: HardwarePlan, board: Board) -> float:
     """The longest path of a unit and of the memories that it reaches."""
-    accumulator = int(plan.batch.rows[0, unit.row, Column.ACC_BITS])
-    return LEAST_PATH_NS + NANOSECONDS_PER_LEVEL * sum(_levels(unit, plan)) + accumulator / 32
+    return max(path_ns(path, board) for path in unit_paths(unit, plan, board.family))
 
 
-def _levels(unit: Unit, plan: HardwarePlan) -> Iterator[int]:
-    """Levels of logic that are not registered."""
-    if not plan.design.pipelined:
-        yield 8
-    if unit.row in plan.design.soft:
-        yield 8
-    for name in unit.reads | unit.writes:
-        yield plan.banks.get(name, 1).bit_length()
-    if isinstance(unit, NestUnit) and unit.nest.gathers_lanes:
-        yield 2 * unit.nest.lanes.bit_length()
+def mapped(parts: Parts, board: Board) -> Gates:
+    """Parts as gates of a board."""
+    costs, numbers = gate_costs(board.family), parts.numbers
+    return Gates(
+        round(sum(each * number for each, number in zip(costs.luts, numbers, strict=True))),
+        round(sum(each * number for each, number in zip(costs.flip_flops, numbers, strict=True))),
+        round(parts.block_rams),
+        round(parts.multipliers),
+    )
 
 
-def _division(unit: NestUnit) -> int:
-    return max(0, unit.cycles.get(UnitPart.DIVIDE, 0) - 1)
-
-
-def _times(gates: Gates, count: int) -> Gates:
-    return Gates(gates.luts * count, gates.flip_flops * count, gates.block_rams * count, gates.multipliers * count)
-
-
-def _operand_bits(reach: Reach | None, unit: Unit, plan: HardwarePlan) -> int:
-    if reach is None:
-        return 16
-    if reach.variable not in plan.constants:
-        return plan.memories[reach.variable][1]
-    shift = int(plan.batch.rows[0, unit.row, Column.SHIFT_A])
-    values = scale_down(plan.constants[reach.variable], max(0, shift), plan.batch.rounding)
-    return 1 + max(abs(int(values.min())), abs(int(values.max()))).bit_length()
-
-
-def _product(operands: list[int], unit: Unit, plan: HardwarePlan, board: Board) -> Gates:
-    a, b = operands
-    most = MULTIPLIER_BITS[board.family]
-    if unit.row in plan.design.soft or not most:
-        return Gates(luts=a * b)
-    return Gates(multipliers=-(-a // most) * -(-b // most))
-
-
-def _read_only(words: int, bits: int, board: Board) -> Gates:
-    if words <= 1:
-        return Gates()
-    if words * bits <= SMALL_MEMORY_BITS:
-        return Gates(luts=bits * -(-words // 16))
-    return Gates(block_rams=max(-(-words * bits // BLOCK_BITS[board.family]), -(-bits // 36)))
+def path_ns(path: Path, board: Board) -> float:
+    """How long a signal takes on a path."""
+    costs = gate_costs(board.family).path_ns
+    return sum(each * number for each, number in zip(costs, path.numbers, strict=True))

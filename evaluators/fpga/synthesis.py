@@ -6,13 +6,14 @@ import hashlib
 import json
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
-from kilotune.evaluators.fpga.tools import SYNTHESISER, ToolError, run_tool
+from kilotune.evaluators.fpga.tools import SYNTHESISER, ToolChoice, ToolError, run_tool
 from kilotune.evaluators.fpga.verilog import emit_rtlil
 
 WANTED_MHZ = 100
@@ -31,22 +32,43 @@ class Implementation:
 
 def implement(plan: HardwarePlan, board: Board) -> Implementation:
     """Synthesise, place and route a plan's hardware. ToolError when the board has too few gates, or when a tool is missing or fails."""
-    rtlil, family = emit_rtlil(plan), FAMILIES[board.family]
+    rtlil = emit_rtlil(plan)
+    kept = _kept_file(rtlil, board)
+    if kept.exists():
+        return _stored(kept)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        versions = [run_tool(SYNTHESISER, ["-V"], folder)]
-        if family.placer is not None:
-            versions.append(run_tool(family.placer, ["--version"], folder))
-        key = "\0".join((rtlil, family.synthesis, *family.options, *board.part, str(WANTED_MHZ), SEED, *versions))
-        kept = cache_folder() / f"gates-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
-        if kept.exists():
-            stored = json.loads(kept.read_text())
-            return Implementation(Gates(**stored["gates"]), stored["clock_mhz"])
         made = _implemented(rtlil, board, folder)
         kept.parent.mkdir(parents=True, exist_ok=True)
         (folder / "kept.json").write_text(json.dumps(asdict(made)))
         _move(folder / "kept.json", kept)
     return made
+
+
+def kept_implementation(plan: HardwarePlan, board: Board) -> Implementation | None:
+    """What `implement` has found before; None where it has not been asked. ToolError without the tools, whose versions it depends on."""
+    kept = _kept_file(emit_rtlil(plan), board)
+    return _stored(kept) if kept.exists() else None
+
+
+@cache
+def _version(tool: ToolChoice, option: str, path: str | None) -> str:
+    """What the tool at `path` says of itself; asked once, since starting one takes longer than reading what it has found before."""
+    return run_tool(tool, [option], Path(tempfile.gettempdir()))
+
+
+def _kept_file(rtlil: str, board: Board) -> Path:
+    family = FAMILIES[board.family]
+    versions = [_version(SYNTHESISER, "-V", SYNTHESISER.find())]
+    if family.placer is not None:
+        versions.append(_version(family.placer, "--version", family.placer.find()))
+    key = "\0".join((rtlil, family.synthesis, *family.options, *board.part, str(WANTED_MHZ), SEED, *versions))
+    return cache_folder() / f"gates-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
+
+
+def _stored(kept: Path) -> Implementation:
+    stored = json.loads(kept.read_text())
+    return Implementation(Gates(**stored["gates"]), stored["clock_mhz"])
 
 
 def _move(made: Path, kept: Path) -> None:

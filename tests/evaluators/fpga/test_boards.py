@@ -45,7 +45,7 @@ def test_an_unknown_board_is_said_with_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"family": "stratix"}, "family: expected one of ecp5, ice40, xilinx, found 'stratix'"),
+        ({"family": "stratix"}, "family: expected one of ecp5, ice40, ice40-ultraplus, xilinx, found 'stratix'"),
         ({"luts": -1}, "luts: expected a whole number from 0, found -1"),
         ({"luts": True}, "luts: expected a whole number from 0, found True"),
         ({"part": "--25k"}, "part: expected a list of texts, found '--25k'"),

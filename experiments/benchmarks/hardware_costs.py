@@ -1,0 +1,217 @@
+"""The table of what hardware takes: made of single units that are synthesised, placed and routed, checked on whole programs.
+
+    python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD          # the table of the board's family, made anew
+    python -m kilotune.experiments.benchmarks.hardware_costs check BOARD        # median and worst error on designs that it has not seen
+    python -m kilotune.experiments.benchmarks.hardware_costs collect BOARD --seconds 400    # synthesis runs only, kept by content
+
+The fit: as small as possible a sum of the errors' absolute values, each in proportion to what was measured, of weights that are not
+negative. Absolute values, because a few random units compute nothing that is used and vanish in synthesis. The longest path is the
+largest of a unit's paths, so which one it is and what its pieces take are found in turn. `check` takes programs of several operations
+and the bundled models with 1 to 4 lanes; the fit has seen neither.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.optimize import linprog
+
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.rtl.design import SEQUENTIAL
+from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
+from kilotune.evaluators.fpga.boards import Board, find_board
+from kilotune.evaluators.fpga.cost_model import TABLE, estimate
+from kilotune.evaluators.fpga.parts import PARTS, Parts
+from kilotune.evaluators.fpga.paths import PATH, unit_paths
+from kilotune.evaluators.fpga.synthesis import Implementation, implement, kept_implementation
+from kilotune.evaluators.fpga.tools import ToolError
+from kilotune.evaluators.fpga.unit_parts import frame_parts, memory_parts, unit_parts
+from kilotune.experiments.benchmarks.hardware import answer, wide
+from kilotune.experiments.benchmarks.hardware_probes import HardwareProbe, program_probe, soft_probe, unit_probe
+from kilotune.experiments.models.catalogue import model_names
+
+UNITS, SOFT_UNITS, PROGRAMS = 170, 30, 60
+MODEL_LANES = (1, 2, 4)
+FIRST_GUESS_NS = (1.5, 0.5, 2.0, 0.02, 6.0, 5.6, 1.5)
+ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A probe and what the tools made of it."""
+
+    probe: HardwareProbe
+    made: Implementation
+
+
+def fitted_probes() -> Iterator[Callable[[], HardwareProbe]]:
+    """Single units."""
+    for seed in range(SOFT_UNITS):
+        yield partial(soft_probe, seed)
+    for seed in range(UNITS):
+        yield partial(unit_probe, seed)
+
+
+def unseen_probes() -> Iterator[Callable[[], HardwareProbe]]:
+    """Whole programs, random ones and the bundled models."""
+    for model in model_names():
+        for most in MODEL_LANES:
+            yield partial(_model_probe, model, most)
+    for seed in range(PROGRAMS):
+        yield partial(program_probe, seed)
+
+
+def _model_probe(model: str, most: int) -> HardwareProbe:
+    bundle, batch = answer(model, "seedot")
+    design = wide(bundle, batch, most) if most > 1 else SEQUENTIAL
+    return HardwareProbe(f"{model}, {most} lanes", make_plan(batch, bundle.parameters, design))
+
+
+def measured(
+    probes: Iterator[Callable[[], HardwareProbe]], board: Board, seconds: float, kept_only: bool
+) -> list[Measured]:
+    """What the tools make of each; those that need longer than `seconds` in all, or a larger board, are left out."""
+    end, result = time.monotonic() + seconds, []
+    for make in probes:
+        try:
+            probe = make()
+        except ValueError:  # more banks than there may be
+            continue
+        if not all(values.any() for values in probe.plan.constants.values()):
+            continue  # it computes zeros
+        made = kept_implementation(probe.plan, board)
+        if made is None and not kept_only and time.monotonic() < end:
+            try:
+                made = implement(probe.plan, board)
+            except ToolError as error:
+                print(f"{probe.name}: {error}", flush=True)
+        if made is not None:
+            result.append(Measured(probe, made))
+    return result
+
+
+def plan_parts(plan: HardwarePlan, family: str) -> Parts:
+    """All parts of a plan."""
+    total = frame_parts(plan)
+    for name in plan.memories:
+        total += memory_parts(name, plan, family)
+    for unit in plan.units:
+        total += unit_parts(unit, plan, family)
+    return total
+
+
+def least_deviations(features: FloatArray, values: FloatArray) -> FloatArray:
+    """Weights from 0 on with the least sum of absolute relative errors; `features` [designs, features]."""
+    relative = features / values[:, None]
+    designs, count = relative.shape
+    errors = np.eye(designs)
+    solved = linprog(
+        np.concatenate([np.zeros(count), np.ones(designs)]),
+        A_ub=np.block([[relative, -errors], [-relative, -errors]]),
+        b_ub=np.concatenate([np.ones(designs), -np.ones(designs)]),
+        method="highs",
+    )
+    return np.asarray(solved.x[:count])
+
+
+def fit_gates(designs: list[Measured], family: str, kind: str) -> dict[str, float]:
+    """What each part takes of a kind of gates."""
+    kept = [d for d in designs if getattr(d.made.gates, kind) > 0]
+    if not kept:
+        return {}
+    features = np.array([plan_parts(d.probe.plan, family).numbers[: len(PARTS) - 2] for d in kept])
+    values = np.array([getattr(d.made.gates, kind) for d in kept], dtype=float)
+    weights = least_deviations(features, values)
+    return {name: round(float(weight), 3) for name, weight in zip(PARTS, weights, strict=False) if weight > 0.0005}
+
+
+def fit_paths(designs: list[Measured], family: str) -> dict[str, float]:
+    """What each piece of a path takes in nanoseconds."""
+    kept = [d for d in designs if d.made.clock_mhz]
+    if not kept:
+        return {}
+    paths = [
+        np.array([path.numbers for unit in d.probe.plan.units for path in unit_paths(unit, d.probe.plan, family)])
+        for d in kept
+    ]
+    values = np.array([1000 / d.made.clock_mhz for d in kept if d.made.clock_mhz])
+    weights = np.array(FIRST_GUESS_NS)
+    best = (np.inf, weights)
+    for _ in range(ROUNDS):
+        longest = np.array([of_design[np.argmax(of_design @ weights)] for of_design in paths])
+        error = float(np.mean(np.abs(longest @ weights / values - 1)))
+        best = min(best, (error, weights), key=lambda pair: pair[0])
+        weights = (weights + least_deviations(longest, values)) / 2
+    return {name: round(float(weight), 3) for name, weight in zip(PATH, best[1], strict=True) if weight > 0.0005}
+
+
+def fit(board: Board, seconds: float) -> None:
+    """Make the table of the board's family anew; paths stay where the board is for synthesis only."""
+    designs = measured(fitted_probes(), board, seconds, kept_only=False)
+    table = json.loads(TABLE.read_text(encoding="utf-8"))
+    made = {kind: fit_gates(designs, board.family, kind) for kind in ("luts", "flip_flops")}
+    made["path_ns"] = fit_paths(designs, board.family) or table["ecp5"]["path_ns"]
+    table[board.family] = made
+    TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    print(f"{board.family}: {len(designs)} designs, {json.dumps(made)}")
+
+
+def check(board: Board, seconds: float) -> None:
+    """Errors of the table on what it has not seen: a line a design, then the median and the worst of each kind."""
+    errors: dict[str, list[float]] = {}
+    print("| design | LUTs | predicted | flip-flops | predicted | block RAMs | multipliers | MHz | predicted |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    designs = measured(unseen_probes(), board, seconds, kept_only=False)
+    for design in designs:
+        gates, clock = design.made.gates, design.made.clock_mhz
+        expected = estimate(design.probe.plan, board)
+        pairs = {
+            "LUTs": (gates.luts, expected.gates.luts),
+            "flip-flops": (gates.flip_flops, expected.gates.flip_flops),
+            "block RAMs": (gates.block_rams, expected.gates.block_rams),
+            "multipliers": (gates.multipliers, expected.gates.multipliers),
+            "MHz": (clock or 0.0, expected.clock_mhz if clock else 0.0),
+        }
+        for kind, (found, predicted) in pairs.items():
+            if found:
+                errors.setdefault(kind, []).append(predicted / found - 1)
+        print(f"| {design.probe.name} | " + " | ".join(_cell(*pair) for pair in pairs.values()) + " |")
+    print(f"\n{len(designs)} designs on {board.name}")
+    for kind, found_errors in errors.items():
+        sizes = np.abs(found_errors)
+        print(
+            f"{kind}: median error {np.median(sizes):.1%}, nine of ten below {np.quantile(sizes, 0.9):.1%}, worst {sizes.max():.1%},"
+            f" mean with sign {np.mean(found_errors):+.1%}"
+        )
+
+
+def _cell(found: float, predicted: float) -> str:
+    if isinstance(found, float):
+        return f"{found:.1f} | {predicted:.1f}"
+    return f"{found} | {predicted}"
+
+
+def main() -> None:
+    """Fit, check, or only synthesise."""
+    arguments = argparse.ArgumentParser(description="The table of what hardware takes.")
+    arguments.add_argument("what", choices=["fit", "check", "collect"])
+    arguments.add_argument("board", type=find_board)
+    arguments.add_argument("--seconds", type=float, default=float("inf"), help="after so long only kept runs are used")
+    given = arguments.parse_args()
+    if given.what == "fit":
+        fit(given.board, given.seconds)
+    elif given.what == "check":
+        check(given.board, given.seconds)
+    else:
+        for probes in (fitted_probes(), unseen_probes()):
+            measured(probes, given.board, given.seconds, kept_only=False)
+
+
+if __name__ == "__main__":
+    main()
