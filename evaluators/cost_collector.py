@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -60,6 +60,8 @@ class Collector:
         self._bits[:, labels] = LABEL_BITS
         self._stored = batch.stored_bits
         self._packed = np.isin(self._stored, list(LAYOUTS)) & (batch.encoded >= 0)
+        self._bits = np.where((batch.encoded >= 0) & (self._stored <= 8), 8, self._bits)  # codes are read, not integers
+        self._encoded, self._encodings = batch.encoded, batch.encodings
         self._rounding = ROUNDINGS.index(batch.rounding.value)
         functions = batch.functions
         self._function_bits = np.array([f.bits for f in functions] or [16], dtype=np.int64)
@@ -126,15 +128,27 @@ class Collector:
         if operand.column >= 0 and not grouped:
             self.unpack(access.times, operand, "single")
 
-    def unpack(self, count: float, operand: CountedOperand, how: str) -> None:
-        """Packed codes: `single` ones, those of a `group`, or a `run` that begins."""
-        if not self._packed[:, operand.column].any():
-            return
+    def unpack(self, count: float, operand: CountedOperand, how: str, widths: Collection[int] = tuple(LAYOUTS)) -> None:
+        """Packed codes of some widths: `single` ones, those of a `group`, those that a `walk` meets, or a `run` of these that begins."""
         width = self._stored[:, operand.column]
-        place = ("single", "group", "run").index(how)
-        self.add(
-            count, np.where(self._packed[:, operand.column], number("unpack", packed_position(width), place), FREE)
-        )
+        chosen = self._packed[:, operand.column] & np.isin(width, list(widths))
+        if not chosen.any():
+            return
+        place = ("single", "group", "walk", "run").index(how)
+        self.add(count, np.where(chosen, number("unpack", packed_position(width), place), FREE))
+
+    def is_packed(self, operand: CountedOperand) -> Mask:
+        """Where an operand is stored in packed codes."""
+        return np.asarray(self._packed[:, operand.column])
+
+    def multiplied(self, count: float, row: int, operand: CountedOperand) -> None:
+        """Sums that are multiplied at their end, since the rows of an operand have shifts."""
+        if operand.column < 0 or not (self._encoded[:, operand.column] >= 0).any():
+            return
+        by_encoding = [0 if e.rows is None else round(float(np.mean(e.rows.shifts))) for e in self._encodings] or [0]
+        shifts = np.array(by_encoding)[np.maximum(self._encoded[:, operand.column], 0)]
+        shifts = np.where(self._encoded[:, operand.column] >= 0, shifts, 0)
+        self.down(count, self.column(row, Column.ACC_BITS), -shifts, self.column(row, Column.ACC_BITS))
 
     def store(self, variable: int, access: Access) -> None:
         self.add(access.pointers, number("pointer", 1))

@@ -9,6 +9,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.schedule import (
     Convolution,
@@ -24,6 +25,7 @@ from kilotune.codegen.emit.schedule import (
     window_axes,
 )
 from kilotune.codegen.emit.storage import make_storage
+from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import Terms, kind_position, length_position, loop_kind, number, width_position
@@ -156,6 +158,8 @@ class CostFeatures:
                 assert_never(operation)
 
     def _product(self, c: Collector, row: int, operation: ir.Product, times: float) -> None:
+        for view in (operation.a, operation.b):
+            c.multiplied(times * operation.out.size, row, self._operand(view))
         schedule = schedule_product(operation, self._storage)
         match operation, schedule:
             case ir.MatMul(), SparseProduct():
@@ -176,7 +180,8 @@ class CostFeatures:
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         with c.only(runs):
             c.add(elements, number("run", kind_position("MatMul")))
-            self._unpacked_runs(c, factors, elements)
+            for view, factor, step in zip((operation.a, operation.b), factors, self._steps(operation), strict=True):
+                self._unpacked_run(c, view, factor, step, elements)
             self._run(c, row, "MatMul", elements * length, factors, length)
             c.store(self._columns[out.variable], Access(elements, False))
         with c.only(~runs):
@@ -199,8 +204,6 @@ class CostFeatures:
     ) -> None:
         """Products of neighbours by a function of their own: plain ones as a whole, scaled ones by their parts."""
         scaled = _is_scaled(c, row)
-        for factor in factors:
-            c.unpack(products, factor, "group")
         with c.only(~scaled):
             a, b = factors
             widths = [width_position(c.bits(f, row, place)) for place, f in enumerate(factors)]
@@ -212,9 +215,22 @@ class CostFeatures:
                 c.load(factor, Access(products, True), grouped=True)
             self._sum(c, row, (products, 0.0), factors, length)
 
-    def _unpacked_runs(self, c: Collector, factors: tuple[CountedOperand, CountedOperand], runs: float) -> None:
-        for factor in factors:
-            c.unpack(runs, factor, "run")
+    def _steps(self, operation: ir.MatMul) -> tuple[int, int]:
+        """How far the runs of both operands are apart; 0 where there is one alone."""
+        (a0, _), (_, b1) = self._storage.strides(operation.a), self._storage.strides(operation.b)
+        return (a0 if operation.a.shape[0] > 1 else 0), (b1 if operation.b.shape[1] > 1 else 0)
+
+    def _unpacked_run(self, c: Collector, view: ir.View, factor: CountedOperand, step: int, runs: float) -> None:
+        """Codes of runs: taken apart in whole groups, or on the way, or one by one."""
+        length = view.shape[-1] if view.shape[-1] != 1 else view.size
+        for width in LAYOUTS:
+            if in_whole_groups(width, view, [step], length):
+                c.unpack(runs * length, factor, "group", (width,))
+            elif walks(width):
+                c.unpack(runs * length, factor, "walk", (width,))
+                c.unpack(runs, factor, "run", (width,))
+            else:
+                c.unpack(runs * length, factor, "single", (width,))
 
     def _sparse(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> None:
         a, b = self._operand(operation.a), self._operand(operation.b)
@@ -222,7 +238,9 @@ class CostFeatures:
         elements = times * operation.out.size
         c.frame("SparseMatMul", times, elements, elements, operation.a.shape[0])
         c.add(products, number("tap", kind_position("SparseMatMul"), length_position(operation.a.shape[1])))
-        c.load(a, Access(products, True))
+        c.load(a, Access(products, True), grouped=True)
+        for width in LAYOUTS:
+            c.unpack(products, a, "walk" if walks(width) else "single", (width,))
         c.load(b, Access(products, False))
         self._sum(c, row, (products, elements), (a, b), operation.a.shape[1])
         self._finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
@@ -234,13 +252,19 @@ class CostFeatures:
         share_of_rows, share_of_columns = (axis.share_inside for axis in schedule.axes)
         inside = elements * length * share_of_rows * share_of_columns
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
-        with c.only(runs):
-            c.frame("Conv2D", times, elements, elements / operation.b.shape[4], operation.b.shape[4])
-            begun = elements * operation.b.shape[1] * share_of_rows
-            c.add(begun, number("run", kind_position("Conv2D")))
-            self._unpacked_runs(c, factors, begun)
-            self._run(c, row, "Conv2D", inside, factors, length)
-            c.add(inside, number("tap", kind_position("Conv2D"), 1))
+        packed = c.is_packed(factors[1])
+        for buffered in (False, True):
+            with c.only(runs & (packed == buffered)):
+                rows_begun = elements if buffered else elements / operation.b.shape[4]
+                c.frame("Conv2D", times, elements, rows_begun, operation.b.shape[4])
+                c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))
+                weights = factors[1]
+                if buffered:  # unpacked into RAM, one filter after the other
+                    weights = CountedOperand(weights.column, 1)
+                    c.load(factors[1], Access(times * operation.b.size, False))
+                    c.store(weights.column, Access(times * operation.b.size, False))
+                self._run(c, row, "Conv2D", inside, (factors[0], weights), length)
+                c.add(inside, number("tap", kind_position("Conv2D"), 1))
         with c.only(~runs):
             kind = kind_position("GroupedConv2D")
             c.frame("GroupedConv2D", times, elements, elements * operation.b.shape[1], operation.b.shape[4])

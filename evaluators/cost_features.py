@@ -38,7 +38,7 @@ FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
 _PACKED = tuple(str(width) for width in sorted(LAYOUTS))
-_UNPACKED = ("single", "group", "run")
+_UNPACKED = ("single", "group", "walk", "run")
 
 AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "fraction": (_BITS, _SHIFTS),  # the quotient of a sigmoid or a tanh, by the bits that it has
         "scan": (_KINDS, _BITS),  # an element that ArgMax or MaxPool looks at
         "norm": (("root", "square", "quotient"), ("32", "64")),  # NormaliseL2, by the width that it computes in
-        "unpack": (_PACKED, _UNPACKED),  # what reading a packed code takes besides a byte, and once a run of them
+        "unpack": (_PACKED, _UNPACKED),  # what reading a packed code takes besides a byte, and once a run that walks
         "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
     }
 )

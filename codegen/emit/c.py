@@ -33,6 +33,7 @@ from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
 from kilotune.codegen.emit.tables import Functions
+from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.table import FixedBatch
@@ -54,7 +55,8 @@ class CSource:
 
     `ram_bytes` is the size of the one RAM array, of which variables take the first `variable_bytes` (what a search reports
     as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
-    parameters and tables. `candidate`: what it was made from, for targets that are not C; None for floats.
+    parameters and tables, and about what the code takes that unpacks parameters (`unpacking_size`).
+    `candidate`: what it was made from, for targets that are not C; None for floats.
     """
 
     name: str
@@ -106,7 +108,8 @@ def emit_c(
         (name, function),
         lambda: (functions.arrays, functions.definitions),
     )
-    return dataclasses.replace(made, candidate=Candidate(batch, parameters))
+    flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
+    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(batch, parameters))
 
 
 def emit_program(
@@ -229,31 +232,46 @@ def _parameter_arrays(
     for variable in program.variables:
         if variable.role is not ir.Role.PARAMETER or variable.name not in used:
             continue
-        name = storage.names[variable.name]
-        values = parameters[variable.name].reshape(variable.shape)
-        values = values.transpose(storage.orders.get(variable.name, range(values.ndim)))
-        real = storage.real
-        note = f"/* {comment_text(variable.name)}: {storage.describe(variable.name)} */\n"
-        if variable.name in storage.sparse:
-            lists = sparse_format(values, storage.stored(variable.name), real)
-            kind = f"uint{lists.place_bits}_t"
-            kept = _values(storage, variable.name, lists.values)
-            columns = constant_array(f"{name}_columns", kind, lists.columns, lists.place_bits)
-            rule = "/* for each row, the columns (from 1) of its values, then 0 */\n"
-            arrays += [ConstantArray(note + kept.definition, kept.size_bytes)]
-            arrays += [ConstantArray(rule + columns.definition, columns.size_bytes)]
-        else:
-            numbers = values if real else storage.stored(variable.name)(values)
-            dense = float_array(name, values) if real else _values(storage, variable.name, numbers.reshape(-1).tolist())
-            arrays.append(ConstantArray(note + dense.definition, dense.size_bytes))
+        arrays += _arrays_of(storage, variable, parameters[variable.name].reshape(variable.shape))
+        arrays += _row_shifts(storage, variable.name)
     return arrays
+
+
+def _arrays_of(storage: VariableStorage, variable: ir.Variable, values: FloatArray) -> list[ConstantArray]:
+    """The array, or both lists, of one parameter."""
+    name, real = storage.names[variable.name], storage.real
+    note = f"/* {comment_text(variable.name)}: {storage.describe(variable.name)} */\n"
+    if variable.name in storage.sparse:
+        lists = sparse_format(values, storage.stored(variable.name), real)
+        kept = _values(storage, variable.name, lists.values)
+        columns = constant_array(f"{name}_columns", f"uint{lists.place_bits}_t", lists.columns, lists.place_bits)
+        rule = "/* for each row, the columns (from 1) of its values, then 0 */\n"
+        both = ConstantArray(rule + columns.definition, columns.size_bytes)
+        return [ConstantArray(note + kept.definition, kept.size_bytes), both]
+    order = storage.orders.get(variable.name, range(values.ndim))
+    if real:
+        dense = float_array(name, values.transpose(order))
+    else:
+        numbers = storage.stored(variable.name)(values).transpose(order)
+        dense = _values(storage, variable.name, numbers.reshape(-1).tolist())
+    return [ConstantArray(note + dense.definition, dense.size_bytes)]
+
+
+def _row_shifts(storage: VariableStorage, variable: str) -> list[ConstantArray]:
+    """By how much the sums of a parameter's rows are multiplied, where they have codes of their own."""
+    encoding = storage.encodings.get(variable)
+    if encoding is None or encoding.rows is None:
+        return []
+    return [constant_array(storage.row_shifts(variable), "uint8_t", encoding.rows.shifts, 8)]
 
 
 def _values(storage: VariableStorage, name: str, values: Sequence[float]) -> ConstantArray:
     """The array of a parameter's stored numbers."""
     packing, array = storage.packing(name), storage.array(name)
     if packing is not None:
-        return packed_array(array, packing.packed(packing.encoded(np.array(values, dtype=np.int64))))
+        return packed_array(array, packing.packed(np.array(values, dtype=np.int64)))
+    if storage.has_codes(name):
+        return constant_array(array, "int8_t", values, 8)
     return constant_array(array, storage.type_of(name), values, storage.bits[name])
 
 

@@ -63,6 +63,13 @@ class SumOfProducts(Protocol):
     def grown(self, a: CExpression, b: CExpression) -> str:
         """The expression of the sum with the product of a and b added."""
 
+    @property
+    def modular(self) -> frozenset[int]:
+        """Numbers of the operands by whose common factors the sum may be multiplied as a whole, and not each product."""
+
+    def scaled_up(self, amount: str) -> None:
+        """Multiply the sum by 2**amount."""
+
     def start(self) -> None:
         """Declare it, as 0."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
+from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.operators import CExpression
+from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
+from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.runs import add_rows, add_run
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, WindowAxis, schedule_product
 from kilotune.codegen.emit.walk import LoopNestWriter
@@ -15,44 +18,47 @@ from kilotune.codegen.emit.windows import inside, window_place
 
 def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> None:
     """One sum of products for every element of the result."""
+    whole = context.arithmetic.sum(context, row, operation.taps)
+    context, finish = take_out_factors(context, operation, whole)
+    total = FinishedSum(whole, finish)
     schedule = schedule_product(operation, context.storage)
-    total = context.arithmetic.sum(context, row, operation.taps)
     match operation, schedule:
         case ir.MatMul(), SparseProduct():
             _emit_sparse(context, operation, schedule, total)
-        case ir.MatMul(), DenseProduct(beside=True) if not total.numbered:
+        case ir.MatMul(), DenseProduct(beside=True) if not whole.numbered:
             _emit_matmul_by_runs(context, operation, schedule, total)
         case ir.MatMul(), DenseProduct():
             _emit_matmul(context, schedule, total)
-        case ir.Conv2D(), Convolution(beside=True) if not total.numbered:
-            _emit_conv2d_by_runs(context, operation, schedule, total)
+        case ir.Conv2D(), Convolution(beside=True) if not whole.numbered:
+            _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution():
             _emit_conv2d(context, operation, schedule, total)
         case _:
             raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
 
 
-def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: SumOfProducts) -> None:
+def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: FinishedSum) -> None:
     a, b, out = operation.a, operation.b, operation.out
     (a0, _), (_, b1) = context.storage.strides(a), context.storage.strides(b)
     with context.writer.loops(list(schedule.nest.loops[:2]), scope=True) as (i, j):
-        total.start()
-        add_run(context, total, (a, [(i, a0)]), (b, [(j, b1)]), operation.taps)
+        total.sum.start()
+        add_run(context, total.sum, (a, [(i, a0)]), (b, [(j, b1)]), operation.taps)
         target = visit(context, out, (i, j), out.strides)
-        total.store(target.text, target.bits)
+        total.store((i, j), target.text, target.bits)
 
 
-def _emit_matmul(context: Context, schedule: DenseProduct, total: SumOfProducts) -> None:
-    walk = LoopNestWriter(context, schedule.nest, ("k",) if total.numbered else ())
+def _emit_matmul(context: Context, schedule: DenseProduct, total: FinishedSum) -> None:
+    counted = (("k",) if total.sum.numbered else ()) + (("i0", "i1") if total.finish.rows else ())
+    walk = LoopNestWriter(context, schedule.nest, counted)
     with walk.inside(0, 2):
-        total.start()
+        total.sum.start()
         with walk.inside(2, 3):
             left, right = walk.values
-            total.add(left, right, walk.counter("k"))
-        total.store(walk.target, walk.target_bits)
+            total.sum.add(left, right, walk.counter("k"))
+        total.store((walk.counter("i0"), walk.counter("i1")), walk.target, walk.target_bits)
 
 
-def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: SumOfProducts) -> None:
+def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum) -> None:
     """A sum over kernel rows, columns and the input channels of the group; padding counts as zeros."""
     a, b, out = operation.a, operation.b, operation.out
     groups, kernel_height, kernel_width, group_in, group_out = b.shape
@@ -60,7 +66,7 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
     writer, (rows, columns) = context.writer, schedule.axes
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", groups), ("i4", group_out)]
     with writer.loops(outer, scope=True) as (image, y, x, group, channel):
-        total.start()
+        total.sum.start()
         kernel = [("i5", kernel_height), ("i6", kernel_width), ("k", group_in)]
         with writer.loops(kernel) as (ky, kx, k):
             writer.line(f"const kt_index row = {window_place(rows, y, ky)};")
@@ -71,9 +77,10 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
             weight = visit(context, b, (group, ky, kx, k, channel), context.storage.strides(b))
             number = _tap_number((ky, kx, k), b.shape[1:4])
             condition = inside([("row", rows), ("column", columns)])
-            total.add(pixel, weight, number, condition)
+            total.sum.add(pixel, weight, number, condition)
         target = context.storage.element(out, _output_moves(operation, (image, y, x, group, channel)))
-        total.store(target.text, target.bits)
+        channels = _tap_number((group, channel), (groups, group_out))
+        total.store((image, channels), target.text, target.bits)
 
 
 def _output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:
@@ -89,32 +96,74 @@ def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
     return " + ".join(terms) or "0"
 
 
-def _emit_conv2d_by_runs(context: Context, operation: ir.Conv2D, schedule: Convolution, total: SumOfProducts) -> None:
-    """The part of the kernel inside the image, row by row, each one run of pixels beside one of weights."""
+def _emit_conv2d_by_runs(
+    context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum, row: int
+) -> None:
+    """The part of the kernel inside the image, row by row, each one run of pixels beside one of weights.
+
+    Weights that are packed in codes are unpacked into RAM, one filter at a time, and then meet the whole image.
+    """
+    b, filters = operation.b, operation.out.shape[3]
+    lines = [("i0", operation.out.shape[0]), ("i1", operation.out.shape[1])]
+    if context.storage.packing(b.variable) is None:
+        with context.writer.loops(lines, scope=True) as (image, y):
+            _emit_image_row(context, operation, schedule, total, (image, y, None))
+        return
+    with context.writer.loops([("i3", filters)], scope=True) as (channel,):
+        buffer = _emit_unpacking(context, b, channel, row)
+        unpacked = dataclasses.replace(context, storage=context.storage.of_buffer(b.variable, buffer))
+        with context.writer.loops(lines, scope=True) as (image, y):
+            _emit_image_row(unpacked, operation, schedule, total, (image, y, channel))
+
+
+def _emit_unpacking(context: Context, weights: ir.View, channel: str, row: int) -> str:
+    """Lines that unpack one filter into an array in RAM; its name."""
+    storage = context.storage
+    bits, (_, height, width, channels, _) = storage.bits[weights.variable], weights.shape
+    buffer = context.scratch(row, bits, height * width * channels)
+    steps = storage.strides(weights)
+    nest = [("ky", height), ("k", width * channels)]
+    if steps[1] == width * channels:
+        nest = [("ky", 1), ("k", height * width * channels)]
+    with context.writer.loops(nest) as (ky, k):
+        element = storage.element(weights, [(channel, steps[4]), (ky, steps[1]), (k, 1)])
+        place = k if ky == "0" else f"{width * channels} * {ky} + {k}"
+        context.writer.line(f"{buffer}[{place}] = {element.text};")
+    return buffer
+
+
+def _emit_image_row(
+    context: Context,
+    operation: ir.Conv2D,
+    schedule: Convolution,
+    total: FinishedSum,
+    at: tuple[str, str, str | None],
+) -> None:
+    """A row of results, of one filter where that is known and its weights lie in a buffer, of all filters otherwise."""
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
-    channels = b.shape[3]
-    images, height, width, filters = out.shape
-    steps, axes = storage.strides(b), schedule.axes
-    with writer.loops([("i0", images), ("i1", height)], scope=True) as (image, y):
-        row, rows = _part(context, axes[0], y, "row")
-        with writer.loops([("i2", width)], scope=True) as (x,):
-            column, columns = _part(context, axes[1], x, "column")
-            count = columns if channels == 1 else f"{channels} * {columns}"
-            moves = [(image, a.strides[0]), (_place(y, row, axes[0]), a.strides[1])]
-            moves += [(_place(x, column, axes[1]), a.strides[2])]
-            writer.line(f"{storage.pointer(a, moves, 'pixels', False)};")
-            with writer.loops([("i3", filters)], scope=True) as (channel,):
-                total.start()
-                weights = storage.address(b, [(channel, steps[4]), (row, steps[1]), (column, steps[2])])
-                sizes = [rows, count, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
-                extent = ", ".join(
-                    text if text.isdigit() else f"(uint_fast{8 if number == 0 else 16}_t)({text})"
-                    for number, text in enumerate(sizes)
-                )
-                add_rows(context, total, ("pixels", weights), (a, b), extent)
-                target = storage.element(out, _output_moves(operation, (image, y, x, "0", channel)))
-                total.store(target.text, target.bits)
+    (image, y, known), channels, axes = at, b.shape[3], schedule.axes
+    row, rows = _part(context, axes[0], y, "row")
+    with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
+        column, columns = _part(context, axes[1], x, "column")
+        count = columns if channels == 1 else f"{channels} * {columns}"
+        moves = [(image, a.strides[0]), (_place(y, row, axes[0]), a.strides[1])]
+        moves += [(_place(x, column, axes[1]), a.strides[2])]
+        writer.line(f"{storage.pointer(a, moves, 'pixels', False)};")
+        with writer.loops([] if known else [("i3", out.shape[3])], scope=True) as filters:
+            channel = known or filters[0]
+            steps = storage.strides(b) if known is None else (0, b.shape[2] * channels, channels, 1, 0)
+            origin = b if known is None else dataclasses.replace(b, offset=ir.Affine())
+            total.sum.start()
+            weights = storage.address(origin, [(channel, steps[4]), (row, steps[1]), (column, steps[2])])
+            sizes = [rows, count, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
+            extent = ", ".join(
+                text if text.isdigit() else f"(uint_fast{8 if number == 0 else 16}_t)({text})"
+                for number, text in enumerate(sizes)
+            )
+            add_rows(context, total.sum, ("pixels", weights), (a, b), extent)
+            target = storage.element(out, _output_moves(operation, (image, y, x, "0", channel)))
+            total.store((image, channel), target.text, target.bits)
 
 
 def _place(position: str, offset: str, axis: WindowAxis) -> str:
@@ -145,15 +194,7 @@ def _part(context: Context, axis: WindowAxis, position: str, name: str) -> tuple
     return first, count
 
 
-def _first_value(context: Context, matrix: ir.View) -> str:
-    """The declaration of a pointer to the first stored value of a sparse matrix; of its number, where codes are packed."""
-    storage = context.storage
-    if storage.packing(matrix.variable) is not None:
-        return "kt_place value = 0"
-    return f"const {storage.type_of(matrix.variable)} *value = {storage.array(matrix.variable)}"
-
-
-def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: SumOfProducts) -> None:
+def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: FinishedSum) -> None:
     """Row by row over the values that are stored; `next` walks through the lists of columns.
 
     SeeDot's Algorithm 2 goes column by column, which takes a sum for every row in RAM. Both add the same terms.
@@ -162,15 +203,38 @@ def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct
     writer, storage, matrix = context.writer, context.storage, context.storage.names[operation.a.variable]
     bits, kind, load = storage.bits[a.variable], storage.type_of(a.variable), 8 if a.shape[1] < 256 else 16
     with writer.loops([schedule.columns], scope=True) as (j,):
-        writer.line(f"{_first_value(context, a)};")
+        for line in _first_value(context, a):
+            writer.line(line)
         writer.line(f"const uint{load}_t *next = {matrix}_columns;")
         with writer.loops([schedule.rows], scope=True) as (i,):
-            total.start()
+            total.sum.start()
             writer.line(f"uint{load}_t k;")
             with writer.block(f"while ((k = KT_NEXT_PLACE{load}(next)) != 0)"):
-                writer.line(f"const {kind} v0 = {storage.next(a, 'value')};")
+                writer.line(f"const {kind} v0 = {_next_value(context, a)};")
                 at = visit(context, b, ("(k - 1)", j), storage.strides(b))
                 writer.line(f"const {storage.type_of(b.variable)} v1 = {at.text};")
-                total.add(CExpression("v0", bits), CExpression("v1", at.bits), "")
+                total.sum.add(CExpression("v0", bits), CExpression("v1", at.bits), "")
             target = visit(context, out, (i, j), out.strides)
-            total.store(target.text, target.bits)
+            total.store((i, j), target.text, target.bits)
+
+
+def _first_value(context: Context, matrix: ir.View) -> list[str]:
+    """Declarations of what walks through the stored values of a sparse matrix."""
+    storage = context.storage
+    packing, array = storage.packing(matrix.variable), storage.array(matrix.variable)
+    if packing is None:
+        return [f"const {storage.type_of(matrix.variable)} *value = {array};"]
+    start = walk_start(packing.width, "value")
+    return [f"const uint8_t *value = {array};", *start] if walks(packing.width) else start
+
+
+def _next_value(context: Context, matrix: ir.View) -> str:
+    """The expression of the next stored value; lines that it needs are written."""
+    storage = context.storage
+    packing = storage.packing(matrix.variable)
+    if packing is None:
+        return storage.next(matrix, "value")
+    lines, code = walk_next(packing.width, storage.array(matrix.variable), "value")
+    for line in lines:
+        context.writer.line(line)
+    return decoded(code, packing, storage.bits[matrix.variable])

@@ -105,9 +105,13 @@ class _FloatSum:
     numbered: bool = False
     kind: str = "float"
     key: str = "float"
+    modular: frozenset[int] = frozenset()
 
     def grown(self, a: CExpression, b: CExpression) -> str:
         return f"sum + {a.text} * {b.text}"
+
+    def scaled_up(self, amount: str) -> None:
+        raise NotImplementedError
 
     def start(self) -> None:
         self.context.writer.line("float sum = 0;")

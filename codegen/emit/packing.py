@@ -6,12 +6,22 @@ the ends of a run is read by number.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kilotune.codegen import ir
 from kilotune.codegen.fixed.encoding import BYTE_BITS, LAYOUTS, Layout, ParameterEncoding
 
 
 def layout_of(width: int) -> Layout:
     """The layout of a packed width."""
     return LAYOUTS[width]
+
+
+def in_whole_groups(width: int, view: ir.View, steps: Iterable[int], count: int) -> bool:
+    """Whether `count` elements that lie beside each other are groups of codes, wherever `steps` and the program's loops lead."""
+    codes = layout_of(width).codes
+    factors = [factor for _, factor in view.offset.terms]
+    return not any(amount % codes for amount in (count, view.offset.constant, *steps, *factors))
 
 
 def reader(width: int) -> str:
@@ -51,6 +61,35 @@ def group_codes(width: int, layout_bytes: list[str]) -> list[str]:
         left = range(layout.codes - len(fields))
         fields += [f"({spread}) >> {number * width}" if number else spread for number in left]
     return [_signed(f"({field})", width, True) for field in fields]
+
+
+def code_of_byte(width: int, byte: str) -> str:
+    """The code in the lowest bits of a byte, as an int8_t expression."""
+    return _signed(byte, width, True)
+
+
+def walks(width: int) -> bool:
+    """Whether codes can be taken from a byte one after the other: where none lies in two."""
+    return BYTE_BITS % width == 0
+
+
+def walk_start(width: int, pointer: str) -> list[str]:
+    """Declarations of what walks through all codes of an array, or of a number where codes lie in several bytes."""
+    if not walks(width):
+        return [f"kt_place {pointer} = 0;"]
+    return [f"uint8_t {pointer}_byte = 0, {pointer}_left = 0;"]
+
+
+def walk_next(width: int, array: str, pointer: str) -> tuple[list[str], str]:
+    """Lines, and then the expression, of the next code; `pointer` moves on. For widths that walk, it is a pointer to bytes."""
+    if not walks(width):
+        return [], f"{reader(width)}({array}, {pointer}++)"
+    byte, left, codes = f"{pointer}_byte", f"{pointer}_left", BYTE_BITS // width
+    lines = [
+        f"if ({left}-- == 0) {{ {byte} = KT_NEXT_PLACE8({pointer}); {left} = {codes - 1}; }}",
+        f"else {byte} = (uint8_t)({byte} >> {width});",
+    ]
+    return lines, code_of_byte(width, byte)
 
 
 def decoded(code: str, encoding: ParameterEncoding, bits: int) -> str:

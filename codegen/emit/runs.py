@@ -1,6 +1,7 @@
 """Sums over elements that lie beside each other in both operands, as functions of their own.
 
-Where one operand is stored in packed codes, a run takes whole groups of them apart, and single codes at its ends.
+Where one operand is stored in packed codes, a run takes whole groups of them apart where it is known to consist of them, and otherwise
+moves a byte along as it goes.
 A function gives the inner loop all registers: inside the nest that calls it, avr-gcc keeps pointers on the stack instead.
 Operations with operands of the same kinds share one.
 """
@@ -13,7 +14,7 @@ from types import MappingProxyType
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
-from kilotune.codegen.emit.packing import decoded, group_codes, layout_of, reader
+from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
 
 RunStart = tuple[ir.View, Sequence[tuple[str, int]]]
 """A view and where in it a run begins: (expression, elements a step) pairs."""
@@ -24,7 +25,18 @@ NOTHING: Mapping[int, str] = MappingProxyType({})
 
 def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, count: int) -> None:
     """Add `count` products to the sum."""
-    name = _function(context, total, a[0].variable, b[0].variable, count)
+    starts = [context.storage.group_address(view, moves, count) for view, moves in (a, b)]
+    pair = a[0].variable, b[0].variable
+    if (starts[0] is None) != (starts[1] is None):
+        number = 0 if starts[0] is not None else 1
+        packing = context.storage.packing(pair[number])
+        assert packing is not None
+        groups = count // layout_of(packing.width).codes
+        name = _groups_function(context, total, pair, number, groups)
+        arguments = [start or _address(context, place) for start, place in zip(starts, (a, b), strict=True)]
+        context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {groups});")
+        return
+    name = _function(context, total, *pair, count)
     arguments = [_address(context, place) for place in (a, b)]
     context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {count});")
 
@@ -56,10 +68,6 @@ def _parameter(context: Context, variable: str, number: int) -> str:
     if context.storage.packing(variable) is not None:
         return f"const uint8_t *codes{number}, kt_place p{number}"
     return f"{_pointed(context, variable)} *p{number}"
-
-
-def _passed_on(context: Context, variable: str, number: int) -> str:
-    return f"codes{number}, p{number}" if context.storage.packing(variable) is not None else f"p{number}"
 
 
 def _pointed(context: Context, variable: str) -> str:
@@ -97,13 +105,14 @@ def _step(context: Context, total: SumOfProducts, a: str, b: str, known: Mapping
 
 
 def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int) -> str:
-    counter = "uint_fast8_t" if count < 256 else "uint_fast16_t"
+    counter = _counter(count)
     name = f"kt_dot_{_kind(context, a)}_{_kind(context, b)}_{total.key}" + ("" if count < 256 else "_long")
-    packed = [number for number, v in enumerate((a, b)) if context.storage.packing(v) is not None]
+    packings = [context.storage.packing(variable) for variable in (a, b)]
+    walked = [n for n, packing in enumerate(packings) if packing is not None and walks(packing.width)]
     step = "\n        ".join(_step(context, total, a, b))
     body = f"    do {{\n        {step}\n    }} while (--n != 0);\n    return sum;\n"
-    if len(packed) == 1:
-        body = _by_groups(context, total, (a, b), packed[0], counter)
+    if len(walked) == 1:
+        body = _walking(context, total, (a, b), walked[0])
     takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
     return context.operators.require(
         name,
@@ -112,39 +121,65 @@ def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int
     )
 
 
-def _by_groups(context: Context, total: SumOfProducts, pair: tuple[str, str], number: int, counter: str) -> str:
-    """The body of a run in which operand `number` is packed: single codes at its ends, whole groups between them."""
+def _counter(count: int) -> str:
+    return "uint_fast8_t" if count < 256 else "uint_fast16_t"
+
+
+def _walking(context: Context, total: SumOfProducts, pair: tuple[str, str], number: int) -> str:
+    """The body of a run in which operand `number` is packed: it begins at any code, and moves a byte along as it goes."""
     packing = context.storage.packing(pair[number])
     assert packing is not None
-    layout = layout_of(packing.width)
-    codes, last, place = layout.codes, layout.codes - 1, f"p{number}"
-    loaded = [f"byte{i}" for i in range(layout.group_bytes)]
-    group = [f"const uint8_t {name} = KT_NEXT_PLACE8(group);" for name in loaded]
-    for code in group_codes(packing.width, loaded):
-        group.append(" ".join(["{", *_step(context, total, *pair, {number: code}), "}"]))
-    first = f"({place} >> {last.bit_length()})"
+    width, codes = packing.width, layout_of(packing.width).codes
+    last, place, array = codes - 1, f"p{number}", f"codes{number}"
     lines = [
+        f"{array} += {place} >> {last.bit_length()};",
+        f"uint8_t byte = KT_NEXT_PLACE8({array}), left = (uint8_t)({codes} - ({place} & {last}));",
+        f"for (uint8_t k = {codes}; k != left; k--) byte = (uint8_t)(byte >> {width});",
         "for (;;) {",
-        f"    while (n != 0 && (n < {codes} || ({place} & {last}) != 0)) {{",
-        *(f"        {line}" for line in _step(context, total, *pair)),
-        "        n--;",
-        "    }",
-        "    if (n == 0) return sum;",
-        f"    const uint8_t *group = codes{number} + {first if layout.group_bytes == 1 else f'{layout.group_bytes} * {first}'};",
-        f"    {place} += (kt_place)(n & ~{last}u);",
-        "    do {",
-        *(f"        {line}" for line in group),
-        f"        n = ({counter})(n - {codes});",
-        f"    }} while (n >= {codes});",
+        *(f"    {line}" for line in _step(context, total, *pair, {number: code_of_byte(width, "byte")})),
+        "    if (--n == 0) return sum;",
+        f"    if (--left == 0) {{ byte = KT_NEXT_PLACE8({array}); left = {codes}; }}",
+        f"    else byte = (uint8_t)(byte >> {width});",
         "}",
     ]
     return "".join(f"    {line}\n" for line in lines)
 
 
+def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, str], number: int, groups: int) -> str:
+    """The function for runs of whole groups of codes. Where they are many in a byte, a loop takes them apart."""
+    packing = context.storage.packing(pair[number])
+    assert packing is not None
+    layout, width, array = layout_of(packing.width), packing.width, f"codes{number}"
+    loaded = [f"byte{i}" for i in range(layout.group_bytes)]
+    lines = [f"const uint8_t {name} = KT_NEXT_PLACE8({array});" for name in loaded]
+    if width <= 2:
+        step = _step(context, total, *pair, {number: code_of_byte(width, "byte")})
+        lines = [f"uint8_t byte = KT_NEXT_PLACE8({array}), left = {layout.codes};", "do {"]
+        lines += [
+            *(f"    {line}" for line in step),
+            f"    byte = (uint8_t)(byte >> {width});",
+            "} while (--left != 0);",
+        ]
+    else:
+        for code in group_codes(width, loaded):
+            lines.append(" ".join(["{", *_step(context, total, *pair, {number: code}), "}"]))
+    name = f"kt_dot_{_kind(context, pair[0])}_{_kind(context, pair[1])}_{total.key}_groups"
+    name += "" if groups < 256 else "_long"
+    takes = ", ".join(
+        f"const uint8_t *{array}" if place == number else _parameter(context, variable, place)
+        for place, variable in enumerate(pair)
+    )
+    body = "".join(f"        {line}\n" for line in lines)
+    return context.operators.require(
+        name,
+        f"/* sum + p0[0] * p1[0] + ... over n > 0 groups of {layout.codes} */\n"
+        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {_counter(groups)} n)\n"
+        f"{{\n    do {{\n{body}    }} while (--n != 0);\n    return sum;\n}}",
+    )
+
+
 def _rows_function(context: Context, total: SumOfProducts, a: str, b: str) -> str:
     name = f"kt_rows_{_kind(context, a)}_{_kind(context, b)}_{total.key}"
-    if any(context.storage.packing(variable) is not None for variable in (a, b)):
-        return _rows_of_runs(context, total, name, (a, b))
     step = "\n            ".join(_step(context, total, a, b))
     return context.operators.require(
         name,
@@ -153,27 +188,4 @@ def _rows_function(context: Context, total: SumOfProducts, a: str, b: str) -> st
         "    uint_fast8_t rows, uint_fast16_t n, uint_fast16_t skip0, uint_fast16_t skip1)\n{\n"
         f"    for (;;) {{\n        uint_fast16_t k = n;\n        do {{\n            {step}\n        }} while (--k != 0);\n"
         "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}",
-    )
-
-
-def _rows_of_runs(context: Context, total: SumOfProducts, name: str, pair: tuple[str, str]) -> str:
-    """Rows of packed codes are runs each: which of their codes begin a group differs from row to row."""
-    run = _function(context, total, *pair, 256)
-    takes, passed = (
-        ", ".join(write(context, variable, number) for number, variable in enumerate(pair))
-        for write in (_parameter, _passed_on)
-    )
-    moves = [
-        f"p{number} = (kt_place)(p{number} + n + skip{number});"
-        if context.storage.packing(variable) is not None
-        else f"p{number} += n + skip{number};"
-        for number, variable in enumerate(pair)
-    ]
-    return context.operators.require(
-        name,
-        "/* the same over rows > 0 runs of n > 0 elements, between which both operands skip some */\n"
-        f"static {total.kind} {name}({total.kind} sum, {takes},\n"
-        "    uint_fast8_t rows, uint_fast16_t n, uint_fast16_t skip0, uint_fast16_t skip1)\n{\n"
-        f"    for (;;) {{\n        sum = {run}(sum, {passed}, n);\n        if (--rows == 0) return sum;\n"
-        f"        {' '.join(moves)}\n    }}\n}}",
     )

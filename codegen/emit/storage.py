@@ -11,10 +11,10 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
 from kilotune.codegen.emit.operators import CExpression, int_type
-from kilotune.codegen.emit.packing import decoded, reader
+from kilotune.codegen.emit.packing import decoded, in_whole_groups, reader
 from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down
-from kilotune.codegen.fixed.encoding import ParameterEncoding, stored_integers
+from kilotune.codegen.fixed.encoding import BYTE_BITS, ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.table import FixedBatch
 
 LABEL_BITS = 16
@@ -26,7 +26,8 @@ class VariableStorage:
     """C names, stored widths and scales by variable; `loop_names` are the C names of the loop indices.
 
     `orders`: the order of axes in which a parameter is stored, where that is not its own. `real`: numbers are floats.
-    `shifts`: by how many bits a parameter is stored divided. `encodings` of parameters that have one.
+    `shifts`: by how many bits a parameter is stored divided. `encodings` of parameters that have one. `buffers`: the C names of arrays
+    in RAM in which elements of a parameter lie unpacked.
     """
 
     program: ir.Program
@@ -40,17 +41,36 @@ class VariableStorage:
     shifts: Mapping[str, int] = field(default_factory=dict)
     encodings: Mapping[str, ParameterEncoding] = field(default_factory=dict)
     rounding: Rounding = Rounding.TOWARD_ZERO
+    buffers: Mapping[str, str] = field(default_factory=dict)
 
     def stored(self, name: str) -> Callable[[FloatArray], IntArray]:
-        """How the values of a parameter become integers; those that are stored divided (`preshift`) are divided here."""
+        """How values of a parameter become the integers in flash; those that are stored divided (`preshift`) are divided here."""
         bits, scale, shift = self.bits[name], self.scales[name], self.shifts.get(name, 0)
         encoding = self.encodings.get(name)
+        if encoding is not None and self.has_codes(name):
+            return lambda values: encoding.codes(values, scale)
         return lambda values: scale_down(stored_integers(values, bits, scale, encoding), shift, self.rounding)
 
     def packing(self, name: str) -> ParameterEncoding | None:
         """The encoding of a parameter that is stored in packed codes."""
         encoding = self.encodings.get(name)
         return encoding if encoding is not None and encoding.layout is not None else None
+
+    def of_codes(self, name: str) -> VariableStorage:
+        """A storage in which what is read of a parameter is its codes and not the integers that they stand for."""
+        bits = {**self.bits, name: BYTE_BITS}
+        encodings = {**self.encodings, name: dataclasses.replace(self.encodings[name], shift=0, rows=None)}
+        return dataclasses.replace(self, bits=bits, encodings=encodings)
+
+    def of_buffer(self, name: str, buffer: str) -> VariableStorage:
+        """A storage in which elements of a parameter are read from that array in RAM."""
+        encodings = {other: encoding for other, encoding in self.encodings.items() if other != name}
+        return dataclasses.replace(self, encodings=encodings, buffers={**self.buffers, name: buffer})
+
+    def has_codes(self, name: str) -> bool:
+        """Whether a parameter lies in flash as codes, and not as the integers that it is computed with."""
+        encoding = self.encodings.get(name)
+        return encoding is not None and (encoding.layout is not None or encoding.rows is not None)
 
     @property
     def packed_widths(self) -> tuple[int, ...]:
@@ -73,6 +93,24 @@ class VariableStorage:
             return f"kt_place {name} = {self.address(view, moves)}"
         return f"{'' if written else 'const '}{self.pointed_type(view.variable)} *{name} = {self.address(view, moves)}"
 
+    def group_address(self, view: ir.View, moves: Sequence[tuple[str, int]], count: int) -> str | None:
+        """The expression of a pointer to the group of packed codes with which `count` elements from that one on begin.
+
+        None where it is not known that they are whole groups.
+        """
+        packing = self.packing(view.variable)
+        if packing is None or packing.layout is None:
+            return None
+        codes, size = packing.layout.codes, packing.layout.group_bytes
+        if not in_whole_groups(packing.width, view, [step for name, step in moves if name != "0"], count):
+            return None
+        terms = tuple((name, factor // codes * size) for name, factor in view.offset.terms)
+        offset = ir.Affine(view.offset.constant // codes * size, terms)
+        number = element_number(
+            offset, [(name, step // codes * size) for name, step in moves if name != "0"], self.loop_names
+        )
+        return self.array(view.variable) + (f" + {number}" if number != "0" else "")
+
     def address(self, view: ir.View, moves: Sequence[tuple[str, int]]) -> str:
         """The expression of a pointer to that element; of its number, where codes are packed."""
         number = self._number(view, moves)
@@ -94,12 +132,18 @@ class VariableStorage:
         code = f"{reader(encoding.width)}({self.array(variable)}, {number})"
         return decoded(code, encoding, self.bits[variable])
 
+    def row_shifts(self, variable: str) -> str:
+        """The C name of the array that says by how much the sums of a parameter's rows are multiplied."""
+        return f"kt_shifts_{self.name(variable)}"
+
     def array(self, variable: str) -> str:
         """The C name of the array that holds a variable's elements: of a sparse matrix those that are not zero."""
         return self.name(variable) + ("_values" if variable in self.sparse else "")
 
     def name(self, variable: str) -> str:
         """The C name of a variable."""
+        if variable in self.buffers:
+            return self.buffers[variable]
         return "x" if self.program.variable(variable).role is ir.Role.INPUT else self.names[variable]
 
     def type_of(self, variable: str) -> str:
@@ -143,6 +187,7 @@ class VariableStorage:
         encoding = self.encodings.get(name)
         if encoding is not None:
             kind += f", stored in {encoding.width}" + (f" times 2**{encoding.shift}" if encoding.shift else "")
+            kind += ", rows shifted" if encoding.rows is not None else ""
         kind += f", stored divided by 2**{self.shifts[name]}" if name in self.shifts else ""
         order = self.orders.get(name)
         return f"{shape}, {kind}" + (f", stored by axes {', '.join(map(str, order))}" if order else "")
@@ -151,8 +196,8 @@ class VariableStorage:
         return element_number(view.offset, [m for m in moves if m[0] != "0"], self.loop_names)
 
     def in_flash(self, variable: str) -> bool:
-        """Whether it is a parameter."""
-        return self.program.variable(variable).role is ir.Role.PARAMETER
+        """Whether it is a parameter, and not unpacked."""
+        return variable not in self.buffers and self.program.variable(variable).role is ir.Role.PARAMETER
 
     def suffix(self, variable: str) -> str:
         """How the macros that read a parameter of this type end."""

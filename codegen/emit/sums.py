@@ -54,6 +54,18 @@ class _Linear:
         shifts = [self.row[column] for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
         return "_".join(str(n).replace("-", "m") for n in [self.bits, *(shifts if any(shifts) else [])])
 
+    @property
+    def modular(self) -> frozenset[int]:
+        """A product modulo a power of two may be multiplied at any time; what is divided may not."""
+        if self.row[Column.SHIFT_TERM] > 0:
+            return frozenset()
+        shifts = (self.row[Column.SHIFT_A], self.row[Column.SHIFT_B])
+        return frozenset(number for number, shift in enumerate(shifts) if shift == 0)
+
+    def scaled_up(self, amount: str) -> None:
+        wide = "(unsigned)" if self.bits < 32 else ""
+        self.context.writer.line(f"sum = ({self.kind})({wide}sum << {amount});")
+
     def start(self) -> None:
         self.context.writer.line(f"{self.kind} sum = 0;")
 
@@ -85,8 +97,12 @@ class _Tree:
     numbered: bool = True
     kind: str = ""
     key: str = ""
+    modular: frozenset[int] = frozenset()
 
     def grown(self, a: CExpression, b: CExpression) -> str:
+        raise NotImplementedError
+
+    def scaled_up(self, amount: str) -> None:
         raise NotImplementedError
 
     def start(self) -> None:

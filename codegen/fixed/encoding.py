@@ -72,8 +72,24 @@ LAYOUTS: Mapping[int, Layout] = MappingProxyType(
 
 
 @dataclass(frozen=True)
+class RowShifts:
+    """How much larger than those of the finest row the steps of each row are, as powers of two.
+
+    A row is what lies at one place of the parameter's `axes`: the weights of one sum. `shifts`: one a row, in row-major order.
+    """
+
+    axes: tuple[int, ...]
+    shifts: tuple[int, ...]
+
+    def of_shape(self, shape: tuple[int, ...]) -> IntArray:
+        """The shifts, to be broadcast over a parameter of that shape."""
+        extents = [extent if axis in self.axes else 1 for axis, extent in enumerate(shape)]
+        return np.array(self.shifts, dtype=np.int64).reshape(extents)
+
+
+@dataclass(frozen=True)
 class ParameterEncoding:
-    """Codes of `width` bits, each of which stands for the integer `code * 2**shift`.
+    """Codes of `width` bits, each of which stands for the integer `code * 2**shift`, of `rows` times 2 to its row's.
 
     A width of 8 or 16 is that of the integers themselves, which are then the nearest ones, not those toward zero. `integer_bits` is at
     most the width that programs compute with. `rounding`: chooses codes with regard to
@@ -83,11 +99,12 @@ class ParameterEncoding:
     width: int
     shift: int = 0
     rounding: SequentialRounding | None = field(default=None, repr=False)
+    rows: RowShifts | None = None
 
     @property
     def integer_bits(self) -> int:
         """The width that holds all integers of the encoding."""
-        return max(self.width, 2) + self.shift
+        return max(self.width, 2) + self.shift + (max(self.rows.shifts) if self.rows else 0)
 
     @property
     def layout(self) -> Layout | None:
@@ -95,8 +112,8 @@ class ParameterEncoding:
         return LAYOUTS.get(self.width)
 
     def codes(self, values: FloatArray, scale: int) -> IntArray:
-        """The code of every value, for integers at `scale`."""
-        scaled = np.ldexp(np.asarray(values, dtype=np.float64), scale - self.shift)
+        """The code of every value, for integers at `scale`; of the parameter's own shape, where rows have shifts."""
+        scaled = np.ldexp(np.asarray(values, dtype=np.float64), scale - self._shifts(np.shape(values)))
         return self._nearest(scaled) if self.rounding is None else self.rounding.codes(scaled, self._nearest)
 
     def _nearest(self, scaled: FloatArray) -> IntArray:
@@ -107,12 +124,11 @@ class ParameterEncoding:
         return np.clip(np.floor(scaled + 0.5), -half, half - 1).astype(np.int64)
 
     def decoded(self, codes: IntArray) -> IntArray:
-        """The integers of codes."""
-        return codes << self.shift
+        """The integers of codes, which have the parameter's own shape where rows have shifts."""
+        return np.asarray(codes << self._shifts(codes.shape))
 
-    def encoded(self, integers: IntArray) -> IntArray:
-        """The codes of such integers."""
-        return integers >> self.shift
+    def _shifts(self, shape: tuple[int, ...]) -> IntArray:
+        return np.asarray(self.shift if self.rows is None else self.shift + self.rows.of_shape(shape))
 
     def packed(self, codes: IntArray) -> bytes:
         """Codes [count] as they lie in flash. ValueError for a width that is not packed."""

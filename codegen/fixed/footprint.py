@@ -95,18 +95,33 @@ class Footprint:
         """Flash [N] of candidates with `stored` bits [N, variables], plus `tables` bytes of exponential tables."""
         return np.asarray(self._bytes_of[np.arange(stored.shape[1]), stored].sum(axis=1) + tables)
 
+    def row_bytes(self, batch: FixedBatch) -> IntArray:
+        """Flash [N] of the shifts of parameters' rows, a byte each."""
+        total = np.zeros(len(batch), dtype=np.int64)
+        for number, encoding in enumerate(batch.encodings):
+            if encoding.rows is not None:
+                total += (batch.encoded == number).sum(axis=1) * len(encoding.rows.shifts)
+        return total
+
     def ram_bytes(self, bits: IntArray) -> IntArray:
         """RAM [N] of candidates with `bits` [N, variables]: the extent of what is placed."""
         return np.array([placed.peak_bytes for placed in self._placements(bits)], dtype=np.int64)
 
     def scratch_bytes(self, batch: FixedBatch) -> IntArray:
-        """RAM [N] that SeeDot's tree sums need besides, at most: one partial sum a level (only one operation runs at a time)."""
+        """RAM [N] that operations need besides, at most (only one runs at a time).
+
+        SeeDot's tree sums keep one partial sum a level, convolutions a filter whose codes are unpacked.
+        """
         most = np.zeros(len(batch), dtype=np.int64)
+        packed = np.isin(batch.stored_bits, list(LAYOUTS)) & (batch.encoded >= 0)
+        columns = {name: column for column, name in enumerate(self._names)}
         for row, operation in enumerate(ir.operations(self.program.body)):
             if isinstance(operation, ir.MatMul | ir.Conv2D):
                 sums = (operation.taps - 1).bit_length() + 1
                 by_tree = batch.rows[:, row, Column.HALVINGS] >= 0
                 most = np.maximum(most, by_tree * sums * batch.rows[:, row, Column.ACC_BITS] // 8)
+            if isinstance(operation, ir.Conv2D):
+                most = np.maximum(most, packed[:, columns[operation.b.variable]] * operation.taps)
         return most
 
     def least_ram_bytes(self, bits: IntArray) -> IntArray:

@@ -113,7 +113,8 @@ class FixedBatch:
     def integers(self, index: int, column: int, values: FloatArray) -> IntArray:
         """What candidate `index` computes with for the `values` of the parameter in `column`."""
         bits, scale = int(self.bits[index, column]), int(self.scales[index, column])
-        return stored_integers(values, bits, scale, self.encoding(index, column))
+        shaped = np.reshape(values, self.program.variables[column].shape)
+        return stored_integers(shaped, bits, scale, self.encoding(index, column))
 
 
 def unencoded(shape: tuple[int, ...]) -> Int32Array:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import CostModel, Timing
@@ -103,6 +104,7 @@ class FixedPointEvaluator:
         self.float_outputs = float_run.outputs
         self.simulator = simulator.of_contest(self._contest)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)
+        self.unpacking = UnpackingSize(task.program)
         names = [v.name for v in task.program.variables]
         self._result = names.index(task.program.result.variable)
         self._scored = 0 if self._contest is None else names.index(self._contest.variable)
@@ -175,6 +177,7 @@ class FixedPointEvaluator:
         """What is known of candidates before they meet a sample."""
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(batch.stored_bits, self.footprint.table_bytes(batch))
+        flash += self.footprint.row_bytes(batch) + self.unpacking.code_bytes(batch)
         ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
         columns = {
             "flash_bytes": flash,

@@ -2,6 +2,7 @@
 
     python -m kilotune.experiments.benchmarks.unpacking TARGET           # the rows, for the shipped table
     python -m kilotune.experiments.benchmarks.unpacking TARGET --check   # errors of predicted cycles of other candidates
+    python -m kilotune.experiments.benchmarks.unpacking avr --code       # bytes of code, for codegen.emit.unpacking_size
 
 TARGET: avr, cortex-m0plus, cortex-m4. Every bundled model runs with 8 bits everywhere, then with its parameters stored in random widths of
 1 to 8 bits; only the difference is fitted, so the rows of what is not packed stay what they are.
@@ -16,10 +17,14 @@ import numpy as np
 from scipy.optimize import nnls
 
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.unpacking_size import CODE_BYTES
 from kilotune.codegen.fixed.encoding import LAYOUTS
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.architectures.avr.firmware import build_firmware
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, NUMBERS
 from kilotune.evaluators.devices import shipped_cost_table
+from kilotune.evaluators.simulated import of_emitted
 from kilotune.experiments.benchmarks.cost_model import MODELS, SAMPLES, Runner, runner_of
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
@@ -62,9 +67,58 @@ def observe(runner: Runner, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarr
     return np.array(counts), np.array(cycles), np.array(plain)
 
 
+def some_widths(space: ShiftrySpace, random: np.random.Generator) -> Assignment:
+    """Eight bits everywhere, but parameters in one or two narrower widths, or, half of the time, in one of these or in 8 bits."""
+    chosen = dict(narrowed(space, None))
+    widths = random.choice(sorted(LAYOUTS), 1 + random.integers(2)).tolist()
+    widths += [DEMOTED_BITS] * int(random.integers(2))
+    for decision in space.decisions:
+        wanted = random.choice(widths)
+        fitting = [option for option in decision.options if parse_format(str(option)).bits == wanted]
+        chosen[decision.name] = fitting[0] if fitting else chosen[decision.name]
+    return chosen
+
+
+def code_sizes(seed: int) -> tuple[list[dict[str, int]], list[int]]:
+    """Pieces of code of packed candidates of the bundled models, and bytes of code on an ATmega328P more than with 8 bits."""
+    pieces, more = [], []
+    for model in MODELS:
+        problem = build_problem(TuneRequest("shiftry", str(resolve_input(model)), "random", options={"narrow": True}))
+        space, random = problem.space, np.random.default_rng(seed)
+        assert isinstance(space, ShiftrySpace)
+
+        def code(batch: FixedBatch, space: ShiftrySpace = space) -> int:
+            source = emit_c(batch, space.task.parameters)
+            counted = int(space.evaluator.unpacking.code_bytes(batch)[0])
+            return build_firmware(of_emitted(source), "atmega328p").sizes.flash_bytes - (source.flash_bytes - counted)
+
+        before = code(space.lower([narrowed(space, None)]))
+        for _ in range(DRAWN):
+            batch = space.lower([some_widths(space, random)])
+            pieces.append({name: int(count[0]) for name, count in space.evaluator.unpacking.counts(batch).items()})
+            more.append(code(batch) - before)
+    return pieces, more
+
+
+def fit_code() -> None:
+    """Print bytes of each piece of code, and how far the shipped ones are from other candidates."""
+    pieces, more = code_sizes(1)
+    names = sorted({name for one in pieces for name in one})
+    counts = np.array([[one.get(name, 0) for name in names] for one in pieces], dtype=np.float64)
+    found, _ = nnls(counts, np.array(more, dtype=np.float64))
+    print(json.dumps({name: round(float(value)) for name, value in zip(names, found, strict=True)}, indent=1))
+    pieces, more = code_sizes(1_000_001)
+    errors = np.array([sum(CODE_BYTES[name] * n for name, n in one.items()) for one in pieces]) - np.array(more)
+    print(f"shipped: mean error {errors.mean():.0f} bytes, root mean square {np.sqrt((errors**2).mean()):.0f}", end=" ")
+    print(f"of {np.mean(more):.0f} on average")
+
+
 def main(arguments: list[str]) -> None:
     """Print rows or errors."""
     target = arguments[0]
+    if "--code" in arguments:
+        fit_code()
+        return
     shipped = shipped_cost_table(target)
     assert shipped is not None
     table = shipped.vector()
@@ -80,7 +134,7 @@ def main(arguments: list[str]) -> None:
     wanted = cycles - plain - counts @ rest
     found, _ = nnls(counts[:, columns] / cycles[:, None], wanted / cycles)
     print(json.dumps({name: round(float(value), 2) for name, value in zip(rows, found, strict=True)}, indent=1))
-    assert len(LAYOUTS) * 3 == len(rows)
+    assert len(LAYOUTS) * 4 == len(rows)
 
 
 if __name__ == "__main__":

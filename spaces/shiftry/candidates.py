@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
+from kilotune.codegen.fixed.parameter_rows import all_row_scales
 from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
@@ -33,6 +34,7 @@ from kilotune.spaces.objectives import LIMITED, asked_for
 from kilotune.spaces.shiftry.formats import (
     DEFAULT_BITS,
     DEMOTED_BITS,
+    Offered,
     aligned_parameters,
     offered_formats,
     parse_format,
@@ -55,7 +57,7 @@ class ShiftryOptions(FixedPointOptions):
     `permitted_flips` bounds the expected flips as well.
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
-    the training data.
+    the training data; `finer`: rows of weights may have scales of their own.
 
     `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
     flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
@@ -67,6 +69,7 @@ class ShiftryOptions(FixedPointOptions):
     permitted_flips: float | None = field(default=None, metadata=absent_as(None))
     narrow: bool = field(default=False, metadata=absent_as(False))
     truer: bool = field(default=False, metadata=absent_as(False))
+    finer: bool = field(default=False, metadata=absent_as(False))
     front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
 
     def __post_init__(self) -> None:
@@ -128,7 +131,10 @@ class ShiftryCandidates:
         self.profile, _ = profile(task.program, task.parameters, task.features)
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
-        self.decisions = tuple(_decisions(task.program, self.profile, options.narrow, frozenset(self._roundings)))
+        self._row_scales = (
+            all_row_scales(task.program, task.parameters, (*LAYOUTS, DEMOTED_BITS)) if options.finer else {}
+        )
+        self.decisions = tuple(_decisions(task.program, self.profile, self._offered))
         self._columns = [self._index[d.name] for d in self.decisions]
         self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.decisions]
         places = itertools.count()
@@ -179,6 +185,17 @@ class ShiftryCandidates:
             return options.permitted_flips
         return options.accuracy_drop / 100.0 * len(self.task.features)
 
+    def _offered(self, variable: str) -> Offered:
+        """What is offered of a variable besides what the papers have."""
+        rows = self._row_scales.get(variable, {})
+        return Offered(self.options.narrow, variable in self._roundings, rows)
+
+    def stored_bytes(self, variable: str, option: Option) -> int:
+        """Flash of a parameter in a format, without the code that reads it."""
+        form = parse_format(str(option))
+        rows = len(self._row_scales[variable][form.bits].shifts.shifts) if form.by_rows else 0
+        return self.evaluator.footprint.storage[variable].size_bytes(form.bits) + rows
+
     def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
         """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""
         aligned = aligned_parameters(self.task.program)
@@ -187,7 +204,11 @@ class ShiftryCandidates:
         for decision in self.decisions:
             for option in decision.options:
                 form = parse_format(str(option))
-                encoding = form.encoding(decision.name in aligned, self._roundings.get(decision.name))
+                encoding = form.encoding(
+                    decision.name in aligned,
+                    self._roundings.get(decision.name),
+                    self._row_scales.get(decision.name, {}),
+                )
                 if encoding is None:
                     listed.append((form.bits, form.scale, -1))
                 else:
@@ -264,14 +285,14 @@ class ShiftryCandidates:
         return bits
 
 
-def _decisions(program: ir.Program, seen: Profile, narrow: bool, truer: frozenset[str]) -> list[Decision]:
+def _decisions(program: ir.Program, seen: Profile, offered: Callable[[str], Offered]) -> list[Decision]:
     """Inputs and parameters first, then temporaries in program order. Integer results are not decided."""
     decided = ir.used_variables(program) - ir.label_variables(program)
     result = []
     for variable in program.variables:
         if variable.name not in decided:
             continue
-        formats = offered_formats(variable.role, seen.magnitude(variable.name), narrow, variable.name in truer)
+        formats = offered_formats(variable.role, seen.magnitude(variable.name), offered(variable.name))
         formats = [f for f in formats if not (variable.sparse and f.bits == 1)]  # one bit has no zero
         result.append(Decision(variable.name, tuple(str(f) for f in formats)))
     return result

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import get_scale
 from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
+from kilotune.codegen.fixed.parameter_rows import ROW_BITS, RowScales
 from kilotune.codegen.fixed.sequential_rounding import SequentialRounding
 
 DEFAULT_BITS = 16
@@ -22,6 +23,9 @@ DEMOTED_OFFSETS = (0, 1, 2)
 INPUT_OFFSETS = tuple(range(-4, 5))
 """Offsets of the input's scale around its data-driven 8-bit scale."""
 
+BY_ROWS = " by rows"
+"""What the text of a format has whose rows have scales of their own."""
+
 SEQUENTIAL = " sequential"
 """How the text of a format ends whose values are rounded together."""
 
@@ -33,23 +37,34 @@ BINARY_OFFSETS = (1, 2, 3)
 class Format:
     """Bitwidth and scale of a variable: the integer i stands for i / 2**scale. Below 8 bits it is how a parameter is stored.
 
-    `sequential`: its values are rounded together (`codegen.fixed.sequential_rounding`), not each on its own.
+    `sequential`: its values are rounded together (`codegen.fixed.sequential_rounding`), not each on its own. `by_rows`: each row has a
+    scale of its own, of which this is the finest (`codegen.fixed.parameter_rows`).
     """
 
     bits: int
     scale: int
     sequential: bool = False
+    by_rows: bool = False
 
     def __str__(self) -> str:
-        return f"int{self.bits}@{self.scale}" + (SEQUENTIAL if self.sequential else "")
+        return (
+            f"int{self.bits}@{self.scale}" + (BY_ROWS if self.by_rows else "") + (SEQUENTIAL if self.sequential else "")
+        )
 
     @property
     def computed_bits(self) -> int:
         """The width that programs compute with."""
-        return max(self.bits, DEMOTED_BITS)
+        return ROW_BITS if self.by_rows else max(self.bits, DEMOTED_BITS)
 
-    def encoding(self, aligned: bool, rounding: SequentialRounding | None) -> ParameterEncoding | None:
-        """How codes are stored; None for what the papers have. `aligned`: see `aligned_parameters`; `rounding`: of a parameter's own."""
+    def encoding(
+        self, aligned: bool, rounding: SequentialRounding | None, rows: Mapping[int, RowScales]
+    ) -> ParameterEncoding | None:
+        """How codes are stored; None for what the papers have.
+
+        `aligned`: see `aligned_parameters`; `rounding` and `rows`, by width: of a parameter's own.
+        """
+        if self.by_rows:
+            return ParameterEncoding(self.bits, 0, rounding if self.sequential else None, rows[self.bits].shifts)
         if self.bits >= DEMOTED_BITS and not self.sequential:
             return None
         shift = DEMOTED_BITS - max(self.bits, 2) if aligned and self.bits < DEMOTED_BITS else 0
@@ -59,29 +74,45 @@ class Format:
 @cache
 def parse_format(text: str) -> Format:
     """Read `int8@7` or `int4@3 sequential`; ValueError when it is not of that form."""
-    bits, separator, scale = text.removesuffix(SEQUENTIAL).removeprefix("int").partition("@")
+    rest = text.removesuffix(SEQUENTIAL)
+    bits, separator, scale = rest.removesuffix(BY_ROWS).removeprefix("int").partition("@")
     if not text.startswith("int") or not separator:
         raise ValueError(f"a format is written like int8@7, found {text!r}")
-    return Format(int(bits), int(scale), text.endswith(SEQUENTIAL))
+    return Format(int(bits), int(scale), text.endswith(SEQUENTIAL), rest.endswith(BY_ROWS))
 
 
-def offered_formats(role: ir.Role, magnitude: float, narrow: bool, truer: bool) -> Sequence[Format]:
-    """The formats of a variable, the best guess first: 16 bits, then 8, then fewer.
+@dataclass(frozen=True)
+class Offered:
+    """What formats a parameter may have besides the papers' own.
 
-    `narrow`: parameters may be stored in fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies
-    beyond is clipped. `truer`: those of a parameter in 8 bits and fewer also with sequential rounding.
+    `narrow`: fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies beyond is clipped.
+    `truer`: 8 bits and fewer also with sequential rounding. `rows`: by width, the scales of its rows, which it may have too.
     """
+
+    narrow: bool = False
+    truer: bool = False
+    rows: Mapping[int, RowScales] = field(default_factory=dict)
+
+
+def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence[Format]:
+    """The formats of a variable, the best guess first: 16 bits, then 8, then fewer."""
     full, half = get_scale(magnitude, DEFAULT_BITS), get_scale(magnitude, DEMOTED_BITS)
     if role is ir.Role.INPUT:
         others = sorted((s for s in range(DEFAULT_BITS) if s != full), key=lambda s: (abs(s - full), s))
         offsets = sorted(INPUT_OFFSETS, key=lambda o: (abs(o), o))
         return [*(Format(DEFAULT_BITS, s) for s in (full, *others)), *(Format(DEMOTED_BITS, half + o) for o in offsets)]
     formats = [Format(DEFAULT_BITS, full), *(Format(DEMOTED_BITS, half + o) for o in DEMOTED_OFFSETS)]
-    if narrow and role is ir.Role.PARAMETER:
-        for width in sorted(LAYOUTS, reverse=True):
+    if role is not ir.Role.PARAMETER:
+        return formats
+    widths = sorted(LAYOUTS, reverse=True) if offered.narrow else []
+    for width in widths:
+        offsets = list(BINARY_OFFSETS if width == 1 else DEMOTED_OFFSETS)
+        formats += [Format(width, get_scale(magnitude, width) + o) for o in offsets]
+    for width in (DEMOTED_BITS, *widths):
+        if width in offered.rows:
             offsets = list(BINARY_OFFSETS if width == 1 else DEMOTED_OFFSETS)
-            formats += [Format(width, get_scale(magnitude, width) + o) for o in offsets]
-    if truer and role is ir.Role.PARAMETER:
+            formats += [Format(width, offered.rows[width].finest + o, by_rows=True) for o in offsets]
+    if offered.truer:
         formats += [replace(form, sequential=True) for form in formats if form.bits <= DEMOTED_BITS]
     return formats
 

@@ -17,6 +17,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.unpacking_size import CODE_BYTES, PLAIN, Pieces, UnpackingSize
+from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
 from kilotune.codegen.interference import LABEL_BYTES, Meeting
 from kilotune.codegen.placement import shared_bytes
@@ -204,11 +206,35 @@ class _Encoding:
     def _flash(self, space: ShiftryCandidates) -> cp_model.LinearExpr:
         chosen_of = {d.name: chosen for d, chosen in zip(self._decisions, self._chosen, strict=True)}
         parameters = [
-            sum(stored.size_bytes(parse_format(str(o)).bits) * literal for o, literal in chosen_of[name].items())
-            for name, stored in space.evaluator.footprint.storage.items()
+            sum(space.stored_bytes(name, o) * literal for o, literal in chosen_of[name].items())
+            for name in space.evaluator.footprint.storage
         ]
         tables = [table.table_bytes * used for table, used in self._tables(space).items()]
-        return cp_model.LinearExpr.sum([*parameters, *tables])
+        return cp_model.LinearExpr.sum([*parameters, *tables, *self._unpacking(space.evaluator.unpacking)])
+
+    def _unpacking(self, size: UnpackingSize) -> list[cp_model.LinearExprT]:
+        """Bytes of code that unpacks: what several parameters share is charged once."""
+        terms: list[cp_model.LinearExprT] = []
+        shared: dict[str, cp_model.IntVar] = {}
+        plain: list[cp_model.IntVar] = []
+        for decision, chosen in zip(self._decisions, self._chosen, strict=True):
+            for option, literal in chosen.items() if decision.name in size.pieces else ():
+                form = parse_format(str(option))
+                pieces = size.pieces[decision.name].get(form.bits, Pieces())
+                own = [*pieces.own, *(["rows"] if form.by_rows else [])]
+                terms.append(sum(CODE_BYTES[piece] for piece in own) * literal)
+                for piece in pieces.shared:
+                    used = shared.setdefault(piece, self.model.new_bool_var(f"code {piece}"))
+                    self.model.add_implication(literal, used)
+                if form.bits not in LAYOUTS and decision.name in size.in_runs:
+                    plain.append(literal)
+        terms += [CODE_BYTES[piece] * used for piece, used in shared.items()]
+        if size.in_runs and shared:
+            some = self.model.new_bool_var(f"code {PLAIN}")
+            for choice in plain:
+                self.model.add_implication(choice, some)
+            terms.append(CODE_BYTES[PLAIN] * some - CODE_BYTES[PLAIN])
+        return terms
 
     def _tables(self, space: ShiftryCandidates) -> dict[Exponential, cp_model.IntVar]:
         """Which exponential tables are used: the argument's width chooses one."""

@@ -73,7 +73,8 @@ def cumulative_demote(
 
 def _papers(option: Option) -> bool:
     """Whether it is one of the demoted formats of Algorithm 13."""
-    return _bits(option) == DEMOTED_BITS and not parse_format(str(option)).sequential
+    form = parse_format(str(option))
+    return form.bits == DEMOTED_BITS and not form.sequential and not form.by_rows
 
 
 def _bits(option: Option) -> int:

@@ -59,6 +59,11 @@ FAMILY = SpaceFamily(
             help="shiftry: whether weights may be rounded with regard to their inputs on the training data  [default: no]",
         ),
         click.Option(
+            ["--finer/--no-finer"],
+            default=None,
+            help="shiftry: whether each row of a matrix and each channel of a filter may have a scale of its own  [default: no]",
+        ),
+        click.Option(
             ["--front"],
             is_flag=False,
             flag_value="flash",

@@ -30,8 +30,8 @@ ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.N
 @dataclass(frozen=True)
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
-    `validation`: the share of the training samples that the search does not see. `narrow`, `truer` and `front`: as `ShiftryOptions`
-    has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to
+    `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer` and `front`: as
+    `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to
     seedot, which has no permitted loss of its own; None where they say nothing."""
 
     flash_limit_bytes: int | None = None
@@ -51,6 +51,7 @@ class ModelOptions:
     permitted_flips: float | None = None
     narrow: bool = False
     truer: bool = False
+    finer: bool = False
     seedot_drop: float | None = None
     seedot_loss: float | None = None
     front: tuple[str, ...] = ()

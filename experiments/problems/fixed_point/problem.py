@@ -194,7 +194,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     if request.space == "seedot":
         decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
-    own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer")
+    own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer", "finer")
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     space = ShiftrySpace(task, ShiftryOptions(**decided))
     return ModelProblem(request, bundle, space, held_out)

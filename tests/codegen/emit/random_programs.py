@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
-from kilotune.codegen.fixed.encoding import ParameterEncoding
+from kilotune.codegen.fixed.encoding import ParameterEncoding, RowShifts
+from kilotune.codegen.fixed.parameter_rows import parameter_rows
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
@@ -327,16 +328,26 @@ def shiftry_batches(draw: st.DrawFn, program: ir.Program, count: int = 3) -> Fix
 def random_encodings(
     program: ir.Program, bits: IntArray, random: np.random.Generator
 ) -> tuple[Int32Array, tuple[ParameterEncoding, ...]]:
-    """`FixedBatch.encoded` and `encodings` in which about three of four parameters are stored in codes that fit `bits` [N, variables]."""
+    """`FixedBatch.encoded` and `encodings` in which about three of four parameters are stored in codes that fit `bits` [N, variables].
+
+    About half of those that have 16 bits, and whose rows are sums, have shifts of their own for each row.
+    """
     encodings: dict[ParameterEncoding, int] = {}
     encoded = unencoded(bits.shape)
+    rows_of = parameter_rows(program)
     for column, variable in enumerate(program.variables):
         for index in range(len(bits)) if variable.role is ir.Role.PARAMETER else ():
             if random.random() < 0.75:
                 computed = int(bits[index, column])
                 width = int(random.choice([2 if variable.sparse else 1, 2, 3, 4, 6, computed]))
-                shift = int(random.integers(0, computed - max(width, 2) + 1)) if random.random() < 0.5 else 0
-                one = ParameterEncoding(width, shift)
+                rows = None
+                if computed == 16 and variable.name in rows_of and random.random() < 0.5:
+                    width, axes = min(width, 8), rows_of[variable.name]
+                    count = ir.count_elements(tuple(variable.shape[axis] for axis in axes))
+                    rows = RowShifts(axes, tuple(random.integers(0, computed - max(width, 2), count).tolist()))
+                left = computed - max(width, 2) - (max(rows.shifts) if rows else 0)
+                shift = int(random.integers(0, left + 1)) if random.random() < 0.5 else 0
+                one = ParameterEncoding(width, shift, rows=rows)
                 encoded[index, column] = encodings.setdefault(one, len(encodings))
     return encoded, tuple(encodings)
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding, stored_bytes, stored_integers
+from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding, RowShifts, stored_bytes, stored_integers
+from kilotune.codegen.fixed.parameter_rows import parameter_rows, row_scales
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 
 
@@ -82,3 +83,50 @@ def test_one_bit_of_a_sparse_matrix_is_refused() -> None:
 def test_codes_of_a_byte_are_not_packed() -> None:
     with pytest.raises(ValueError, match="8 bits are not packed"):
         ParameterEncoding(8).packed(np.array([1]))
+
+
+def test_rows_have_scales_of_their_own() -> None:
+    """Rows 1000 times apart keep their digits in codes of 4 bits: the integers are codes times 2 to the row's shift."""
+    variable = ir.Variable("W", (2, 3), ir.Role.PARAMETER, ir.Location("two.sd", 1, 1))
+    values = np.array([[1000.0, -500.0, 250.0], [1.0, 0.5, -0.25]])
+    scales = row_scales(variable, (0,), values, 4)
+    assert scales is not None
+    # 1000 fits 4 bits at scale -7, 1 at 2: 9 apart, which 16 bits hold
+    assert (scales.finest, scales.shifts) == (2, RowShifts((0,), (9, 0)))
+    encoding = ParameterEncoding(4, rows=scales.shifts)
+    np.testing.assert_array_equal(encoding.codes(values, scales.finest), [[7, -4, 2], [4, 2, -1]])
+    np.testing.assert_array_equal(
+        stored_integers(values, 16, scales.finest, encoding), [[7 << 9, -4 << 9, 2 << 9], [4, 2, -1]]
+    )
+    by_columns = ParameterEncoding(4, rows=RowShifts((1,), (9, 0, 1)))
+    np.testing.assert_array_equal(by_columns.decoded(np.ones((2, 3), dtype=np.int64)), [[512, 1, 2], [512, 1, 2]])
+    assert encoding.integer_bits == 13
+
+
+def test_rows_too_far_apart_keep_to_what_16_bits_hold() -> None:
+    variable = ir.Variable("W", (3, 1), ir.Role.PARAMETER, ir.Location("two.sd", 1, 1))
+    scales = row_scales(variable, (0,), np.array([[1e6], [1e-6], [0.0]]), 4)
+    assert scales is not None
+    assert scales.shifts.shifts == (12, 0, 0)
+    assert ParameterEncoding(4, rows=scales.shifts).integer_bits == 16
+    assert row_scales(variable, (0,), np.array([[1.0], [1.5], [0.0]]), 4) is None  # the same everywhere
+
+
+def test_rows_of_parameters_are_the_weights_of_one_sum() -> None:
+    """Rows of a left operand, columns of a right one; none of what is read twice."""
+    here = ir.Location("rows.sd", 1, 1)
+    shapes = {"A": (4, 3), "B": (5, 2), "C": (2, 2)}
+    a, b, c = (ir.Variable(name, shape, ir.Role.PARAMETER, here) for name, shape in shapes.items())
+    x = ir.Variable("X", (3, 5), ir.Role.INPUT, here)
+    y, z, w = (
+        ir.Variable(name, shape, ir.Role.TEMPORARY, here)
+        for name, shape in (("y", (4, 5)), ("z", (4, 2)), ("w", (4, 2)))
+    )
+    body = (
+        ir.MatMul(ir.whole(y), here, ir.whole(a), ir.whole(x)),
+        ir.MatMul(ir.whole(z), here, ir.whole(y), ir.whole(b)),
+        ir.MatMul(ir.whole(w), here, ir.whole(z), ir.whole(c)),
+        ir.MatMul(ir.whole(z), here, ir.whole(w), ir.whole(c)),
+    )
+    program = ir.Program("rows", (x, a, b, c, y, z, w), body, ir.whole(z), ir.ResultKind.REAL)
+    assert parameter_rows(program) == {"A": (0,), "B": (1,)}

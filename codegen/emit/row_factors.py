@@ -1,0 +1,58 @@
+"""Factors that all weights of a sum have in common, taken out of it: the sum is multiplied once, and not each of its weights.
+
+Codes stand for integers that are powers of two times them, the same power for all weights of one sum (`codegen.fixed.encoding`). Sums are
+taken modulo a power of two, so a sum of codes that is multiplied at its end is the sum of integers, whatever wraps on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.context import Context, SumOfProducts
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What a sum is multiplied by: 2**`shift`, and of `rows` (operand number, array of shifts) 2 to the power of the row's shift."""
+
+    shift: int = 0
+    rows: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class FinishedSum:
+    """A sum with the factors that were taken out of it."""
+
+    sum: SumOfProducts
+    finish: Finish
+
+    def store(self, place: tuple[str, str], target: str, bits: int) -> None:
+        """Multiply it and write the result. `place`: the row of the left operand and that of the right one which it is the sum of."""
+        for number, array in self.finish.rows:
+            self.sum.scaled_up(f"KT_LOAD_PLACE8(&{array}[{place[number]}])")
+        if self.finish.shift:
+            self.sum.scaled_up(str(self.finish.shift))
+        self.sum.store(target, bits)
+
+
+def take_out_factors(context: Context, operation: ir.Product, total: SumOfProducts) -> tuple[Context, Finish]:
+    """The context in which the codes of operands are read, and what makes up for that.
+
+    ValueError for a parameter with row shifts in a sum that divides its products: those cannot be multiplied afterwards.
+    """
+    shift, rows = 0, []
+    for number, view in enumerate((operation.a, operation.b)):
+        name = view.variable
+        encoding = context.storage.encodings.get(name)
+        if encoding is None or not context.storage.has_codes(name):
+            continue
+        if number in total.modular and operation.a.variable != operation.b.variable:
+            context = dataclasses.replace(context, storage=context.storage.of_codes(name))
+            shift += encoding.shift
+            if encoding.rows is not None and any(encoding.rows.shifts):
+                rows.append((number, context.storage.row_shifts(name)))
+        elif encoding.rows is not None:
+            raise ValueError(f"{operation.location}: rows of {name} have shifts, and its products are divided")
+    return context, Finish(shift, tuple(rows))

@@ -1,0 +1,143 @@
+"""What the code that reads packed parameters takes in flash, so that a search of widths does not forget it.
+
+Code is shared: every width that is used brings functions of its own, whoever reads it, and each operation that calls one takes a few
+bytes besides. The bytes are those of an ATmega328P at -Os, fitted to linked programs (`experiments.benchmarks.unpacking avr --code`);
+other processors differ, but not in what is shared. Programs without packed parameters take none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from kilotune.codegen import ir
+from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.emit.packing import in_whole_groups, walks
+from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
+from kilotune.codegen.emit.storage import VariableStorage, make_storage
+from kilotune.codegen.fixed.encoding import LAYOUTS
+from kilotune.codegen.fixed.table import FixedBatch
+
+CODE_BYTES: Mapping[str, int] = MappingProxyType(
+    {
+        "plain run": 40,
+        **{"groups 1": 77, "groups 2": 46, "groups 3": 346, "groups 4": 53, "groups 6": 239},
+        **{"walk 1": 71, "walk 2": 61, "walk 4": 61},
+        **{"one by one 3": 58, "one by one 6": 111},
+        **{"reader 1": 5, "reader 2": 0, "reader 3": 95, "reader 4": 0, "reader 6": 49},
+        **{"single": 49, "filter": 46, "sparse": 30, "rows": 32},
+    }
+)
+"""Bytes of each piece of code, by its name: what is shared with the width after it, and what every use takes. No bundled model has what
+"walk 4", "sparse" stand for: the first is the function of 2 bits with other shifts."""
+
+PLAIN = "plain run"
+"""The function that sums products of parameters that are not packed: a program has it anyway unless all of them are."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Code that a parameter in codes of some width needs: names of what it shares with others, and of what it needs for itself."""
+
+    shared: frozenset[str] = frozenset()
+    own: tuple[str, ...] = ()
+
+
+class UnpackingSize:
+    """Bytes of code of one program's candidates."""
+
+    def __init__(self, program: ir.Program) -> None:
+        names = [v.name for v in program.variables]
+        storage = make_storage(program, dict.fromkeys(names, 8), dict.fromkeys(names, 0))
+        self.columns = {name: column for column, name in enumerate(names)}
+        self.pieces: dict[str, dict[int, Pieces]] = {}
+        self.in_runs: set[str] = set()
+        for variable in program.variables:
+            if variable.role is ir.Role.PARAMETER:
+                kinds = [kind for o in ir.operations(program.body) for kind in _uses(o, variable.name, storage)]
+                self.pieces[variable.name] = {width: _pieces(kinds, width) for width in LAYOUTS}
+                if any(isinstance(kind, _Run) for kind in kinds):
+                    self.in_runs.add(variable.name)
+
+    def code_bytes(self, batch: FixedBatch) -> IntArray:
+        """Bytes [candidates]."""
+        total = np.zeros(len(batch), dtype=np.int64)
+        for name, count in self.counts(batch).items():
+            total += CODE_BYTES[name] * count
+        return total
+
+    def counts(self, batch: FixedBatch) -> dict[str, IntArray]:
+        """How many of each piece of code candidates have [candidates] more than one without packed parameters."""
+        stored, none = batch.stored_bits, np.zeros(len(batch), dtype=np.int64)
+        counts: dict[str, IntArray] = {}
+        shared: dict[str, npt.NDArray[np.bool_]] = {}
+        for name, by_width in self.pieces.items():
+            column = self.columns[name]
+            for width, pieces in by_width.items():
+                chosen = (stored[:, column] == width) & (batch.encoded[:, column] >= 0)
+                if chosen.any():
+                    for piece in pieces.shared:
+                        shared[piece] = shared.get(piece, np.zeros(len(batch), dtype=np.bool_)) | chosen
+                    for piece in pieces.own:
+                        counts[piece] = np.where(chosen, counts.get(piece, none) + 1, counts.get(piece, none))
+            rows = [number for number, encoding in enumerate(batch.encodings) if encoding.rows is not None]
+            by_rows = np.isin(batch.encoded[:, column], rows)
+            if by_rows.any():
+                counts["rows"] = np.asarray(counts.get("rows", none) + by_rows)
+        counts |= {name: users.astype(np.int64) for name, users in shared.items()}
+        if self.in_runs:
+            packed = np.isin(stored, list(LAYOUTS)) & (batch.encoded >= 0)
+            everything = packed[:, [self.columns[name] for name in self.in_runs]].all(axis=1)
+            counts[PLAIN] = np.where(everything, -1, 0)
+        return counts
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A sum over elements that lie beside each other, and the steps from run to run."""
+
+    view: ir.View
+    step: int
+    length: int
+
+
+_Use = _Run | str
+"""A run, or the name of what each other use takes."""
+
+
+def _uses(operation: ir.Operation, name: str, storage: VariableStorage) -> list[_Use]:
+    views = [view for view in operation.operands if isinstance(view, ir.View) and view.variable == name]
+    if not isinstance(operation, ir.Product):
+        return ["single"] * len(views)
+    schedule = schedule_product(operation, storage)
+    match operation, schedule:
+        case ir.MatMul(a=a, b=b), DenseProduct(beside=True):
+            (a0, _), (_, b1) = storage.strides(a), storage.strides(b)
+            steps = {id(a): a0 if a.shape[0] > 1 else 0, id(b): b1 if b.shape[1] > 1 else 0}
+            return [_Run(view, steps[id(view)], operation.taps) for view in views]
+        case _, SparseProduct():
+            return ["sparse" if view is operation.a else "single" for view in views]
+        case ir.Conv2D(), Convolution(beside=True):
+            return ["filter" if view is operation.b else "single" for view in views]
+    return ["single"] * len(views)
+
+
+def _pieces(uses: list[_Use], width: int) -> Pieces:
+    shared, own = set(), []
+    for use in uses:
+        if isinstance(use, _Run) and in_whole_groups(width, use.view, [use.step], use.length):
+            shared.add(f"groups {width}")
+        elif isinstance(use, _Run) and walks(width):
+            shared.add(f"walk {width}")
+        elif isinstance(use, _Run):
+            shared |= {f"one by one {width}", f"reader {width}"}
+        elif use == "sparse" and walks(width):
+            own.append("sparse")
+        else:
+            shared.add(f"reader {width}")
+            own.append("single" if use == "sparse" else use)
+    return Pieces(frozenset(shared), tuple(own))
