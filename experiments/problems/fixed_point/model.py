@@ -31,8 +31,8 @@ ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.N
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer` and `front`: as
-    `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to
-    seedot, which has no permitted loss of its own; None where they say nothing."""
+    `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and
+    --loss say to seedot, which has no permitted loss of its own; None where they say nothing."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
