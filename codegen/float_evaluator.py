@@ -10,10 +10,14 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, sample_blocks, unroll
+from kilotune.codegen.looped_steps import LoopedSteps, executed, sample_blocks
+from kilotune.codegen.parallel_loops import float_steps
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of
 
 Observer = Callable[[OperationInstance, FloatArray, Sequence[FloatArray]], None]
-"""Called after every step with the values written [.., samples] and the values read."""
+"""Called for every step with the values that it writes [.., samples] and those that it has read, which are views to be copied by
+whoever keeps them. Element numbers of a step may be those of copies
+(`codegen.parallel_loops`): modulo a variable's size they are what they are in the program."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +37,24 @@ def run_float(
     parameters: Mapping[str, FloatArray],
     features: FloatArray,
     observe: Observer | None = None,
-    steps: Sequence[OperationInstance] | None = None,
+    steps: LoopedSteps | None = None,
 ) -> FloatRun:
     """Run the program on `features` [samples, features] (one row of no features when it has no input), in the blocks of
     `sample_blocks`, so that what it needs of memory does not grow with the samples. `observe` hears of every step of every block.
 
-    `steps`: the unrolled program, where the caller has it already.
+    `steps`: what `float_steps` gives, where the caller has it already.
     """
     samples = features.shape[0]
-    steps = unroll(program) if steps is None else steps
+    steps = float_steps(program) if steps is None else steps
     outputs = np.empty((samples, program.result.size))
-    for block in sample_blocks(program, steps, samples):
+    for block in sample_blocks(steps.elements_at_once, samples):
         outputs[block] = _run_block(program, steps, parameters, features[block], observe)
     return FloatRun(outputs)
 
 
 def _run_block(
     program: ir.Program,
-    steps: Sequence[OperationInstance],
+    steps: LoopedSteps,
     parameters: Mapping[str, FloatArray],
     features: FloatArray,
     observe: Observer | None,
@@ -58,13 +62,19 @@ def _run_block(
     """The results [samples, elements of the result]."""
     samples = features.shape[0]
     storage = initial_storage(program, parameters, features)
-    for step in steps:
-        read = [_values(source, storage) for source in step.sources]
-        with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
-            result = _compute(step, read)
-        storage[step.operation.out.variable][step.out] = result
-        if observe is not None:
-            observe(step, result, read)
+    for part, (first, last) in zip(steps.body, steps.temporaries, strict=True):
+        storage |= {name: np.zeros((steps.size(name), samples)) for name in first}
+        for step in executed((part,), {}):
+            read = [_values(source, storage) for source in step.sources]
+            with np.errstate(over="ignore", invalid="ignore"):  # the profiler says where values are not finite
+                result = _compute(step, read)
+            if observe is not None:  # before values that were read may be overwritten
+                observe(step, result, read)
+            _write(step, storage[step.operation.out.variable], result)
+        for name in last:
+            del storage[name]
+    if program.result.variable not in storage:  # nothing writes it
+        storage[program.result.variable] = np.zeros((program.variable(program.result.variable).size, samples))
     outputs = storage[program.result.variable][elements_of(program.result, {}).reshape(-1)]
     return np.ascontiguousarray(np.broadcast_to(outputs, (outputs.shape[0], samples)).T)
 
@@ -72,23 +82,32 @@ def _run_block(
 def initial_storage(
     program: ir.Program, parameters: Mapping[str, FloatArray], features: FloatArray
 ) -> dict[str, FloatArray]:
-    """Arrays [elements, samples] by variable; parameters have one column that broadcasts."""
-    samples = features.shape[0]
+    """Arrays [elements, samples] of what is given; parameters have one column that broadcasts."""
     storage: dict[str, FloatArray] = {}
     for variable in program.variables:
         if variable.role is ir.Role.PARAMETER:
             storage[variable.name] = np.asarray(parameters[variable.name], dtype=np.float64).reshape(-1, 1)
         elif variable.role is ir.Role.INPUT:
             storage[variable.name] = np.ascontiguousarray(features.T, dtype=np.float64)
-        else:
-            storage[variable.name] = np.zeros((variable.size, samples))
     return storage
 
 
 def _values(source: Source, storage: Mapping[str, FloatArray]) -> FloatArray:
     if source.variable is None:
         return np.full((1, 1), source.literal)
-    return storage[source.variable][source.elements]
+    values = storage[source.variable]
+    if source.consecutive:
+        start = int(source.elements.flat[0])
+        return values[start : start + source.elements.size].reshape(*source.elements.shape, -1)
+    return values.take(source.elements, axis=0)
+
+
+def _write(step: OperationInstance, values: FloatArray, result: FloatArray) -> None:
+    if not step.consecutive:
+        values[step.out] = result
+        return
+    start = int(step.out.flat[0])
+    values[start : start + step.out.size].reshape(*step.out.shape, -1)[...] = result
 
 
 def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:
@@ -101,7 +120,8 @@ def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:
         case ir.Add() | ir.Subtract() | ir.Multiply():
             return step.operation.real(a, read[1])
         case ir.MatMul() | ir.Conv2D():
-            return _dot(np.where((step.sources[0].elements == NOWHERE)[..., None], 0.0, a), read[1])
+            padded = step.sources[0].elements == NOWHERE
+            return _dot(np.where(padded[..., None], 0.0, a) if padded.any() else a, read[1])
         case ir.MaxPool():
             outside = (step.sources[0].elements == NOWHERE)[..., None]
             return np.asarray(np.where(outside, -np.inf, a).max(axis=1))

@@ -7,23 +7,44 @@ operation may update its operand in place. The SeeDot front end never makes a pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.looped_steps import LoopedSteps, Step, moved, offsets
 from kilotune.codegen.straight_line import OperationInstance
 
 
-def find_hazard(steps: Sequence[OperationInstance]) -> OperationInstance | None:
-    """The first step whose result would depend on the order of its reads and writes; None when there is none."""
-    return next((step for step in steps if not _is_ordered(step)), None)
+def find_hazard(steps: LoopedSteps) -> OperationInstance | None:
+    """The first step whose result would depend on the order of its reads and writes, where it stands to what it writes as it does when
+    that is so; None when there is none."""
+    met = (one for step, counts in steps.places for one in _meetings(step, counts))
+    return next((one for one in met if not _is_ordered(one)), None)
+
+
+def _meetings(step: Step, counts: Mapping[str, int]) -> Iterator[OperationInstance]:
+    """The step with one operand that is the variable it writes, at every distance from the result that loops bring it to."""
+    first, written = step.first, step.first.operation.out.variable
+    for source, moves in zip(first.sources, step.moves, strict=True):
+        if source.variable != written or not source.elements.size:
+            continue
+        apart = dict(moves)
+        for name, factor in step.out_moves:
+            apart[name] = apart.get(name, 0) - factor
+        moving = {name: counts[name] for name, factor in apart.items() if factor}
+        for distance in np.unique(offsets(tuple(apart.items()), moving)).tolist():
+            if (
+                source.elements.max() + distance >= first.out.min()
+                and source.elements.min() + distance <= first.out.max()
+            ):
+                yield replace(first, sources=(replace(source, elements=moved(source.elements, distance)),))
 
 
 def _is_ordered(step: OperationInstance) -> bool:
-    sources = [source for source in step.sources if source.variable == step.operation.out.variable]
-    return all(_in_order(step, source.elements) for source in sources)
+    return all(_in_order(step, source.elements) for source in step.sources)
 
 
 def _in_order(step: OperationInstance, read: np.ndarray) -> bool:

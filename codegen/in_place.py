@@ -12,7 +12,8 @@ The order is that of `codegen/emit`, row-major over the result, operands read at
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -20,7 +21,8 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
-from kilotune.codegen.straight_line import Elements, OperationInstance, unroll
+from kilotune.codegen.looped_steps import Step, loop_steps
+from kilotune.codegen.straight_line import Elements, OperationInstance
 
 AccessPoint = tuple[int, int]
 
@@ -57,26 +59,26 @@ def write_orders(program: ir.Program) -> dict[tuple[int, str], WriteOrder]:
     """
     temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
     orders: dict[tuple[int, str], WriteOrder] = {}
-    seen: set[int] = set()
-    for step in unroll(program):
-        operation = step.operation
-        if (step.row in seen and not _moves(operation)) or _keeps_apart(program, operation):
+    for step, counts in loop_steps(program).places:
+        if _keeps_apart(program, step.first.operation):
             continue
-        seen.add(step.row)
-        for name, written, first, last in _visits(step):
-            if name in temporaries and name != operation.out.variable:
-                met = _write_order(written, first, last)
-                known = orders.get((step.row, name), WriteOrder((), ()))
-                orders[step.row, name] = WriteOrder(
-                    tuple(sorted({*known.below, *met.below})), tuple(sorted({*known.above, *met.above}))
-                )
+        for instance in _corners(step, counts):
+            for name, written, first, last in _visits(instance):
+                if name in temporaries and name != instance.operation.out.variable:
+                    met = _write_order(written, first, last)
+                    known = orders.get((instance.row, name), WriteOrder((), ()))
+                    orders[instance.row, name] = WriteOrder(
+                        tuple(sorted({*known.below, *met.below})), tuple(sorted({*known.above, *met.above}))
+                    )
     return orders
 
 
-def _moves(operation: ir.Operation) -> bool:
-    """Whether it visits other places in other iterations of the loops around it."""
-    views = (operation.out, *(o for o in operation.operands if isinstance(o, ir.View)))
-    return any(view.offset.terms for view in views)
+def _corners(step: Step, counts: Mapping[str, int]) -> Iterator[OperationInstance]:
+    """A step where each loop that moves it is in its first or last round. What a pair binds is linear in the loops' indices, so it is
+    least, and greatest, at such a place."""
+    names = step.indices
+    for indices in itertools.product(*(sorted({0, counts[name] - 1}) for name in names)):
+        yield step.at(dict(zip(names, indices, strict=True)))
 
 
 def _keeps_apart(program: ir.Program, operation: ir.Operation) -> bool:

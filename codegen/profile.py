@@ -38,6 +38,40 @@ class Profile:
         return float(values[start]), float(values[start + kept - 1])
 
 
+class Profiler:
+    """Makes the profile of a float run that it observes."""
+
+    def __init__(self, program: ir.Program, parameters: Mapping[str, FloatArray], features: FloatArray) -> None:
+        self._minimum: dict[str, float] = {}
+        self._maximum: dict[str, float] = {}
+        self._exponents: dict[int, list[FloatArray]] = {}
+        for variable in program.variables:
+            if variable.role is ir.Role.PARAMETER:
+                self._widen(variable.name, np.asarray(parameters[variable.name], dtype=np.float64))
+            elif variable.role is ir.Role.INPUT:
+                self._widen(variable.name, features)
+
+    def observe(self, step: OperationInstance, written: FloatArray, read: Sequence[FloatArray]) -> None:
+        """What a step has written and read. InputError, at the operation, for what is not finite."""
+        if not np.isfinite(written).all():
+            subject = type(step.operation).__name__.lower()
+            raise InputError.at(
+                step.operation.location, subject, "finite values on the training data", "infinity or NaN"
+            )
+        self._widen(step.operation.out.variable, written)
+        if isinstance(step.operation, ir.Exp):
+            self._exponents.setdefault(step.row, []).append(read[0].flatten())
+
+    def made(self) -> Profile:
+        """Of all that was observed."""
+        exponents = {row: _in_order(parts) for row, parts in self._exponents.items()}
+        return Profile(self._minimum, self._maximum, exponents)
+
+    def _widen(self, name: str, values: FloatArray) -> None:
+        self._minimum[name] = min(self._minimum.get(name, np.inf), float(values.min()))
+        self._maximum[name] = max(self._maximum.get(name, -np.inf), float(values.max()))
+
+
 def profile(
     program: ir.Program, parameters: Mapping[str, FloatArray], features: FloatArray
 ) -> tuple[Profile, FloatRun]:
@@ -45,31 +79,9 @@ def profile(
 
     Raises InputError at the operation that overflows.
     """
-    minimum: dict[str, float] = {}
-    maximum: dict[str, float] = {}
-    exponents: dict[int, list[FloatArray]] = {}
-
-    def widen(name: str, values: FloatArray) -> None:
-        minimum[name] = min(minimum.get(name, np.inf), float(values.min()))
-        maximum[name] = max(maximum.get(name, -np.inf), float(values.max()))
-
-    def observe(step: OperationInstance, written: FloatArray, read: Sequence[FloatArray]) -> None:
-        if not np.isfinite(written).all():
-            subject = type(step.operation).__name__.lower()
-            raise InputError.at(
-                step.operation.location, subject, "finite values on the training data", "infinity or NaN"
-            )
-        widen(step.operation.out.variable, written)
-        if isinstance(step.operation, ir.Exp):
-            exponents.setdefault(step.row, []).append(read[0].reshape(-1))
-
-    for variable in program.variables:
-        if variable.role is ir.Role.PARAMETER:
-            widen(variable.name, np.asarray(parameters[variable.name], dtype=np.float64))
-        elif variable.role is ir.Role.INPUT:
-            widen(variable.name, features)
-    run = run_float(program, parameters, features, observe)
-    return Profile(minimum, maximum, {row: _in_order(parts) for row, parts in exponents.items()}), run
+    profiler = Profiler(program, parameters, features)
+    run = run_float(program, parameters, features, profiler.observe)
+    return profiler.made(), run
 
 
 def _in_order(parts: list[FloatArray]) -> FloatArray:

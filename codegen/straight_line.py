@@ -1,12 +1,12 @@
-"""A program as a straight line: loops unrolled, every operand resolved to the element numbers that it reads.
+"""Operations as they are executed: every operand resolved to the element numbers that it reads.
 
-Both evaluators (float and fixed point) execute this form. Convolutions become dot products here, one step a group,
-so that an executor has only one kernel for everything that multiplies and sums.
+Both evaluators (float and fixed point) execute this form, in the loops of `codegen.looped_steps`. Convolutions become dot products
+here, one instance a group, so that an executor has only one kernel for everything that multiplies and sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -21,17 +21,15 @@ NOWHERE = -1
 """Element number of a padded place."""
 
 
-BLOCK_BYTES = 128 << 20
-"""How much intermediate values may take, of the samples that run together."""
-
-
 @dataclass(frozen=True)
 class Source:
-    """What a step reads: elements of a variable, or a literal (`elements` is then empty)."""
+    """What a step reads: elements of a variable, or a literal (`elements` is then empty). `consecutive`: whether they are known to be
+    neighbours, in row-major order."""
 
     variable: str | None
     elements: Elements
     literal: float = 0.0
+    consecutive: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,45 +38,18 @@ class OperationInstance:
 
     Element numbers by `ir.Order`: ELEMENTS reads [n] and writes [n]; PRODUCTS reads [P, Q] and [Q, R] and writes [P, R], with
     NOWHERE where a padded zero is read; WINDOWS reads [n, window] and writes [n]; ROWS reads and writes [n, row];
-    READS_FIRST reads [n] and writes [1].
+    READS_FIRST reads [n] and writes [1]. `consecutive`: of `out`, as of a `Source`.
     """
 
     operation: ir.Operation
     row: int
     out: Elements
     sources: tuple[Source, ...]
+    consecutive: bool = False
 
 
-def unroll(program: ir.Program) -> tuple[OperationInstance, ...]:
-    """All steps of the program in the order of execution."""
-    rows = {id(operation): row for row, operation in enumerate(ir.operations(program.body))}
-    return tuple(_steps(program.body, rows, {}))
-
-
-def sample_blocks(program: ir.Program, steps: Sequence[OperationInstance], samples: int) -> Iterator[slice]:
-    """Which samples to run together, so that intermediate values take no more than about BLOCK_BYTES at eight bytes each: blocks of
-    about equal size, all samples where that is little. Counted are the variables, and what the largest step writes and reads (twice,
-    since a product brings it in order)."""
-    stored = sum(variable.size for variable in program.variables if variable.role is not ir.Role.PARAMETER)
-    largest = max((step.out.size + 2 * sum(s.elements.size for s in step.sources) for step in steps), default=0)
-    together = max(1, BLOCK_BYTES // (8 * (stored + largest)))
-    size = -(-samples // -(-samples // together)) if samples else 1
-    for start in range(0, samples, size):
-        yield slice(start, start + size)
-
-
-def _steps(
-    body: tuple[ir.Statement, ...], rows: dict[int, int], indices: dict[str, int]
-) -> Iterator[OperationInstance]:
-    for statement in body:
-        if isinstance(statement, ir.Loop):
-            for value in range(statement.start, statement.start + statement.count):
-                yield from _steps(statement.body, rows, {**indices, statement.index: value})
-        else:
-            yield from _execute(statement, rows[id(statement)], indices)
-
-
-def _execute(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[OperationInstance]:
+def instances(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[OperationInstance]:
+    """An operation when loop indices have the values of `indices`: one instance, or one for each group of a convolution."""
     out = elements_of(operation.out, indices)
     if isinstance(operation, ir.Elementwise):
         flat = tuple(_broadcast(operand, out.size, indices) for operand in operation.operands)

@@ -38,7 +38,7 @@ from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
-from kilotune.codegen.straight_line import unroll
+from kilotune.codegen.looped_steps import loop_steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def emit_program(
 
 
 def _check_order(program: ir.Program) -> None:
-    hazard = find_hazard(unroll(program))
+    hazard = find_hazard(loop_steps(program))
     if hazard is not None:
         operation = hazard.operation
         raise ValueError(

@@ -14,11 +14,12 @@ external memory."""
 MOST_WRITTEN = 2048
 """Operations of a program, loops counted once: what is decided and placed is some variable of each, pair by pair."""
 
-MOST_STEPS = 1 << 18
-"""Operations that run in all, loops counted as often as they run: 16 384 steps of a recurrent cell of 16 operations."""
+MOST_STEPS = 1 << 22
+"""Operations that run in all, loops counted as often as they run: recurrences of 16 operations over patches of 8 x 8 pixels, at 4096 places
+of an image."""
 
-MOST_PRODUCTS = 1 << 26
-"""Elements that all operations read and combine; the 8-bit processor of an Arduino Uno needs a minute for so many products."""
+MOST_PRODUCTS = 1 << 28
+"""Elements that all operations read and combine; the 8-bit processor of an Arduino Uno needs five minutes for so many products."""
 
 
 def check_variable(variable: ir.Variable) -> None:

@@ -3,10 +3,10 @@
 
 /* After the step that decides the labels of a block: sums of the margins, of their squares, and of their products with the float
  * program's, [3]. */
-static void sum_margins(const Machine *m, const Step *s, int32_t block)
+static void sum_margins(const Machine *m, int32_t block)
 {
     const Program *program = m->program;
-    if (s - program->steps != program->contest_step) return;
+    if (m->executed != program->contest_step) return;
     const int16_t *scores = lanes_of(m, program->contest_variable, 0);
     const int32_t first = block * LANES;
     const int32_t count = program->sample_count - first < LANES ? program->sample_count - first : LANES;

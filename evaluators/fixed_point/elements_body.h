@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void NAME(combine)(const Machine *m
     for (int32_t e = 0; e < s->n; e++) {
         NAME(load_scaled)(m, &s->a, e, row[SHIFT_A], row[CONSTANT_A], x);
         NAME(load_scaled)(m, &s->b, e, row[SHIFT_B], row[CONSTANT_B], y);
-        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        int16_t *to = result_lanes(m, s, e);
         if (opcode == OP_Select) {
             Shorts c[VECTORS];
             NAME(load_scaled)(m, &s->c, 0, 0, 0, c);
@@ -44,12 +44,12 @@ static inline __attribute__((always_inline)) void NAME(fetch)(const Machine *m, 
                                                               int shift, int32_t constant, Shorts *to)
 {
     if (o->place == DYNAMIC) {
-        const int16_t *from = lanes_of(m, o->variable, o->elements[e]);
+        const int16_t *from = lanes_of(m, o->variable, o->elements[e] + o->moved);
         EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);
         if (is_shifted) EACH_VECTOR(v) to[v] = NAME(down_some)(to[v], shift);
         return;
     }
-    if (o->place == STATIC) constant = DOWN(m->statics[o->variable][o->elements[e]], shift);
+    if (o->place == STATIC) constant = DOWN(m->statics[o->variable][o->elements[e] + o->moved], shift);
     const Shorts value = all_shorts((int16_t)constant);
     EACH_VECTOR(v) to[v] = value;
 }
@@ -65,7 +65,7 @@ static inline __attribute__((always_inline)) void NAME(combine_plain)(const Mach
     for (int32_t e = 0; e < s->n; e++) {
         NAME(fetch)(m, &s->a, e, shifts_a, row[SHIFT_A], row[CONSTANT_A], x);
         NAME(fetch)(m, &s->b, e, shifts_b, row[SHIFT_B], row[CONSTANT_B], y);
-        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        int16_t *to = result_lanes(m, s, e);
         if (is_long)
             EACH_VECTOR(v) x[v] = NAME(product_down)(x[v], y[v], shift);
         else
@@ -144,7 +144,7 @@ static void NAME(binary)(const Machine *m, const Step *s, const int32_t *row)
             for (int l = 0; l < LANES; l++) a[l] = c[l] >= least ? a[l] : b[l];
         }
         }
-        NAME(store)(a, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+        NAME(store)(a, row[SHIFT_OUT], row[BITS], result_lanes(m, s, e));
     }
 }
 
@@ -167,7 +167,7 @@ static void NAME(pointwise)(const Machine *m, const Step *s, const int32_t *row)
             POINTWISE(CASE)
 #undef CASE
         }
-        NAME(store)(a, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[e]));
+        NAME(store)(a, row[SHIFT_OUT], row[BITS], result_lanes(m, s, e));
     }
 }
 
@@ -176,7 +176,7 @@ static void NAME(sign)(const Machine *m, const Step *s)
     int32_t a[LANES] __attribute__((aligned(64)));
     for (int32_t e = 0; e < s->n; e++) {
         NAME(load)(m, &s->a, e, 0, 0, a);
-        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        int16_t *to = result_lanes(m, s, e);
         for (int l = 0; l < LANES; l++) to[l] = a[l] > 0;
     }
 }
@@ -185,7 +185,7 @@ static void NAME(fill)(const Machine *m, const Step *s, const int32_t *row)
 {
     const int16_t value = (int16_t)wrap(NAME(scale)(row[CONSTANT_A], row[SHIFT_OUT]), row[BITS]);
     for (int32_t e = 0; e < s->n; e++) {
-        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        int16_t *to = result_lanes(m, s, e);
         for (int l = 0; l < LANES; l++) to[l] = value;
     }
 }
@@ -195,11 +195,11 @@ static void NAME(table)(const Machine *m, const Step *s)
 {
     const Table *table = m->tables[s->row];
     for (int32_t e = 0; e < s->n; e++) {
-        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        int16_t *to = result_lanes(m, s, e);
         if (s->a.place == DYNAMIC) {
-            look_up(table, lanes_of(m, s->a.variable, s->a.elements[e]), to);
+            look_up(table, lanes_of(m, s->a.variable, s->a.elements[e] + s->a.moved), to);
         } else {
-            const int16_t argument = m->statics[s->a.variable][s->a.elements[e]];
+            const int16_t argument = m->statics[s->a.variable][s->a.elements[e] + s->a.moved];
             const int16_t value = table->entries[table->short_arguments ? (uint8_t)argument : (uint16_t)argument];
             for (int l = 0; l < LANES; l++) to[l] = value;
         }
@@ -220,7 +220,7 @@ static void NAME(maxpool)(const Machine *m, const Step *s, const int32_t *row)
                 best[v] = (more & next[v]) | (~more & best[v]);
             }
         }
-        int16_t *to = lanes_of(m, s->out_variable, s->out[e]);
+        int16_t *to = result_lanes(m, s, e);
         if (shift >= -15 && shift <= 15) {
             NAME(store_narrow)(best, shift, 0, 16 - row[BITS], to);
             continue;
@@ -249,7 +249,7 @@ static void NAME(normalise)(const Machine *m, const Step *s, const int32_t *row)
                 const int64_t up = (int64_t)value[l] * ((int64_t)1 << row[SHIFT_B]);
                 value[l] = norm[l] > 0 ? (int32_t)(up / norm[l]) : 0;
             }
-            NAME(store)(value, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[first + k]));
+            NAME(store)(value, row[SHIFT_OUT], row[BITS], result_lanes(m, s, first + k));
         }
     }
 }
@@ -257,7 +257,7 @@ static void NAME(normalise)(const Machine *m, const Step *s, const int32_t *row)
 static void NAME(argmax)(const Machine *m, const Step *s)
 {
     int32_t best[LANES] __attribute__((aligned(64))), next[LANES] __attribute__((aligned(64)));
-    int16_t *to = lanes_of(m, s->out_variable, s->out[0]);
+    int16_t *to = result_lanes(m, s, 0);
     NAME(load)(m, &s->a, 0, 0, 0, best);
     for (int l = 0; l < LANES; l++) to[l] = 0;
     for (int32_t e = 1; e < s->n; e++) {

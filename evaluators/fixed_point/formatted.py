@@ -79,6 +79,16 @@ class FormattedData:
             self._weights.append(weights)
         return self._known_weights[key]
 
+    def pack_numbers(self, rounds: Sequence[Weights]) -> int:
+        """The number of the first of these weights, which are packed one after the other and have the numbers behind it."""
+        if len(rounds) == 1:
+            return self.pack_number(rounds[0])
+        first = len(self._weights)
+        for weights in rounds:
+            self._packs_of.setdefault(weights.variable, []).append(len(self._weights))
+            self._weights.append(weights)
+        return first
+
     @property
     def pack_count(self) -> int:
         """How many different weights are packed."""

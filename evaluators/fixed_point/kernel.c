@@ -1,7 +1,7 @@
 /* Batch simulator of fixed-point programs: candidates are data, so this file is compiled once per machine.
  *
- * A block of LANES samples runs the whole straight-line program before the next block starts, so that its values stay
- * in the first levels of cache. Values are int16 (programs of 8 and 16 bits); sums are int32 modulo 2**32, which
+ * A block of LANES samples runs the whole program before the next block starts, so that its values stay in the first levels of
+ * cache. Loops of a program are loops here: steps are stored once, and element numbers move with the loops' indices. Values are int16 (programs of 8 and 16 bits); sums are int32 modulo 2**32, which
  * equals a narrower accumulator once it is wrapped, because nothing is shifted before the end of a linear sum.
  * The semantics are those of codegen/fixed/table.py; evaluators/fixed_point/reference.py is the definition.
  */
@@ -28,7 +28,7 @@ enum { BITS, ACC_BITS, SHIFT_A, SHIFT_B, SHIFT_TERM, SHIFT_OUT, HALVINGS, CONSTA
 /* What executes operations, by the names of their classes; pointwise operators come on top. */
 #define STRUCTURED(CASE) \
     CASE(Fill) CASE(Add) CASE(Subtract) CASE(Multiply) CASE(Dot) CASE(MaxPool) CASE(Table) CASE(NormaliseL2) CASE(Select) \
-    CASE(ArgMax) CASE(Sign)
+    CASE(ArgMax) CASE(Sign) CASE(Loop)
 #define OPCODE(name, ...) OP_##name,
 enum { STRUCTURED(OPCODE) POINTWISE(OPCODE) OPCODES };
 #define NAME_OF(name, ...) #name,
@@ -42,18 +42,25 @@ enum { LITERAL, STATIC, DYNAMIC };
 typedef struct {
     int32_t place;           /* LITERAL, STATIC or DYNAMIC */
     int32_t variable;        /* number in program.variables */
-    const int32_t *elements; /* element numbers; -1 is a padded place */
+    const int32_t *elements; /* element numbers in the first round of all loops; -1 is a padded place */
+    int64_t moved;           /* by how much they have moved since; 0 where the step is stored */
 } Operand;
 
 typedef struct {
     int32_t opcode, row;
-    int32_t n, window;       /* elements written; elements of one window (MaxPool, NormaliseL2), or strictness (Select) */
+    int32_t n, window;       /* elements written; elements of one window (MaxPool, NormaliseL2), or strictness (Select). Loop: how often; steps in it */
     int32_t p, q, r;         /* Dot: [p, q] x [q, r] */
     int32_t pack;            /* Dot: number of its packed weights; -1 where both operands are of one kind */
     int32_t out_variable;
     const int32_t *out;
+    int64_t out_moved;       /* as of an operand */
     Operand a, b, c;
+    const int32_t *moves;    /* [loops around it][MOVING], by how much each moves in a round; NULL where nothing does */
+    int64_t executed;        /* outside of loops: how many steps are executed before this one */
 } Step;
+
+/* What moves: element numbers of the result and of the operands, and the number of packed weights. */
+enum { MOVES_OUT, MOVES_A, MOVES_B, MOVES_C, MOVES_PACK, MOVING };
 
 typedef struct {
     int32_t step_count, variable_count, row_count, block_count, sample_count, result_size, result_variable, input_variable;
@@ -64,7 +71,8 @@ typedef struct {
     int64_t scratch_terms;           /* the largest q of any Dot */
     int32_t pack_count;
     int32_t rounding;
-    int32_t contest_step;            /* the step that decides the label; -1: no margins are summed */
+    int32_t most_loops;              /* around any step */
+    int64_t contest_step;            /* which of all executed steps decides the label; -1: no margins are summed */
     int32_t contest_variable;        /* holds the scores */
     const int32_t *leaders, *rivals; /* [sample_count], elements of it; -1 stands for zero */
     const int32_t *float_margins;    /* [sample_count], in the units of margins.py */
@@ -73,7 +81,7 @@ typedef struct {
 } Program;
 
 /* Candidates that run together, each with its place in the arrays. `order` and `starts` say how a candidate takes over what the one before it in that order has
- * computed of a block: it begins at step starts[k], the steps before which mean the same for both. */
+ * computed of a block: it begins at step starts[k], which is in no loop, and the steps before which mean the same for both. */
 typedef struct {
     int32_t count;                     /* of those in `order` */
     int32_t first_block, end_block;
@@ -98,6 +106,8 @@ typedef struct {
     int32_t *terms;                    /* [scratch_terms][LANES] */
     int16_t *zeros;                    /* LANES zeros */
     int64_t *margin_sums;              /* [3] */
+    int32_t *indices;                  /* of the loops that run, outermost first */
+    int64_t executed;                  /* steps of the candidate on this block */
 } Machine;
 
 static inline int32_t wrap(int32_t v, int bits)
@@ -118,9 +128,38 @@ static inline int fits_shorts(const Operand *o, int shift, int32_t constant)
     return o->place == LITERAL ? constant == (int16_t)constant : shift >= 0 && shift <= 15;
 }
 
-static inline int16_t *lanes_of(const Machine *m, int32_t variable, int32_t element)
+static inline int16_t *lanes_of(const Machine *m, int32_t variable, int64_t element)
 {
-    return m->bases[variable] + (int64_t)element * LANES;
+    return m->bases[variable] + element * LANES;
+}
+
+/* The number of an operand's element; negative for a padded place. */
+static inline int64_t element_at(const Operand *o, int64_t index)
+{
+    const int64_t element = o->elements[index];
+    return element < 0 ? element : element + o->moved;
+}
+
+/* The samples of an element that a step writes. */
+static inline int16_t *result_lanes(const Machine *m, const Step *s, int64_t index)
+{
+    return lanes_of(m, s->out_variable, s->out[index] + s->out_moved);
+}
+
+/* The step as it is in this round of the loops around it. */
+static inline Step moved_step(const Machine *m, const Step *s, int32_t loops)
+{
+    Step moved = *s;
+    for (int32_t d = 0; d < loops; d++) {
+        const int32_t *moves = s->moves + (int64_t)d * MOVING;
+        const int64_t index = m->indices[d];
+        moved.out_moved += index * moves[MOVES_OUT];
+        moved.a.moved += index * moves[MOVES_A];
+        moved.b.moved += index * moves[MOVES_B];
+        moved.c.moved += index * moves[MOVES_C];
+        if (moved.pack >= 0) moved.pack += (int32_t)(index * moves[MOVES_PACK]);
+    }
+    return moved;
 }
 
 #include "contest.h"
@@ -156,10 +195,11 @@ static inline int32_t down_nearest(int32_t v, int n) { return n ? (v >> n) + ((v
 
 static void run_steps(Machine *m, int32_t block, int32_t start)
 {
+    if (start < m->program->step_count) m->executed = m->program->steps[start].executed;
     switch (m->program->rounding) {
-    case TOWARD_ZERO: steps_toward_zero(m, block, start); break;
-    case FLOOR: steps_floor(m, block, start); break;
-    default: steps_nearest(m, block, start); break;
+    case TOWARD_ZERO: steps_toward_zero(m, block, start, m->program->step_count, 0); break;
+    case FLOOR: steps_floor(m, block, start, m->program->step_count, 0); break;
+    default: steps_nearest(m, block, start, m->program->step_count, 0); break;
     }
 }
 
@@ -207,7 +247,8 @@ int kilotune_run(const Program *program, const Batch *batch)
     m.terms = aligned_alloc(64, (size_t)(program->scratch_terms + 2) * LANES * sizeof(int32_t));
     m.zeros = aligned_alloc(64, LANES * sizeof(int16_t));
     m.bases = calloc((size_t)program->variable_count + 1, sizeof *m.bases);
-    const int failed = !storage || !m.terms || !m.zeros || !m.bases;
+    m.indices = calloc((size_t)program->most_loops + 1, sizeof *m.indices);
+    const int failed = !storage || !m.terms || !m.zeros || !m.bases || !m.indices;
     if (!failed) {
         memset(storage, 0, storage_bytes);
         memset(m.zeros, 0, LANES * sizeof(int16_t));
@@ -219,6 +260,7 @@ int kilotune_run(const Program *program, const Batch *batch)
     free(m.terms);
     free(m.zeros);
     free(m.bases);
+    free(m.indices);
     return failed ? -1 : 0;
 }
 

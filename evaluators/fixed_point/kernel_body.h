@@ -4,26 +4,42 @@
 #include "elements_body.h"
 #include "products_body.h"
 
-/* The steps from `start` on, on one block of samples. */
-static void NAME(steps)(Machine *m, int32_t block, int32_t start)
+static void NAME(step)(Machine *m, int32_t block, const Step *s)
 {
-    const Program *program = m->program;
-    for (int32_t i = start; i < program->step_count; i++) {
-        const Step *s = &program->steps[i];
-        const int32_t *row = m->rows + (int64_t)s->row * COLUMNS;
-        switch (s->opcode) {
-        case OP_Fill: NAME(fill)(m, s, row); break;
-        case OP_Add: case OP_Subtract: case OP_Multiply: case OP_Select: NAME(binary)(m, s, row); break;
-        case OP_Dot:
-            if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
-            else NAME(dot_general)(m, s, row);
-            break;
-        case OP_MaxPool: NAME(maxpool)(m, s, row); break;
-        case OP_Table: NAME(table)(m, s); break;
-        case OP_NormaliseL2: NAME(normalise)(m, s, row); break;
-        case OP_ArgMax: NAME(argmax)(m, s); sum_margins(m, s, block); break;
-        case OP_Sign: NAME(sign)(m, s); sum_margins(m, s, block); break;
-        default: NAME(pointwise)(m, s, row); break;
+    const int32_t *row = m->rows + (int64_t)s->row * COLUMNS;
+    switch (s->opcode) {
+    case OP_Fill: NAME(fill)(m, s, row); break;
+    case OP_Add: case OP_Subtract: case OP_Multiply: case OP_Select: NAME(binary)(m, s, row); break;
+    case OP_Dot:
+        if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
+        else NAME(dot_general)(m, s, row);
+        break;
+    case OP_MaxPool: NAME(maxpool)(m, s, row); break;
+    case OP_Table: NAME(table)(m, s); break;
+    case OP_NormaliseL2: NAME(normalise)(m, s, row); break;
+    case OP_ArgMax: NAME(argmax)(m, s); sum_margins(m, block); break;
+    case OP_Sign: NAME(sign)(m, s); sum_margins(m, block); break;
+    default: NAME(pointwise)(m, s, row); break;
+    }
+    m->executed++;
+}
+
+/* The steps from `start` to before `end`, inside so many loops, on one block of samples. */
+static void NAME(steps)(Machine *m, int32_t block, int32_t start, int32_t end, int32_t loops)
+{
+    for (int32_t i = start; i < end; i++) {
+        const Step *s = &m->program->steps[i];
+        if (s->opcode == OP_Loop) {
+            for (int32_t k = 0; k < s->n && !*m->program->stop; k++) {
+                m->indices[loops] = k;
+                NAME(steps)(m, block, i + 1, i + 1 + s->window, loops + 1);
+            }
+            i += s->window;
+        } else if (s->moves) {
+            const Step moved = moved_step(m, s, loops);
+            NAME(step)(m, block, &moved);
+        } else {
+            NAME(step)(m, block, s);
         }
     }
 }

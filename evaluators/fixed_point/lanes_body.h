@@ -7,7 +7,7 @@ static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index,
                               int32_t *restrict to)
 {
     if (o->place == DYNAMIC) {
-        const int32_t element = o->elements[index];
+        const int64_t element = element_at(o, index);
         const int16_t *from = element < 0 ? m->zeros : lanes_of(m, o->variable, element);
         if (shift == 0)
             for (int l = 0; l < LANES; l++) to[l] = from[l];
@@ -19,7 +19,7 @@ static inline void NAME(load)(const Machine *m, const Operand *o, int32_t index,
     }
     int32_t value = constant;
     if (o->place == STATIC) {
-        const int32_t element = o->elements[index];
+        const int64_t element = element_at(o, index);
         value = element < 0 ? 0 : NAME(scale)(m->statics[o->variable][element], shift);
     }
     for (int l = 0; l < LANES; l++) to[l] = value;
@@ -82,7 +82,7 @@ static inline Ints NAME(finish_ints)(Ints v, int shift, int acc_spare, int spare
 /* The samples of a scaled element whose values fit 16 bits. */
 static inline void NAME(load_scaled)(const Machine *m, const Operand *o, int32_t index, int shift, int32_t constant, Shorts *to)
 {
-    const int32_t element = o->place == LITERAL ? 0 : o->elements[index];
+    const int64_t element = o->place == LITERAL ? 0 : element_at(o, index);
     if (o->place == DYNAMIC) {
         const int16_t *from = element < 0 ? m->zeros : lanes_of(m, o->variable, element);
         EACH_VECTOR(v) to[v] = load_shorts(from + v * VECTOR_LANES);

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,8 +17,10 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, Int32Array, IntArray
-from kilotune.codegen.float_evaluator import FloatRun, run_float
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of, sample_blocks
+from kilotune.codegen.float_evaluator import FloatRun, Observer, run_float
+from kilotune.codegen.looped_steps import LoopedSteps, sample_blocks
+from kilotune.codegen.parallel_loops import with_rounds_at_once
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of
 
 UNIT_BITS = 24
 """Binary digits of the largest float margin as an integer."""
@@ -45,7 +47,7 @@ EVERY = slice(None)
 class Contest:
     """Who is ahead of whom, by the float program.
 
-    `step`: number of the deciding step among the unrolled ones, after which scores are read. `variable` holds the scores; `leaders` and
+    `step`: number of the deciding step among all that are executed, after which scores are read. `variable` holds the scores; `leaders` and
     `rivals` [samples] are elements of it, NOWHERE standing for zero. `margins` [samples]: the float ones, never negative; what
     is not finite is taken as the largest finite one.
     """
@@ -109,22 +111,37 @@ def float_contest(
     program: ir.Program,
     parameters: Mapping[str, FloatArray],
     features: FloatArray,
-    steps: Sequence[OperationInstance],
+    steps: LoopedSteps,
+    observe: Observer | None = None,
 ) -> tuple[FloatRun, Contest | None]:
-    """The float program's run on `features` [samples, features], and the contest that ends it; None where nothing is contested."""
-    number = deciding_step(program, steps)
-    blocks = [len(features[block]) for block in sample_blocks(program, steps, features.shape[0])]
-    executed, contests = 0, list[Contest]()
-
-    def observe(step: OperationInstance, result: FloatArray, read: Sequence[FloatArray]) -> None:
-        nonlocal executed
-        if executed % len(steps) == number:
-            found = contest_of(step, executed % len(steps), read[0], blocks[executed // len(steps)])
+    """The float program's run on `features` [samples, features], and the contest that ends it; None where nothing is contested. `observe`
+    hears of every step, as in `run_float`."""
+    deciding = deciding_step(program, steps)
+    executed = with_rounds_at_once(steps)
+    outputs, contests = np.empty((len(features), program.result.size)), list[Contest]()
+    for block in sample_blocks(executed.elements_at_once, len(features)):
+        last = _LastScores(program, deciding, observe)
+        outputs[block] = run_float(program, parameters, features[block], last.observe, executed).outputs
+        if deciding is not None:
+            found = contest_of(deciding[1], deciding[0], last.scores, len(features[block]))
             contests.extend(() if found is None else (found,))
-        executed += 1
+    return FloatRun(outputs), _joined(contests) if contests else None
 
-    run = run_float(program, parameters, features, observe, steps)
-    return run, _joined(contests) if contests else None
+
+@dataclass
+class _LastScores:
+    """What the deciding operation has read when it wrote the label for the last time."""
+
+    program: ir.Program
+    deciding: tuple[int, OperationInstance] | None
+    others: Observer | None
+    scores: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
+
+    def observe(self, step: OperationInstance, result: FloatArray, read: Sequence[FloatArray]) -> None:
+        if self.deciding is not None and step.row == self.deciding[1].row and _label(self.program) in step.out:
+            self.scores = read[0].copy()
+        if self.others is not None:
+            self.others(step, result, read)
 
 
 def _joined(contests: list[Contest]) -> Contest:
@@ -140,17 +157,21 @@ def _joined(contests: list[Contest]) -> Contest:
     return Contest(first.step, first.variable, leaders, rivals, margins)
 
 
-def deciding_step(program: ir.Program, steps: Sequence[OperationInstance]) -> int | None:
-    """The number of the last step that writes the label; None for a program that returns no class, or always the same one."""
+def deciding_step(program: ir.Program, steps: LoopedSteps) -> tuple[int, OperationInstance] | None:
+    """The last of all executed steps that writes the label, and its number among them; None for a program that returns no class, or always
+    the same one."""
     if program.result_kind is not ir.ResultKind.CLASS:
         return None
-    label = int(elements_of(program.result, {}).reshape(-1)[0])
-    for number in range(len(steps) - 1, -1, -1):
-        step = steps[number]
-        if step.operation.out.variable == program.result.variable and label in step.out:
+    for back, step in enumerate(reversed(steps), start=1):
+        if step.operation.out.variable == program.result.variable and _label(program) in step.out:
             decides = isinstance(step.operation, ir.INTEGER_RESULTS) and step.sources[0].variable is not None
-            return number if decides else None
+            return (len(steps) - back, step) if decides else None
     return None
+
+
+def _label(program: ir.Program) -> int:
+    """The element of the result's variable that is returned."""
+    return int(elements_of(program.result, {}).reshape(-1)[0])
 
 
 def contest_of(step: OperationInstance, number: int, scores: FloatArray, samples: int) -> Contest | None:

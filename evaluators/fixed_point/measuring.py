@@ -15,6 +15,7 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.cost_model import CostModel, Timing
 from kilotune.evaluators.fixed_point.fidelity import (
     expected_error,
@@ -80,7 +81,7 @@ class FixedPointEvaluator:
     `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their
     sum), `demoted` (8-bit variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
-    operands that die, `refine` improves placements (`codegen.fixed.footprint`).
+    operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class FixedPointEvaluator:
         derived: Mapping[str, DerivedMetric] = NO_METRICS,
         *,
         margin_errors: bool = False,
+        profiler: Profiler | None = None,
     ) -> None:
         self.task = task
         self._backend = backend
@@ -100,7 +102,8 @@ class FixedPointEvaluator:
         self._shows_margin_errors = margin_errors
         self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
         simulator = Simulator(task.program, task.parameters, task.features, backend)
-        float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps)
+        observe = None if profiler is None else profiler.observe
+        float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps, observe)
         self.float_outputs = float_run.outputs
         self.simulator = simulator.of_contest(self._contest)
         self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -11,11 +12,15 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
+from kilotune.codegen.first_fit import Block, first_fit
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.hazards import find_hazard
-from kilotune.codegen.straight_line import OperationInstance, Source, elements_of
+from kilotune.codegen.live_ranges import live_ranges
+from kilotune.codegen.looped_steps import LoopedSteps
+from kilotune.codegen.straight_line import elements_of
 from kilotune.evaluators.c_structures import structures
+from kilotune.evaluators.fixed_point.compiled_steps import CompiledSteps
 from kilotune.evaluators.fixed_point.fidelity import (
     LAST,
     SHIFTS,
@@ -32,7 +37,6 @@ from kilotune.evaluators.fixed_point.formatted import (
     ParameterFormat,
     StoredFormat,
     TableKey,
-    Weights,
 )
 from kilotune.evaluators.fixed_point.kernel import BatchKernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
@@ -40,13 +44,13 @@ from kilotune.evaluators.fixed_point.shared_starts import resumable_steps, share
 from kilotune.evaluators.interruptible import StopFlag, interruptible
 
 _ROUNDINGS = {Rounding.TOWARD_ZERO: 0, Rounding.FLOOR: 1, Rounding.NEAREST: 2}
-_LITERAL, _STATIC, _DYNAMIC = range(3)
 _TABLE_COLUMNS = (Column.SHIFT_A, Column.SHIFT_OUT, Column.BITS, Column.FUNCTION)
 
 
-_Operand, _Step, _Program, _Batch = structures(
-    Path(__file__).with_name("kernel.c"), "Operand", "Step", "Program", "Batch"
-)
+_Program, _Batch = structures(Path(__file__).with_name("kernel.c"), "Program", "Batch")
+
+MOST_STORAGE_BYTES = 32 << 20
+"""How much the temporaries of a block of samples take, each with a place of its own; more than that shares places."""
 
 QUICK_TERMS = 100_000_000
 """Products and other elements, of all samples and candidates, in some hundredths of a second; a longer call can be ended."""
@@ -59,13 +63,12 @@ class NativeProgram:
         self,
         kernel: BatchKernel,
         program: ir.Program,
-        steps: Sequence[OperationInstance],
+        steps: LoopedSteps,
         parameters: Mapping[str, np.ndarray],
         features: np.ndarray,
         contest: Contest | None = None,
     ) -> None:
         self._kernel = kernel
-        self._opcodes = {kind: kernel.opcode(_case(kind)) for kind in {type(step.operation) for step in steps}}
         self._program = program
         self._features = features
         self._contest = contest
@@ -78,12 +81,16 @@ class NativeProgram:
         self._data = FormattedData(parameters, features)
         self._operations = tuple(ir.operations(program.body))
         self._tabled = [(row, o) for row, o in enumerate(self._operations) if isinstance(o, ir.TableFunction)]
-        self._c_steps = (_Step * len(steps))(*(self._step(step) for step in steps))
-        self._c_program = self._describe(steps)
-        self._terms = sum(map(_terms, steps))
-        terms = np.cumsum([0, *map(_terms, steps)])
-        self._resumable = resumable_steps(program, steps, len(steps) - 1 if contest is None else contest.step)
-        self.own_work = float((terms[-1] - terms[self._resumable]).sum()) / len(self._resumable) * features.shape[0]
+        self._c_steps = CompiledSteps(kernel, steps, self._numbers, self._dynamic, self._data)
+        offsets, elements, shared = block_storage(program)
+        self._c_program = self._describe(offsets, elements)
+        parts = resumable_steps(program, steps, self._c_steps.part_of(None if contest is None else contest.step))
+        work = np.cumsum([0, *self._c_steps.work_of_parts])
+        if shared:  # what is left behind by another candidate is not what this one would have computed
+            parts = np.zeros_like(parts)
+        self._terms = int(work[-1])
+        self._resumable = np.array([*self._c_steps.starts_of_parts, len(self._c_steps)])[parts]
+        self.own_work = float((work[-1] - work[parts]).sum()) / len(parts) * features.shape[0]
         """The share of `_terms` on all samples that a candidate does not have in common with one that differs from it in an operation."""
         self._readers = self._readers_of_data()
 
@@ -112,6 +119,11 @@ class NativeProgram:
         arrays |= {"tables": self._tables(batch), "outputs": outputs, "margin_sums": margin_sums}
         c_batch = _Batch(**{name: array.ctypes.data for name, array in arrays.items()})
         return RunningBatch(self, batch.rounding, c_batch, arrays, order, starts)
+
+    @property
+    def pack_count(self) -> int:
+        """How many different weights of products are packed, in all rounds of loops."""
+        return self._data.pack_count
 
     @property
     def blocks(self) -> int:
@@ -200,18 +212,12 @@ class NativeProgram:
                     readers.append((row, slot, -1 if role is ir.Role.INPUT else self._numbers[operand.variable]))
         return readers
 
-    def _describe(self, steps: Sequence[OperationInstance]) -> ctypes.Structure:
-        offsets = np.full(len(self._numbers), -1, dtype=np.int64)
-        total = 0
-        for variable in self._program.variables:
-            if variable.name in self._dynamic and variable.role is not ir.Role.INPUT:
-                offsets[self._numbers[variable.name]] = total
-                total += variable.size
+    def _describe(self, offsets: IntArray, total: int) -> ctypes.Structure:
         input_variable = self._program.input
         result = self._program.result
-        longest = max((step.sources[0].elements.shape[1] for step in steps if _is_dot(step)), default=1)
         return _Program(
-            step_count=len(steps),
+            step_count=len(self._c_steps),
+            most_loops=self._c_steps.most_loops,
             variable_count=len(self._numbers),
             row_count=len(self._operations),
             block_count=-(-self._features.shape[0] // LANES),
@@ -223,10 +229,10 @@ class NativeProgram:
             variable_offsets=self._keep(offsets),
             storage_elements=total,
             input_elements=self._features.shape[1],
-            scratch_terms=longest,
+            scratch_terms=self._c_steps.longest_sum,
             pack_count=self._data.pack_count,
             **self._contested(),
-            steps=ctypes.addressof(self._c_steps),
+            steps=self._c_steps.address,
         )
 
     def _contested(self) -> dict[str, int | None]:
@@ -246,44 +252,6 @@ class NativeProgram:
         contiguous = np.ascontiguousarray(array)
         self._kept.append(contiguous)
         return int(contiguous.ctypes.data)
-
-    def _operand(self, source: Source) -> ctypes.Structure:
-        if source.variable is None:
-            return _Operand(_LITERAL, -1, None)
-        place = _DYNAMIC if source.variable in self._dynamic else _STATIC
-        return _Operand(place, self._numbers[source.variable], self._keep(source.elements))
-
-    def _step(self, step: OperationInstance) -> ctypes.Structure:
-        select = isinstance(step.operation, ir.Select)
-        ordered = (*step.sources[1:], step.sources[0]) if select else step.sources
-        operands = [self._operand(source) for source in ordered]
-        operands += [_Operand(_LITERAL, -1, None)] * (3 - len(operands))
-        p, q, r, pack = 0, 0, 0, -1
-        if _is_dot(step):
-            (p, q), r = step.sources[0].elements.shape, step.sources[1].elements.shape[1]
-            if (operands[0].place == _STATIC) != (operands[1].place == _STATIC):
-                weights = step.sources[0] if operands[0].place == _STATIC else step.sources[1]
-                elements = weights.elements.T if weights is step.sources[0] else weights.elements
-                pack = self._data.pack_number(Weights(weights.variable or "", elements))
-        window = step.sources[0].elements.shape[1] if step.operation.order in (ir.Order.WINDOWS, ir.Order.ROWS) else 0
-        if isinstance(step.operation, ir.Select):
-            window = int(step.operation.strict)
-        count = step.sources[0].elements.size if isinstance(step.operation, ir.ArgMax) else step.out.size
-        return _Step(
-            opcode=self._opcodes[type(step.operation)],
-            row=step.row,
-            n=count,
-            window=window,
-            p=p,
-            q=q,
-            r=r,
-            pack=pack,
-            out_variable=self._numbers[step.operation.out.variable],
-            out=self._keep(step.out),
-            a=operands[0],
-            b=operands[1],
-            c=operands[2],
-        )
 
 
 class RunningBatch:
@@ -361,17 +329,15 @@ def native_least_tail_sums(kernel: BatchKernel, margins: Int32Array, spreads: Se
     return sums.tolist()
 
 
-def _terms(step: OperationInstance) -> int:
-    """Products and other elements that a step computes for a sample."""
-    return step.out.size * (step.sources[0].elements.shape[1] if _is_dot(step) else 1)
-
-
-def _is_dot(step: OperationInstance) -> bool:
-    return step.operation.order is ir.Order.PRODUCTS
-
-
-def _case(kind: type[ir.Operation]) -> str:
-    """The kernel's name of what executes such operations: all products are one, and all functions from tables."""
-    if kind.order is ir.Order.PRODUCTS:
-        return "Dot"
-    return "Table" if issubclass(kind, ir.TableFunction) else kind.__name__
+def block_storage(program: ir.Program) -> tuple[IntArray, int, bool]:
+    """Where the temporaries of a block of samples lie: the place of the first element by variable (-1 for those that are none), the
+    elements of all, and whether temporaries share places. They do, where they are not live together, if they would take more than
+    MOST_STORAGE_BYTES otherwise."""
+    sizes = {v.name: v.size for v in program.variables if v.role is ir.Role.TEMPORARY}
+    starts = dict(zip(sizes, itertools.accumulate(sizes.values(), initial=0), strict=False))
+    total = sum(sizes.values())
+    shared = total * LANES * 2 > MOST_STORAGE_BYTES
+    if shared:
+        placed = first_fit({name: Block(sizes[name], live) for name, live in live_ranges(program).items()})
+        starts, total = dict.fromkeys(sizes, 0) | dict(placed.offsets), placed.peak_bytes
+    return np.array([starts.get(v.name, -1) for v in program.variables], dtype=np.int64), total, shared

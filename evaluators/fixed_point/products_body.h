@@ -43,7 +43,7 @@ static void NAME(dot_scaled)(const Machine *m, const Step *s, const int32_t *row
                 NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
                 memcpy(sum, m->terms, sizeof sum);
             }
-            NAME(store_wide)(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+            NAME(store_wide)(sum, row[SHIFT_OUT], acc_spare, 32 - row[BITS], result_lanes(m, s, p * s->r + r));
         }
 }
 
@@ -74,7 +74,7 @@ static void NAME(dot_general)(const Machine *m, const Step *s, const int32_t *ro
             if (tree) NAME(tree_sum)(m->terms, s->q, row[HALVINGS], row[ACC_BITS]);
             int32_t *total = tree ? m->terms : sum;
             for (int l = 0; l < LANES; l++) total[l] = (int32_t)((uint32_t)total[l] << spare) >> spare;
-            NAME(store)(total, row[SHIFT_OUT], row[BITS], lanes_of(m, s->out_variable, s->out[p * s->r + r]));
+            NAME(store)(total, row[SHIFT_OUT], row[BITS], result_lanes(m, s, p * s->r + r));
         }
 }
 
@@ -121,7 +121,7 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
     const int16_t **rows = (const int16_t **)m->terms;
     for (int32_t g = 0; g < groups; g++) {
         for (int32_t q = 0; q < s->q; q++) {
-            const int32_t element = x->elements[weights_right ? g * s->q + q : q * s->r + g];
+            const int64_t element = element_at(x, weights_right ? g * s->q + q : q * s->r + g);
             rows[q] = element < 0 ? m->zeros : lanes_of(m, x->variable, element);
         }
         rows[s->q] = m->zeros; /* the second half of the last pair when q is odd */
@@ -130,7 +130,7 @@ static void NAME(dot_packed)(const Machine *m, const Step *s, const int32_t *row
             int16_t *to[TILE];
             for (int32_t t = 0; t < count; t++) {
                 const int32_t o = first + t;
-                to[t] = lanes_of(m, s->out_variable, s->out[weights_right ? g * s->r + o : o * s->r + g]);
+                to[t] = result_lanes(m, s, weights_right ? g * s->r + o : o * s->r + g);
             }
             NAME(dot_tile)(rows, pairs, packed + (int64_t)tile * pairs * TILE, count, to, row[SHIFT_OUT],
                            32 - row[ACC_BITS], 32 - row[BITS]);

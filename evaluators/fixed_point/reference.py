@@ -19,7 +19,8 @@ from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.ir import Constants
 from kilotune.codegen.ir.numbers import Constant
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of, sample_blocks, unroll
+from kilotune.codegen.looped_steps import LoopedSteps, loop_steps, sample_blocks
+from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of
 from kilotune.evaluators.fixed_point.margins import NO_SUMS, Contest, MarginSums
 
 
@@ -27,13 +28,13 @@ def run_reference(
     batch: FixedBatch,
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
-    steps: Sequence[OperationInstance] | None = None,
+    steps: LoopedSteps | None = None,
 ) -> IntArray:
     """Outputs [candidates, samples, elements of the result] on float `features` [samples, features].
 
     Parameters and features are quantised here, at each candidate's widths and scales.
     """
-    steps = unroll(batch.program) if steps is None else steps
+    steps = loop_steps(batch.program) if steps is None else steps
     return _run_batch(batch, parameters, features, steps, None)[0]
 
 
@@ -41,7 +42,7 @@ def run_reference_contest(
     batch: FixedBatch,
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
-    steps: Sequence[OperationInstance],
+    steps: LoopedSteps,
     contest: Contest,
 ) -> tuple[IntArray, list[MarginSums]]:
     """Outputs as `run_reference`, and the contest's sums of each candidate."""
@@ -52,7 +53,7 @@ def _run_batch(
     batch: FixedBatch,
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
-    steps: Sequence[OperationInstance],
+    steps: LoopedSteps,
     contest: Contest | None,
 ) -> tuple[IntArray, list[MarginSums]]:
     """In blocks of samples, so that intermediate values fit."""
@@ -60,7 +61,7 @@ def _run_batch(
     outputs = np.empty((len(batch), samples, batch.program.result.size), dtype=np.int64)
     sums = [NO_SUMS] * len(batch)
     for index in range(len(batch)):
-        for block in sample_blocks(batch.program, steps, samples):
+        for block in sample_blocks(steps.elements_in_all, samples):
             outputs[index, block], added = _run_one(batch, index, steps, parameters, features, contest, block)
             sums[index] = MarginSums(*map(operator.add, sums[index], added))
     return outputs, sums
@@ -69,7 +70,7 @@ def _run_batch(
 def _run_one(
     batch: FixedBatch,
     index: int,
-    steps: Sequence[OperationInstance],
+    steps: LoopedSteps,
     parameters: Mapping[str, np.ndarray],
     features: np.ndarray,
     contest: Contest | None,
@@ -93,7 +94,7 @@ def executions(
 ) -> Iterator[tuple[OperationInstance, IntArray]]:
     """Every step of the only candidate of `batch` in order, with the integers that it wrote: `step.out.shape` + [samples]."""
     machine = _machine(batch, 0, parameters, features)
-    for step in unroll(batch.program):
+    for step in loop_steps(batch.program):
         machine.execute(step, batch.rows[0, step.row])
         written = machine.storage[step.operation.out.variable][step.out]
         yield step, np.broadcast_to(written, (*written.shape[:-1], features.shape[0])).copy()

@@ -6,50 +6,58 @@ some operation on, it starts there, on the values that the other one has left be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
-from kilotune.codegen.straight_line import OperationInstance
+from kilotune.codegen.looped_steps import Body, LoopedSteps, Repeat
 
 _MIXERS = np.random.default_rng(0).integers(1 << 62, size=64, dtype=np.int64) | 1
 
 
-def resumable_steps(program: ir.Program, steps: Sequence[OperationInstance], last: int) -> IntArray:
-    """For every operation, and for none at all behind them, the step to start at when only what comes from that operation on has
-    changed: [operations + 1]. It is not after `last`.
+def resumable_steps(program: ir.Program, steps: LoopedSteps, last: int) -> IntArray:
+    """For every operation, and for none at all behind them, the part of `steps.body` to start at when only what comes from that
+    operation on has changed: [operations + 1]. It is not after part `last`.
 
-    A step may be started at when no variable is written both before it and from it on: what it and later steps read of earlier
-    ones is then still there, although another candidate has run to its end.
+    A part, a step or a loop, may be started at when no variable is written both before it and from it on: what it and later ones read of
+    earlier ones is then still there, although another candidate has run to its end.
     """
     operations = tuple(ir.operations(program.body))
+    parts = len(steps.body)
     first_writer: dict[str, int] = {}
     last_writer: dict[str, int] = {}
-    first_step = np.full(len(operations) + 1, len(steps), dtype=np.int64)
-    for number, step in enumerate(steps):
-        written = step.operation.out.variable
-        first_writer.setdefault(written, number)
-        last_writer[written] = number
-        first_step[step.row] = min(first_step[step.row], number)
-    open_writers = np.zeros(
-        len(steps) + 1, dtype=np.int64
-    )  # variables that are written before a step, and again from it on
+    first_part = np.full(len(operations) + 1, parts, dtype=np.int64)
+    for number, part in enumerate(steps.body):
+        for row in _rows((part,)):
+            written = operations[row].out.variable
+            first_writer.setdefault(written, number)
+            last_writer[written] = number
+            first_part[row] = min(first_part[row], number)
+    open_writers = np.zeros(parts + 1, dtype=np.int64)  # variables that are written before a part, and again from it on
     for name, first in first_writer.items():
         open_writers[first + 1] += 1
         open_writers[last_writer[name] + 1] -= 1
     safe = np.flatnonzero(np.cumsum(open_writers) == 0)
-    wanted = np.minimum(np.minimum.accumulate(first_step[::-1])[::-1], last)
+    wanted = np.minimum(np.minimum.accumulate(first_part[::-1])[::-1], last)
     return np.asarray(safe[np.searchsorted(safe, wanted, side="right") - 1])
+
+
+def _rows(body: Body) -> Iterator[int]:
+    for part in body:
+        if isinstance(part, Repeat):
+            yield from _rows(part.body)
+        else:
+            yield part.first.row
 
 
 def shared_starts(meanings: IntArray, resumable: IntArray) -> tuple[Int32Array, Int32Array]:
     """The order in which candidates run, and where each starts.
 
     `meanings` [candidates, operations, ...]: all that an operation's result hangs on, besides what it reads. `starts`, in that
-    order: the step from which a candidate has to run after the one before it; 0 for the first.
+    order: the part from which a candidate has to run after the one before it; 0 for the first.
     """
     count = len(meanings)
     if not resumable.any() or count < 2:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.straight_line import OperationInstance, unroll
+from kilotune.codegen.looped_steps import LoopedSteps, loop_steps
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, MarginErrors, least_tail_sums, tail_sums
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
@@ -40,7 +40,7 @@ class Simulator:
     features: FloatArray  # [samples, features]
     backend: Backend = Backend.AUTO
     contest: Contest | None = None
-    _steps: tuple[OperationInstance, ...] | None = field(default=None, init=False, repr=False)
+    _steps: LoopedSteps | None = field(default=None, init=False, repr=False)
     _native: NativeProgram | None = field(default=None, init=False, repr=False)
 
     def run(self, batch: FixedBatch) -> IntArray:
@@ -94,10 +94,10 @@ class Simulator:
         return made
 
     @property
-    def steps(self) -> tuple[OperationInstance, ...]:
-        """The unrolled program."""
+    def steps(self) -> LoopedSteps:
+        """The steps of the program."""
         if self._steps is None:
-            self._steps = unroll(self.program)
+            self._steps = loop_steps(self.program)
         return self._steps
 
     def _native_program(self) -> NativeProgram | None:

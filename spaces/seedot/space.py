@@ -15,7 +15,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.profile import profile
+from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import absent_as, fingerprint
@@ -91,8 +91,11 @@ class SeeDotSpace:
         derived: dict[str, DerivedMetric] = dict(options.derived_metrics)
         if self._classifies:
             derived[ROUNDED_FLIPS] = partial(rounded_flips_percent, len(task.features))
-        self.evaluator = FixedPointEvaluator(task, backend, options.in_place, timing=options.timing, derived=derived)
-        self.profile, _ = profile(task.program, task.parameters, task.features)
+        profiler = Profiler(task.program, task.parameters, task.features)
+        self.evaluator = FixedPointEvaluator(
+            task, backend, options.in_place, timing=options.timing, derived=derived, profiler=profiler
+        )
+        self.profile = profiler.made()
         magnitudes = {name: self.profile.magnitude(name) for name in self.profile.minimum}
         self.lowering = SeeDotLowering(task.program, magnitudes, options.rounding, options.accumulator)
         self.exponentials = tuple(self.profile.exponents)

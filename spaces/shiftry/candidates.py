@@ -23,7 +23,7 @@ from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch, unencoded
 from kilotune.codegen.placement import PlacedVariables
-from kilotune.codegen.profile import Profile, profile
+from kilotune.codegen.profile import Profile, Profiler
 from kilotune.evaluators.fixed_point.measuring import DerivedMetric, FixedPointEvaluator, Task, precision_metric
 from kilotune.evaluators.fixed_point.simulator import Backend
 from kilotune.search.fingerprint import absent_as
@@ -119,6 +119,7 @@ class ShiftryCandidates:
         self.task = task
         self.options = options
         refine = None if options.ram_limit_bytes is None else FitLimit(options.ram_limit_bytes)
+        profiler = Profiler(task.program, task.parameters, task.features)
         self.evaluator = FixedPointEvaluator(
             task,
             backend,
@@ -127,8 +128,9 @@ class ShiftryCandidates:
             options.timing,
             options.derived_metrics,
             margin_errors=bool(options.front),
+            profiler=profiler,
         )
-        self.profile, _ = profile(task.program, task.parameters, task.features)
+        self.profile = profiler.made()
         self._index = {v.name: i for i, v in enumerate(task.program.variables)}
         self._roundings = sequential_roundings(task.program, task.parameters, task.features) if options.truer else {}
         self._row_scales = (

@@ -21,8 +21,8 @@ from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.in_place import write_orders
 from kilotune.codegen.interference import find_interference
+from kilotune.codegen.looped_steps import loop_steps
 from kilotune.codegen.placement import Placer
-from kilotune.codegen.straight_line import unroll
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -51,9 +51,9 @@ def counted(model: Model) -> None:
 
 
 CONSUMERS: dict[str, Callable[[Model], object]] = {
-    "straight line": lambda m: unroll(m[0]),
+    "straight line": lambda m: list(loop_steps(m[0])),
     "in-place orders": lambda m: write_orders(m[0]),
-    "hazards": lambda m: find_hazard(unroll(m[0])),
+    "hazards": lambda m: find_hazard(loop_steps(m[0])),
     "float evaluator": lambda m: run_float(*m),
     "SeeDot lowering": seedot,
     "Shiftry lowering": shiftry,

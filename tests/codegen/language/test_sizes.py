@@ -27,7 +27,7 @@ H = X + "let H = X + 0.0 in "
             f"expected at most {MOST_ELEMENTS} elements, found (65536, 65536), 4294967296",
         ),
         (H + "loop(i = [0:100000000000000], H) (let H = H + X in H)", f"at most {MOST_STEPS} operations in one run"),
-        (X + "$(i = [0:1000]) ($(j = [0:1000]) (X + X))", f"expected at most {MOST_STEPS} operations in one run"),
+        (X + "$(i = [0:1000]) ($(j = [0:9000]) (X + X))", f"expected at most {MOST_STEPS} operations in one run"),
         (
             "let X = (2048, 1) in [0.0, 1.0] in let W = (2048, 2048) in [0.0, 1.0] in "
             "let H = X + 0.0 in loop(i = [0:100], H) (let H = W * H in H)",

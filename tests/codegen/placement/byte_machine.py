@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.straight_line import OperationInstance, unroll
+from kilotune.codegen.straight_line import OperationInstance
+from tests.codegen.unrolled import unrolled
 
 Tag = tuple[str, int, int]
 
@@ -44,7 +45,7 @@ class Memory:
 def clobbered(program: ir.Program, element_bytes: Mapping[str, int], offsets: Mapping[str, int]) -> str | None:
     """The first read of something overwritten, as a sentence; None when every read finds what was written."""
     memory = Memory(program, element_bytes, offsets)
-    for step in unroll(program):
+    for step in unrolled(program):
         out = step.operation.out.variable
         for reads, element in visits(step):
             for name, place in reads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
@@ -13,14 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilotune.codegen import dataset, straight_line
+from kilotune.codegen import dataset, ir, looped_steps
 from kilotune.codegen.array_files import BLOCK_ELEMENTS
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.dataset import load_dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.language.elaborate import elaborate
+from kilotune.codegen.language.parser import parse
+from kilotune.codegen.looped_steps import loop_steps, sample_blocks
 from kilotune.codegen.profile import Profile, profile
-from kilotune.codegen.straight_line import sample_blocks, unroll
-from kilotune.evaluators.fixed_point import formatted, measuring
+from kilotune.evaluators.fixed_point import compiled_steps, formatted, measuring, native
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, float_contest
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
@@ -29,12 +33,13 @@ from kilotune.evaluators.fixed_point.reference import run_reference, run_referen
 from kilotune.experiments.models.catalogue import model_path
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.emit.compiled import needs_compiler
-from tests.codegen.emit.random_programs import random_models, shiftry_batches
+from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
+from tests.codegen.fixed.programs import HERE, variable
 
 
 @contextmanager
 def blocks_of(size_bytes: int) -> Iterator[None]:
-    with mock.patch.object(straight_line, "BLOCK_BYTES", size_bytes):
+    with mock.patch.object(looped_steps, "BLOCK_BYTES", size_bytes):
         yield
 
 
@@ -44,7 +49,7 @@ def model(name: str) -> Bundle:
 
 def contested(bundle: Bundle) -> tuple[np.ndarray, Contest]:
     assert bundle.train is not None
-    run, contest = float_contest(bundle.program, bundle.parameters, bundle.train.features, unroll(bundle.program))
+    run, contest = float_contest(bundle.program, bundle.parameters, bundle.train.features, loop_steps(bundle.program))
     assert contest is not None
     return run.outputs, contest
 
@@ -59,18 +64,18 @@ def test_bundled_models_run_in_one_piece() -> None:
     for name in ("lenet-digits", "fastgrnn32-digits"):
         bundle = model(name)
         assert bundle.train is not None
-        assert len(list(sample_blocks(bundle.program, unroll(bundle.program), len(bundle.train.features)))) == 1
+        assert len(list(sample_blocks(loop_steps(bundle.program).elements_at_once, len(bundle.train.features)))) == 1
 
 
 def test_blocks_are_all_samples_once_and_about_equal() -> None:
     program = model("lenet-digits").program
-    with blocks_of(1 << 20):
-        blocks = [range(100)[block] for block in sample_blocks(program, unroll(program), 100)]
+    with blocks_of(1 << 19):
+        blocks = [range(100)[block] for block in sample_blocks(loop_steps(program).elements_at_once, 100)]
     assert [sample for block in blocks for sample in block] == list(range(100))
     sizes = {len(block) for block in blocks}
     assert len(blocks) > 3
     assert max(sizes) - min(sizes) <= len(blocks)
-    assert [*sample_blocks(program, unroll(program), 0)] == []
+    assert [*sample_blocks(loop_steps(program).elements_at_once, 0)] == []
 
 
 @pytest.mark.parametrize("name", ["protonn-cancer", "bonsai-digits"])
@@ -85,10 +90,10 @@ def test_the_float_program_and_its_margins(name: str) -> None:
     np.testing.assert_array_equal(same.leaders, contest.leaders)
     np.testing.assert_array_equal(same.rivals, contest.rivals)
     np.testing.assert_allclose(same.margins, contest.margins, rtol=1e-9, atol=1e-12)
-    for variable in whole.minimum:
+    for name in whole.minimum:
         found, expected = (
-            (seen.minimum[variable], seen.maximum[variable]),
-            (whole.minimum[variable], whole.maximum[variable]),
+            (seen.minimum[name], seen.maximum[name]),
+            (whole.minimum[name], whole.maximum[name]),
         )
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert seen.exponents.keys() == whole.exponents.keys()
@@ -100,7 +105,7 @@ def test_the_float_program_and_its_margins(name: str) -> None:
 @given(random_models(), st.data())
 def test_integers_are_the_same_to_the_last_bit(random: object, data: st.DataObject) -> None:
     program, parameters, features = random.program, random.parameters, random.features  # type: ignore[attr-defined]
-    steps = unroll(program)
+    steps = loop_steps(program)
     batch = data.draw(shiftry_batches(program))
     contest = float_contest(program, parameters, features, steps)[1]
     expected = run_reference(batch, parameters, features, steps)
@@ -119,7 +124,7 @@ def test_the_kernel_reads_features_that_were_laid_out_in_pieces_and_forgotten(
 ) -> None:
     program, parameters = random.program, random.parameters  # type: ignore[attr-defined]
     features = np.repeat(random.features, 30, axis=0)  # type: ignore[attr-defined]
-    steps = unroll(program)
+    steps = loop_steps(program)
     kernel = load_kernel()
     assert kernel is not None
     with mock.patch.object(formatted, "QUANTISED_TOGETHER", 1), mock.patch.object(formatted, "MOST_INPUT_BYTES", 0):
@@ -198,3 +203,71 @@ def test_too_many_samples_are_refused(tmp_path: Path) -> None:
         load_dataset(path, 2, 3)
     with mock.patch.object(dataset, "MOST_SAMPLES", 5):
         assert len(load_dataset(path, 2, 3).features) == 5
+
+
+@needs_compiler
+@given(model=random_models(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_temporaries_that_share_places_compute_what_they_do_apart(model: RandomModel, data: st.DataObject) -> None:
+    batch, kernel, steps = data.draw(shiftry_batches(model.program)), load_kernel(), loop_steps(model.program)
+    assert kernel is not None
+    apart = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
+    with mock.patch.object(native, "MOST_STORAGE_BYTES", 0):
+        together = NativeProgram(kernel, model.program, steps, model.parameters, model.features)
+        taken = native.block_storage(model.program)
+    if apart.supports(batch):
+        np.testing.assert_array_equal(together.run(batch), apart.run(batch))
+    assert taken[2]
+    assert taken[1] <= native.block_storage(model.program)[1]
+
+
+def test_a_program_of_many_layers_holds_two_of_them() -> None:
+    names = ["X", *(f"v{k}" for k in range(20))]
+    made = [variable(name, (100,), ir.Role.INPUT if name == "X" else ir.Role.TEMPORARY) for name in names]
+    body = tuple(ir.Relu(ir.whole(b), HERE, ir.whole(a)) for a, b in pairwise(made))
+    program = ir.Program("layers", tuple(made), body, ir.whole(made[-1]), ir.ResultKind.REAL)
+    assert native.block_storage(program)[1:] == (2000, False)
+    with mock.patch.object(native, "MOST_STORAGE_BYTES", 0):
+        assert native.block_storage(program)[1:] == (200, True)
+
+
+LOOPED_WEIGHTS = """
+let X = (6, 1) in [-1.0, 1.0] in
+let W = (4, 3, 2, 2) in [-1.0, 1.0] in
+let h = init([2, 1], 0.1) in
+let out = init([4, 6], 0.0) in
+let done = loop(i = [0:4], out) (
+  let layer = W[i] in
+  let inside = loop(j = [0:3], out) (
+    let given = X[2*j:+2][0:+1] in
+    let out[i:+1][2*j:+2] = reshape(layer[j] * given, (1, 2), (1, 2)) in
+    out
+  ) in
+  out
+) in
+argmax(out)
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("most_packed", [1 << 20, 4])
+def test_weights_and_labels_that_move_with_loops(most_packed: int) -> None:
+    """Weights of every round are packed, or read one by one where they are too many."""
+    program = elaborate(parse(LOOPED_WEIGHTS, "looped.sd"), "looped")
+    rng = np.random.default_rng(0)
+    parameters, features = {"W": rng.uniform(-1, 1, (4, 3, 2, 2))}, rng.uniform(-1, 1, (100, 6))
+    kernel, steps = load_kernel(), loop_steps(program)
+    assert kernel is not None
+    contest = float_contest(program, parameters, features, steps)[1]
+    assert contest is not None
+    with mock.patch.object(compiled_steps, "MOST_PACKED", most_packed):
+        made = NativeProgram(kernel, program, steps, parameters, features, contest)
+    assert (made.pack_count == 12) == (most_packed > 4)
+    bits = np.full((2, len(program.variables)), 16)
+    bits[1] = 8
+    batch = ShiftryLowering(program, {}).lower(bits, bits - 3)
+    outputs, sums = made.run_contest(batch)
+    expected = run_reference_contest(batch, parameters, features, steps, contest)
+    np.testing.assert_array_equal(outputs, expected[0])
+    assert sums == expected[1]
+    assert len(np.unique(outputs)) > 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.codegen.straight_line import unroll
+from kilotune.codegen.looped_steps import loop_steps
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import UNIT_BITS, Contest, MarginSums, contest_of, float_contest
 from kilotune.evaluators.fixed_point.native import NativeProgram
@@ -25,7 +25,7 @@ SAMPLES = 70
 
 
 def contest_in(model: RandomModel) -> Contest | None:
-    return float_contest(model.program, model.parameters, model.features, unroll(model.program))[1]
+    return float_contest(model.program, model.parameters, model.features, loop_steps(model.program))[1]
 
 
 def deciding(scores: ir.View, label: ir.View, signs: bool) -> ir.Operation:
@@ -45,7 +45,7 @@ def scoring(count: int, signs: bool = False, loops: int = 0) -> ir.Program:
 
 def contest_of_scores(scores: np.ndarray, signs: bool = False) -> Contest | None:
     """Of scores [classes, samples]."""
-    steps = unroll(scoring(len(scores), signs))
+    steps = tuple(loop_steps(scoring(len(scores), signs)))
     return contest_of(steps[-1], len(steps) - 1, scores, scores.shape[1])
 
 
@@ -69,7 +69,7 @@ def test_the_rival_of_a_sign_is_zero() -> None:
 def test_nothing_contests_an_argmax_of_one_score_or_a_number() -> None:
     assert contest_of_scores(np.array([[1.0, 2.0]])) is None
     numerical = dataclasses.replace(scoring(2), result_kind=ir.ResultKind.REAL)
-    assert float_contest(numerical, {}, np.ones((1, 2)), unroll(numerical))[1] is None
+    assert float_contest(numerical, {}, np.ones((1, 2)), loop_steps(numerical))[1] is None
 
 
 @pytest.mark.parametrize("loops", [0, 1, 2])
@@ -134,7 +134,7 @@ def brute_force(model: RandomModel, batch: object, contest: Contest) -> list[Mar
 def test_kernel_definition_and_brute_force_sum_the_same(data: st.DataObject, model: RandomModel) -> None:
     spread = np.random.default_rng(0).normal(size=(SAMPLES, model.features.shape[1]))
     model = dataclasses.replace(model, features=spread)
-    steps = unroll(model.program)
+    steps = loop_steps(model.program)
     with np.errstate(all="ignore"):
         contest = contest_in(model)
         assert contest is not None

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
-from kilotune.codegen.straight_line import unroll
+from kilotune.codegen.looped_steps import loop_steps
 from kilotune.evaluators.fixed_point.kernel import BatchKernel, load_kernel
 from kilotune.evaluators.fixed_point.native import NativeProgram
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -94,7 +94,7 @@ def kernel_for(options: str) -> BatchKernel:
 
 
 def assert_kernels_agree(model: RandomModel, batch: FixedBatch) -> None:
-    steps = unroll(model.program)
+    steps = loop_steps(model.program)
     expected = run_reference(batch, model.parameters, model.features, steps)
     for options in OPTIONS:
         kernel = kernel_for(options)
@@ -144,7 +144,7 @@ def test_a_table_gives_every_argument_of_8_bits_its_own_entry(kind: type[ir.Tabl
     )
     model = RandomModel(program, {}, np.arange(-128.0, 128.0)[:, None] / 32)
     batch = ShiftryLowering(program, {0: 4.0}).lower([[8, 8], [8, 16], [16, 8]], [[5, 6], [5, 14], [12, 5]])
-    outputs = run_reference(batch, {}, model.features, unroll(program))
+    outputs = run_reference(batch, {}, model.features, loop_steps(program))
     assert len(np.unique(outputs[1])) > 20
     assert kind is not ir.Tanh or outputs[0].min() < 0 < outputs[0].max()
     assert_kernels_agree(model, batch)

@@ -1,0 +1,101 @@
+"""Steps in loops execute what a program executes that is written down step by step, and say of it what that says."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+
+from kilotune.codegen import ir
+from kilotune.codegen.hazards import find_hazard
+from kilotune.codegen.in_place import ELEMENT_BYTES, WriteOrder, _keeps_apart, _visits, _write_order, write_orders
+from kilotune.codegen.looped_steps import loop_steps
+from kilotune.codegen.straight_line import OperationInstance
+from tests.codegen.emit.random_programs import RandomModel, random_models
+from tests.codegen.fixed.programs import HERE, variable
+from tests.codegen.unrolled import unrolled
+
+
+def same(a: OperationInstance, b: OperationInstance) -> bool:
+    return (
+        a.operation is b.operation
+        and a.row == b.row
+        and np.array_equal(a.out, b.out)
+        and all(
+            x.variable == y.variable and x.literal == y.literal and np.array_equal(x.elements, y.elements)
+            for x, y in zip(a.sources, b.sources, strict=True)
+        )
+    )
+
+
+@given(random_models())
+@settings(max_examples=150, deadline=None)
+def test_loops_execute_what_is_written_down_without_them(model: RandomModel) -> None:
+    steps, all_steps = loop_steps(model.program), unrolled(model.program)
+    assert len(steps) == len(all_steps)
+    assert all(map(same, steps, all_steps))
+    assert all(map(same, reversed(steps), reversed(all_steps)))
+    for step in steps:  # numbers that are said to be consecutive are
+        for consecutive, elements in (
+            (step.consecutive, step.out),
+            *((source.consecutive, source.elements) for source in step.sources),
+        ):
+            assert not consecutive or (np.diff(elements.reshape(-1)) == 1).all()
+
+
+@given(random_models())
+@settings(max_examples=100, deadline=None)
+def test_the_corners_of_loops_bind_in_place_operators_as_all_rounds_do(model: RandomModel) -> None:
+    program = model.program
+    temporaries = {v.name for v in program.variables if v.role is ir.Role.TEMPORARY}
+    every: dict[tuple[int, str], list[WriteOrder]] = {}
+    for step in unrolled(program):
+        if not _keeps_apart(program, step.operation):
+            for name, *order in _visits(step):
+                if name in temporaries and name != step.operation.out.variable:
+                    every.setdefault((step.row, name), []).append(_write_order(*order))
+    found = write_orders(program)
+    assert found.keys() == every.keys()
+    for key, orders in every.items():
+        below = {pair for order in orders for pair in order.below}
+        above = {pair for order in orders for pair in order.above}
+        whole = WriteOrder(tuple(below), tuple(above))
+        for a in ELEMENT_BYTES:
+            for b in ELEMENT_BYTES:
+                assert found[key].forbidden(a, b) == whole.forbidden(a, b)
+
+
+A = variable("a", (9,))
+
+
+def moving(read: ir.Affine, written: ir.Affine) -> ir.Program:
+    """Three elements of a variable go to places of the same one, with i from 0 to 2."""
+    copy = ir.Copy(ir.View("a", (3,), (1,), written), HERE, ir.View("a", (3,), (1,), read))
+    body = (ir.Fill(ir.whole(A), HERE, 0.0), ir.Loop("i", 0, 3, (copy,), HERE))
+    return ir.Program("moving", (A,), body, ir.whole(A), ir.ResultKind.REAL)
+
+
+def test_hazards_of_any_round_are_found() -> None:
+    """Only in round 2 does the copy write what it has still to read: it reads from 2, 3, 4 on and writes from 0, 2, 4 or 1, 3, 5 on."""
+    index = (("i", 1),)
+    fast = (("i", 2),)
+    assert find_hazard(loop_steps(moving(ir.Affine(2, index), ir.Affine(0, fast)))) is None
+    assert find_hazard(loop_steps(moving(ir.Affine(2, index), ir.Affine(1, fast)))) is not None
+    assert find_hazard(loop_steps(moving(ir.Affine(6), ir.Affine(0, index)))) is None
+
+
+def test_a_temporary_is_held_from_the_part_that_writes_it_to_the_last_that_reads_it() -> None:
+    names = {name: variable(name, (4,)) for name in "abc"}
+    a, b, c = (ir.whole(names[name]) for name in "abc")
+    body = (
+        ir.Fill(a, HERE, 1.0),
+        ir.Loop("i", 0, 2, (ir.Relu(b, HERE, a),), HERE),
+        ir.Relu(c, HERE, b),
+    )
+    steps = loop_steps(ir.Program("held", tuple(names.values()), body, c, ir.ResultKind.REAL))
+    assert [(set(first), set(last)) for first, last in steps.temporaries] == [
+        ({"a"}, set()),
+        ({"b"}, {"a"}),
+        ({"c"}, {"b"}),
+    ]
+    assert steps.elements_at_once == 4 + 4 + (4 + 2 * 4)
+    assert steps.elements_in_all == 12 + (4 + 2 * 4)
