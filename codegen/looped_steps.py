@@ -20,7 +20,7 @@ from kilotune.codegen.straight_line import NOWHERE, Elements, OperationInstance,
 BLOCK_BYTES = 128 << 20
 """How much intermediate values may take, of the samples that run together."""
 
-Moves = tuple[tuple[str, int], ...]
+ElementMoves = tuple[tuple[str, int], ...]
 """(loop index, by how much element numbers grow when it grows by one), without zeros."""
 
 
@@ -30,8 +30,8 @@ class Step:
     how element numbers change with the loops."""
 
     first: OperationInstance
-    out_moves: Moves
-    moves: tuple[Moves, ...]
+    out_moves: ElementMoves
+    moves: tuple[ElementMoves, ...]
 
     def at(self, indices: Mapping[str, int]) -> OperationInstance:
         """What is executed when the loops around are at `indices`."""
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class RepeatedSteps:
     """`body` for `index` = 0, 1, ..., count - 1."""
 
     index: str
@@ -58,7 +58,7 @@ class Repeat:
     body: Body
 
 
-Body = tuple[Step | Repeat, ...]
+Body = tuple[Step | RepeatedSteps, ...]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class LoopedSteps:
 
     @cached_property
     def elements_in_all(self) -> int:
-        """The same where all variables are kept."""
+        """Values of a sample that are held where all variables are kept: `elements_at_once` is what forgetting some leaves."""
         stored = sum(self.size(v.name) for v in self.program.variables if v.role is not ir.Role.PARAMETER)
         return stored + max((_elements(step.first) for step, _ in self.places), default=0)
 
@@ -151,12 +151,12 @@ def moved(elements: Elements, by: int) -> Elements:
     return np.where(elements == NOWHERE, np.int32(NOWHERE), elements + np.int32(by))
 
 
-def place(moves: Moves, indices: Mapping[str, int]) -> int:
+def place(moves: ElementMoves, indices: Mapping[str, int]) -> int:
     """By how much element numbers have moved when loops are at `indices`."""
     return sum(factor * indices[name] for name, factor in moves)
 
 
-def offsets(moves: Moves, counts: Mapping[str, int]) -> np.ndarray:
+def offsets(moves: ElementMoves, counts: Mapping[str, int]) -> np.ndarray:
     """By how much element numbers have moved in all rounds of the loops `counts`, the last one running fastest: [rounds]."""
     factors = dict(moves)
     total = np.zeros(1, dtype=np.int64)
@@ -167,7 +167,7 @@ def offsets(moves: Moves, counts: Mapping[str, int]) -> np.ndarray:
 
 def executions_of(body: Body) -> int:
     """How many steps are executed in a body."""
-    return sum(part.count * executions_of(part.body) if isinstance(part, Repeat) else 1 for part in body)
+    return sum(part.count * executions_of(part.body) if isinstance(part, RepeatedSteps) else 1 for part in body)
 
 
 class _Resolving:
@@ -177,11 +177,11 @@ class _Resolving:
 
     def body(self, body: tuple[ir.Statement, ...], starts: Mapping[str, int]) -> Body:
         """`starts`: the first values of the loops around."""
-        made: list[Step | Repeat] = []
+        made: list[Step | RepeatedSteps] = []
         for statement in body:
             if isinstance(statement, ir.Loop):
                 inside = self.body(statement.body, {**starts, statement.index: statement.start})
-                made.append(Repeat(statement.index, statement.count, inside))
+                made.append(RepeatedSteps(statement.index, statement.count, inside))
             else:
                 made += self._steps(statement, starts)
         return tuple(made)

@@ -18,8 +18,8 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.looped_steps import (
     Body,
     LoopedSteps,
-    Moves,
-    Repeat,
+    ElementMoves,
+    RepeatedSteps,
     Step,
     loop_steps,
     offsets,
@@ -107,7 +107,7 @@ class _Widening:
         return LoopedSteps(self._program, body, dict(self._copies))
 
     def _body(self, body: tuple[ir.Statement, ...], around: _Around) -> Body:
-        made: list[Step | Repeat] = []
+        made: list[Step | RepeatedSteps] = []
         for statement in body:
             if not isinstance(statement, ir.Loop):
                 made += self._widened(statement, around)
@@ -115,7 +115,7 @@ class _Widening:
                 made += self._body(statement.body, around.inside(statement, True))
             else:
                 inside = self._body(statement.body, around.inside(statement, False))
-                made.append(Repeat(statement.index, statement.count, inside))
+                made.append(RepeatedSteps(statement.index, statement.count, inside))
         return tuple(made)
 
     # Which loops
@@ -166,7 +166,7 @@ class _Widening:
 
     # What they become
 
-    def _widened(self, operation: ir.Operation, around: _Around) -> Iterator[Step | Repeat]:
+    def _widened(self, operation: ir.Operation, around: _Around) -> Iterator[Step | RepeatedSteps]:
         for step in self._steps[id(operation)]:
             placed = self._with_copies(step, around)
             at_once = _all_rounds(placed, around.wide) if around.wide else placed
@@ -182,7 +182,7 @@ class _Widening:
             step, out_moves=out, moves=tuple(self._copy_moves(s.variable or "", m, around) for s, m in named)
         )
 
-    def _copy_moves(self, variable: str, moves: Moves, around: _Around) -> Moves:
+    def _copy_moves(self, variable: str, moves: ElementMoves, around: _Around) -> ElementMoves:
         strides = self._strides.get(variable, {})
         factors = dict(moves)
         for name in around.wide:
@@ -271,13 +271,13 @@ def _along_columns(elements: Elements, places: np.ndarray) -> Elements:
     return np.where(elements[:, None, :] == NOWHERE, NOWHERE, every).reshape(len(elements), -1).astype(np.int32)
 
 
-def _left(moves: Moves, wide: Iterable[str]) -> Moves:
+def _left(moves: ElementMoves, wide: Iterable[str]) -> ElementMoves:
     return tuple((name, factor) for name, factor in moves if name not in wide)
 
 
-def _one_by_one(step: Step, wide: Mapping[str, int]) -> Step | Repeat:
+def _one_by_one(step: Step, wide: Mapping[str, int]) -> Step | RepeatedSteps:
     """The step in loops of its own over the rounds."""
-    made: Step | Repeat = step
+    made: Step | RepeatedSteps = step
     for name, count in reversed(list(wide.items())):
-        made = Repeat(name, count, (made,))
+        made = RepeatedSteps(name, count, (made,))
     return made

@@ -63,7 +63,7 @@ class Profiler:
             self._exponents.setdefault(step.row, []).append(read[0].flatten())
 
     def made(self) -> Profile:
-        """Of all that was observed."""
+        """The profile of all that was observed."""
         exponents = {row: _in_order(parts) for row, parts in self._exponents.items()}
         return Profile(self._minimum, self._maximum, exponents)
 

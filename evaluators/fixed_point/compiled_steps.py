@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.looped_steps import Body, LoopedSteps, Repeat, Step, executions_of, moved, offsets
+from kilotune.codegen.looped_steps import Body, LoopedSteps, RepeatedSteps, Step, executions_of, moved, offsets
 from kilotune.codegen.straight_line import OperationInstance, Source
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.fixed_point.formatted import FormattedData, Weights
@@ -65,7 +65,7 @@ class CompiledSteps:
 
     @property
     def address(self) -> int:
-        """Of the first structure."""
+        """Where the first structure is in memory."""
         return ctypes.addressof(self._array)
 
     def part_of(self, executed: int | None) -> int:
@@ -152,7 +152,9 @@ def _window(one: OperationInstance) -> int:
 
 
 def _work(body: Body) -> int:
-    return sum(part.count * _work(part.body) if isinstance(part, Repeat) else _terms(part.first) for part in body)
+    return sum(
+        part.count * _work(part.body) if isinstance(part, RepeatedSteps) else _terms(part.first) for part in body
+    )
 
 
 def _terms(one: OperationInstance) -> int:

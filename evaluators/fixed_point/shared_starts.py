@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array, IntArray
-from kilotune.codegen.looped_steps import Body, LoopedSteps, Repeat
+from kilotune.codegen.looped_steps import Body, LoopedSteps, RepeatedSteps
 
 _MIXERS = np.random.default_rng(0).integers(1 << 62, size=64, dtype=np.int64) | 1
 
@@ -47,7 +47,7 @@ def resumable_steps(program: ir.Program, steps: LoopedSteps, last: int) -> IntAr
 
 def _rows(body: Body) -> Iterator[int]:
     for part in body:
-        if isinstance(part, Repeat):
+        if isinstance(part, RepeatedSteps):
             yield from _rows(part.body)
         else:
             yield part.first.row

@@ -19,6 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from kilotune.codegen.bundle import load_bundle
+from kilotune.experiments.problems.fixed_point.model import task_of
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
 PATCHES = (29, 39)
 STATES = 16
 GRID = (30, 40)
@@ -26,7 +30,7 @@ SAMPLES = 4
 
 
 @dataclass(frozen=True)
-class Block:
+class Bottleneck:
     """A bottleneck layer: from so many channels through `wide` ones to `out`; `stride` of its window; whether the input is added."""
 
     given: int
@@ -40,28 +44,28 @@ class Block:
 class Detector:
     """`blocks`, and behind which of them a head reads; of the head behind the first the scores come as four."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[Bottleneck, ...]
     heads: tuple[int, ...]
 
 
 DETECTORS = {
     "large": Detector(
         (
-            Block(64, 128, 32),
-            *(Block(32, 64, 32, added=True),) * 7,
-            Block(32, 64, 96, stride=2),
-            *(Block(96, 192, 96, added=True),) * 2,
-            Block(96, 192, 128),
-            *(Block(128, 256, 128, added=True),) * 2,
+            Bottleneck(64, 128, 32),
+            *(Bottleneck(32, 64, 32, added=True),) * 7,
+            Bottleneck(32, 64, 96, stride=2),
+            *(Bottleneck(96, 192, 96, added=True),) * 2,
+            Bottleneck(96, 192, 128),
+            *(Bottleneck(128, 256, 128, added=True),) * 2,
         ),
         (3, 7, 10, 13),
     ),
     "small": Detector(
         (
-            Block(64, 128, 32),
-            Block(32, 64, 32, added=True),
-            Block(32, 64, 64, stride=2),
-            Block(64, 128, 64, added=True),
+            Bottleneck(64, 128, 32),
+            Bottleneck(32, 64, 32, added=True),
+            Bottleneck(32, 64, 64, stride=2),
+            Bottleneck(64, 128, 64, added=True),
         ),
         (0, 1, 2, 3),
     ),
@@ -144,7 +148,7 @@ let pooled[0:+1][{PATCHES[0]}:+1][0:+{PATCHES[1]}][0:+64] = pooled[0:+1][{PATCHE
 let pooled[0:+1][0:+{GRID[0]}][{PATCHES[1]}:+1][0:+64] = pooled[0:+1][0:+{GRID[0]}][{PATCHES[1] - 1}:+1][0:+64] in"""
 
 
-def _block(writer: _Writer, number: int, given: str, block: Block) -> str:
+def _block(writer: _Writer, number: int, given: str, block: Bottleneck) -> str:
     stages = []
     wanted = ((1, 1, 1, block.given, block.wide), (block.wide, 3, 3, 1, 1), (1, 1, 1, block.wide, block.out))
     for stage, shape in enumerate(wanted):
@@ -177,7 +181,7 @@ def _head(writer: _Writer, number: int, given: str, channels: int) -> tuple[str,
 
 
 def _background(writer: _Writer, scores: str) -> str:
-    """Of three scores for the background the one that is largest, and the face's."""
+    """What picks the largest of three scores for the background, beside the one for a face; the name of the result."""
     place = "[0:+1][u:+1][v:+1]"
     writer.lines.append(f"""let largest = init([1, {GRID[0]}, {GRID[1]}, 2], 0.0) in
 let seen = init([1, 1], 0.0) in
@@ -245,10 +249,6 @@ def write_bundle(folder: Path, name: str, seed: int = 0, samples: int = SAMPLES)
 
 def measure(name: str) -> None:
     """Prints what it takes until the first candidate of shiftry is measured, in this process."""
-    from kilotune.codegen.bundle import load_bundle
-    from kilotune.experiments.problems.fixed_point.model import task_of
-    from kilotune.spaces.shiftry.space import ShiftrySpace
-
     with tempfile.TemporaryDirectory() as folder:
         path = write_bundle(Path(folder) / name, name)
         began = time.process_time()

@@ -13,7 +13,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.language.elaborate import elaborate
 from kilotune.codegen.language.parser import parse
-from kilotune.codegen.looped_steps import LoopedSteps, Repeat, loop_steps
+from kilotune.codegen.looped_steps import LoopedSteps, RepeatedSteps, loop_steps
 from kilotune.codegen.parallel_loops import wide_steps, with_rounds_at_once
 from kilotune.codegen.profile import profile
 from tests.codegen.emit.random_programs import RandomModel, random_models
@@ -118,7 +118,7 @@ def rounds_at_once(steps: LoopedSteps) -> bool:
     features = np.arange(12.0).reshape(2, 6) - 5
     plain = run_float(steps.program, {}, features, steps=steps).outputs
     np.testing.assert_array_equal(run_float(steps.program, {}, features, steps=wide).outputs, plain)
-    return not any(isinstance(part, Repeat) for part in wide.body)
+    return not any(isinstance(part, RepeatedSteps) for part in wide.body)
 
 
 READ, WRITE = at("X", i=1), at("out", i=1)
