@@ -17,8 +17,8 @@ from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.looped_steps import (
     Body,
-    LoopedSteps,
     ElementMoves,
+    LoopedSteps,
     RepeatedSteps,
     Step,
     loop_steps,
