@@ -192,6 +192,7 @@ WRITERS = {
     "experiments/artefacts/whole_file.py",
     "experiments/artefacts/folder.py",
     "experiments/artefacts/output_file.py",
+    "experiments/problems/cm/runner.py",  # which is exported, and run by whoever has it
 }
 DEVELOPERS = ("experiments/models/train/", "experiments/benchmarks/", "experiments/soak/", "experiments/fuzz/")
 WRITING = {

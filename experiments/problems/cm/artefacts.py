@@ -11,6 +11,7 @@ from kilotune.codegen.cm.lcu import loop_nest, state_machine
 from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.streams import stream_name
+from kilotune.experiments.problems.cm.executable import executable
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.experiments.problems.cm.mesh import mesh_of
 from kilotune.experiments.problems.cm.mesh_svg import mapping_svg
@@ -19,20 +20,31 @@ from kilotune.experiments.problems.cm.pipeline_svg import gantt_svg
 from kilotune.experiments.problems.cm.utilisation import usage_of
 from kilotune.search.space import Trial
 
-NAMES = MappingProxyType({"mapping": "mapping.json", "picture": "mapping.svg", "gantt": "gantt.svg", "lcu": "lcu.py"})
+NAMES = MappingProxyType(
+    {
+        "mapping": "mapping.json",
+        "picture": "mapping.svg",
+        "gantt": "gantt.svg",
+        "lcu": "lcu.py",
+        "program": "program.json",
+        "numbers": "program.npz",
+        "runner": "runner.py",
+        "integers": "integers.onnx",
+    }
+)
 """The names of the files, by what they are."""
 
 
-def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str]:
-    """The texts that there are, by what they are. ValueError when execution contradicts the mapping."""
+def artefacts(problem: MappedNetwork, trial: Trial) -> dict[str, str | bytes]:
+    """The contents that there are, by what they are. ValueError when execution contradicts the mapping."""
     verification = problem.verify(trial.assignment)
     if verification is not None and verification.different:
         raise ValueError(f"{verification.different} of {verification.elements} output elements are wrong: not exported")
     description = describe(problem, trial)
     description["executed"] = None if verification is None else dataclasses.asdict(verification)
-    texts = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
+    texts: dict[str, str | bytes] = {"mapping": json.dumps(description, indent=1) + "\n", **_pictures(problem, trial)}
     texts["lcu"] = lcu_source(problem.lowered(trial.assignment))
-    return texts
+    return {**texts, **executable(problem, trial)}
 
 
 def _pictures(problem: MappedNetwork, trial: Trial) -> dict[str, str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph, random_images
@@ -50,15 +53,18 @@ class MappedNetwork:
         )
 
     def verify(self, assignment: Assignment) -> Verification | None:
-        """Execute the candidate on real images that calibration has not seen, or on seeded ones; None without weights, or with
-        too many iterations."""
+        """Execute the candidate on its trial images; None without weights, or with too many iterations."""
         if self.quantised is None:
             return None
         lowered = self.lowered(assignment)
         iterations = VERIFIED_IMAGES * sum(stage.iterations for stage in lowered.pipeline.stages)
         if iterations > MOST_VERIFIED_ITERATIONS:
             return None
-        graph = self.quantised.graph
-        seeded = random_images(graph.shapes[graph.input], VERIFIED_IMAGES, self.request.seed + 1)
+        return verify(lowered, self.setting(assignment), self.trial_images(self.quantised))
+
+    def trial_images(self, quantised: QuantisedGraph) -> list[NDArray[np.int64]]:
+        """What a candidate is executed on, as integers: real images that calibration has not seen, or seeded ones."""
+        shape = quantised.graph.shapes[quantised.graph.input]
+        seeded = random_images(shape, VERIFIED_IMAGES, self.request.seed + 1)
         images = seeded if self.data is None else list(self.data.unseen[0][:VERIFIED_IMAGES])
-        return verify(lowered, self.setting(assignment), [self.quantised.image(image) for image in images])
+        return [quantised.image(image) for image in images]

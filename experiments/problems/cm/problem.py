@@ -89,8 +89,8 @@ class MappingProblem(MappedNetwork, ExportsTexts):
             return None
         return approximation(self.floats, self.quantised, self.data)
 
-    def texts(self, trial: Trial) -> dict[str, str]:
-        """The mapping, its pictures, and the state machines of the control units."""
+    def texts(self, trial: Trial) -> dict[str, str | bytes]:
+        """The mapping, its pictures, the state machines of the control units, and what executes it all."""
         return artefacts(self, trial)
 
     def best_section(self, trial: Trial) -> Section:

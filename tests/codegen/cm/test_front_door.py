@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,13 @@ def tune(tmp_path: Path, *arguments: str) -> int:
     return int(status.value.code or 0)
 
 
+def executed_alone(folder: Path, *options: str) -> str:
+    """What runner.py says where kilotune cannot be imported."""
+    script = "import runpy, sys; sys.modules['kilotune'] = None; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    command = [sys.executable, "-I", "-c", script, str(folder / "runner.py"), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
+
+
 def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
     path, result = tmp_path / "lenet.onnx", tmp_path / "result.json"
     onnx.save(lenet5(), str(path))
@@ -43,7 +52,10 @@ def test_a_mapping_is_executed_before_it_is_exported(tmp_path: Path) -> None:
     )
     assert status == 0
     best = json.loads(result.read_text())["best"]
-    assert set(best["artifacts"]) == {"mapping", "picture", "gantt", "lcu"}
+    bundle = {"program", "numbers", "runner", "integers"}
+    assert set(best["artifacts"]) == {"mapping", "picture", "gantt", "lcu"} | bundle
+    for option in ([], ["--schedule"], ["--onnxruntime"]):
+        assert executed_alone(tmp_path / "out", *option) == "2 images, 20 elements, 0 different"
     mapping = json.loads((tmp_path / "out" / "mapping.json").read_text())
     assert mapping["executed"] == {"images": 2, "elements": 20, "different": 0}
     assert len({stage["core"] for stage in mapping["stages"]}) == len(mapping["stages"]) == best["metrics"]["cores"]

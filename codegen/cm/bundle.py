@@ -1,0 +1,293 @@
+"""A mapped network as files that somebody else can execute: program.json says what every core does, program.npz holds the numbers.
+
+docs/cm-bundle.md describes both; `runner.py`, which is exported beside them, executes them and imports nothing of this package.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.blocks import matrix
+from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.lowering import LoweredNetwork, OperandSource, StageProgram
+from kilotune.codegen.cm.mapping import Mapping
+from kilotune.codegen.cm.pipeline import Stage
+from kilotune.codegen.cm.streams import Stream
+from kilotune.codegen.onnx.graph import (
+    AddNode,
+    AffineNode,
+    ArgMaxNode,
+    AveragePoolNode,
+    ClipNode,
+    ConvNode,
+    MaxPoolNode,
+    Node,
+    PadNode,
+    ProductNode,
+    ReluNode,
+    ShiftNode,
+    TableNode,
+    Window,
+    known,
+    window_of,
+)
+
+VERSION = 1
+LOWEST = int(np.iinfo(np.int64).min)
+
+ABOUT = (
+    "A network mapped onto cores with crossbars: stages are what cores do, edges what they send one another (writer -1 is the "
+    "global memory). Names with a dot are arrays of program.npz; elements are lists, or ranges from first to last without last."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedProgram:
+    """program: JSON. arrays: what it names."""
+
+    program: dict[str, Any]
+    arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def bundle_of(
+    lowered: LoweredNetwork,
+    streams: Sequence[Stream],
+    ticks: Sequence[int],
+    mapping: Mapping,
+    hardware: Hardware,
+    exponents: tuple[int, int],
+) -> MappedProgram:
+    """The program of a mapping. streams, ticks: of its pipeline on that hardware. exponents: of the image and of the output, whose
+    real values are integers times 2**exponent. ValueError for a weightless network."""
+    pipeline, graph = lowered.pipeline, lowered.network.graph
+    if graph.bounds is None:
+        raise ValueError("expected an integer network, found one without bounds")
+    arrays: dict[str, NDArray[Any]] = {}
+    addresses, sizes = _addresses(lowered, streams, mapping.capacities)
+    low, high = graph.bounds[graph.input]
+    image = {"exponent": exponents[0], "low": low, "high": high, "by_columns": lowered.by_columns}
+    program = {
+        "format": "kilotune computational memory",
+        "version": VERSION,
+        "about": ABOUT,
+        "network": pipeline.name,
+        "hardware": hardware.name,
+        "image": {"shape": list(graph.shapes[graph.input]), **image},
+        "output": {
+            "shape": list(graph.shapes[graph.output]),
+            "exponent": exponents[1],
+            "channels_last": graph.output_last,
+            "pieces": _pieces(lowered),
+        },
+        "stages": [
+            {
+                **_described(stage, core, stage_ticks, size),
+                **_StageText(number, program, arrays).text(),
+            }
+            for number, (stage, program, core, stage_ticks, size) in enumerate(
+                zip(pipeline.stages, lowered.programs, mapping.cores, ticks, sizes, strict=True)
+            )
+        ],
+        "edges": _edges(lowered, streams, mapping, hardware, addresses, arrays),
+    }
+    return MappedProgram(program, arrays)
+
+
+def _described(stage: Stage, core: int, ticks: int, memory: int) -> dict[str, Any]:
+    return {"name": stage.name, "core": core, "ticks": ticks, "memory_elements": memory}
+
+
+def _cells(stream: Stream, capacity: int) -> int:
+    return capacity or stream.packets
+
+
+def _addresses(
+    lowered: LoweredNetwork, streams: Sequence[Stream], capacities: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Where the buffer of every edge begins in its reader's memory, and how large memories are, in elements: one after the other."""
+    used = [0] * len(lowered.pipeline.stages)
+    found = []
+    for edge, stream, capacity in zip(lowered.pipeline.edges, streams, capacities, strict=False):
+        found.append(used[edge.reader])
+        used[edge.reader] += _cells(stream, capacity) * edge.elements
+    return found, used
+
+
+def _edges(
+    lowered: LoweredNetwork,
+    streams: Sequence[Stream],
+    mapping: Mapping,
+    hardware: Hardware,
+    addresses: Sequence[int],
+    arrays: dict[str, NDArray[Any]],
+) -> list[dict[str, Any]]:
+    found = []
+    parts = zip(lowered.pipeline.edges, lowered.readings, lowered.elements, addresses, strict=True)
+    for number, (edge, reading, elements, address) in enumerate(parts):
+        stream, writer = streams[number], reading.writer
+        sent = None
+        if edge.sent is not None:
+            sent = f"edge{number}.sent"
+            arrays[sent] = edge.sent.astype(np.uint8)
+        links = [hardware.links[k] for k in mapping.routes[number]]
+        route = [links[0].source, *(link.target for link in links)] if links else []
+        found.append(
+            {
+                "writer": edge.writer,
+                "reader": edge.reader,
+                "rectangle": [writer.top, writer.bottom, writer.left, writer.right],
+                "by_columns": writer.by_columns,
+                "packet": _listed(elements),
+                "elements": edge.elements,
+                "sent": sent,
+                "bits": stream.cell_bits,
+                "cells": _cells(stream, mapping.capacities[number]),
+                "address": address,
+                "route": ["GMEM" if node == hardware.gmem else node for node in route],
+            }
+        )
+    return found
+
+
+def _pieces(lowered: LoweredNetwork) -> list[dict[str, Any]]:
+    """Which elements of which output stages' packets are which channels of the network's output."""
+    network = lowered.network
+    found = []
+    for segment in network.segments[network.graph.output]:
+        for stage in lowered.pipeline.outputs:
+            program = lowered.programs[stage]
+            if program.partition.number != network.partition_of[segment.tensor]:
+                continue
+            first, last = program.channels
+            mine = np.flatnonzero((segment.channels >= first) & (segment.channels < last))
+            if len(mine):
+                offset = program.exports.index(segment.tensor) * (last - first) - first
+                elements = _listed(segment.channels[mine] + offset)
+                found.append({"stage": stage, "channels": _listed(segment.first + mine), "elements": elements})
+    return found
+
+
+def _listed(elements: NDArray[Any]) -> Any:
+    first, count = int(elements[0]), len(elements)
+    if np.array_equal(elements, np.arange(first, first + count)):
+        return {"first": first, "last": first + count}
+    return elements.tolist()
+
+
+class _StageText:
+    """What a core does, in JSON; its numbers go to `arrays`."""
+
+    def __init__(self, number: int, program: StageProgram, arrays: dict[str, NDArray[Any]]) -> None:
+        self._number, self._program, self._arrays = number, program, arrays
+        self._channels = slice(*program.channels)
+
+    def text(self) -> dict[str, Any]:
+        program, head = self._program, self._program.partition.head
+        nodes = program.partition.nodes if program.finishes else ()
+        registers = {} if head is None else {head.output: 0}
+        steps: list[dict[str, Any]] = []
+        for node, operands in zip(nodes, program.operands, strict=False):
+            sources = [{"register": registers[o.local]} if o.local is not None else _source(o) for o in operands]
+            steps.append({**self._operation(node, len(steps)), "operands": sources})
+            registers[node.output] = len(registers)
+        bias = known(head.bias)[self._channels] if isinstance(head, ConvNode) and program.finishes else None
+        return {
+            "head": None if head is None or program.head is None else self._head(head, program.head),
+            "partials": list(program.partials),
+            "bias": None if bias is None else self._kept("bias", bias),
+            "dpu": steps,
+            "exports": [registers[name] for name in program.exports] or [0],
+        }
+
+    def _kept(self, what: str, array: NDArray[Any]) -> str:
+        name = f"stage{self._number}.{what}"
+        self._arrays[name] = _narrow(array)
+        return name
+
+    def _head(self, node: Node, operand: OperandSource) -> dict[str, Any]:
+        window, partition = window_of(node) or Window(), self._program.partition
+        brought = np.concatenate([load.target for load in operand.loads]) if operand.loads else np.zeros(0, int)
+        found: dict[str, Any] = {
+            "kernel": list(window.kernel),
+            "stride": list(window.stride),
+            "pads": list(window.pads[:2]),
+            "pads_after": list(window.pads[2:]),
+            "dilation": list(window.dilation),
+            "spread": list(window.spread),
+            "size": [partition.height, partition.width],
+            "zeros": np.setdiff1d(np.arange(operand.channels), brought).tolist(),
+            "operand": _source(operand),
+            "fill": 0,
+        }
+        if isinstance(node, ConvNode):
+            return {**found, "kind": "products", **self._products(node, window)}
+        if isinstance(node, MaxPoolNode):
+            return {**found, "kind": "maximum", "fill": LOWEST}
+        if isinstance(node, AveragePoolNode):
+            return {**found, "kind": "average", "divisors": self._kept("divisors", node.divisors), "left": node.left}
+        if isinstance(node, PadNode):
+            return {**found, "kind": "border", "fill": int(node.value)}
+        assert isinstance(node, ArgMaxNode)
+        return {**found, "kind": "first largest"}
+
+    def _products(self, node: ConvNode, window: Window) -> dict[str, Any]:
+        program, taps = self._program, math.prod(window.kernel)
+        assert program.block is not None
+        cells = matrix(node, program.block, program.row_block)
+        low = program.block.row_bounds[program.row_block]
+        offset = low - (low // taps) * taps
+        return {"matrix": self._kept("matrix", cells.astype(np.int64)), "rows": [offset, offset + cells.shape[1]]}
+
+    def _operation(self, node: Node, step: int) -> dict[str, Any]:
+        """A pointwise node on the channels of the stage."""
+        match node:
+            case ReluNode():
+                return {"operation": "clip", "low": 0, "high": None}
+            case ClipNode():
+                low, high = (None if math.isinf(end) else int(end) for end in (node.low, node.high))
+                return {"operation": "clip", "low": low, "high": high}
+            case AffineNode():
+                scale, offset = (known(a)[self._channels] for a in (node.scale, node.offset))
+                kept = self._kept(f"scale{step}", scale), self._kept(f"offset{step}", offset)
+                return {"operation": "affine", "scale": kept[0], "offset": kept[1]}
+            case AddNode():
+                return {"operation": "add", "shifts": list(node.shifts or (0,) * len(node.inputs))}
+            case ProductNode():
+                return {"operation": "product"}
+            case TableNode():
+                table = known(node.table)
+                table = table if table.ndim == 1 else table[self._channels]
+                return {"operation": "table", "first": node.first, "table": self._kept(f"table{step}", table)}
+            case ShiftNode():
+                right: Any = node.right
+                right = right if isinstance(right, int) else self._kept(f"right{step}", right[self._channels])
+                return {"operation": "shift", "right": right, "low": node.low, "high": node.high}
+        raise TypeError(f"{type(node).__name__} is no operation of a digital unit")
+
+
+def _source(operand: OperandSource) -> dict[str, Any]:
+    loads = [
+        {
+            "edge": load.edge,
+            "source": _listed(load.source),
+            "target": _listed(load.target),
+            "stride": list(load.stride),
+        }
+        for load in operand.loads
+    ]
+    return {"channels": operand.channels, "loads": loads}
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """In the smallest integers that hold it."""
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    kind = next(
+        k for k in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(k).min <= low and high <= np.iinfo(k).max
+    )
+    return array.astype(kind)

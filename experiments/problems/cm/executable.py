@@ -1,0 +1,78 @@
+"""The files with which somebody else executes a mapping: its program, weights, images and schedule, a runner, the integers as ONNX."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kilotune.codegen.cm.bundle import bundle_of
+from kilotune.codegen.onnx.importing import load_model
+from kilotune.codegen.onnx.reference import evaluate
+from kilotune.codegen.onnx.rewriting import integer_model
+from kilotune.evaluators.cm.ticks import TickArray
+from kilotune.evaluators.cm.timing import simulate
+from kilotune.experiments.models.onnx_networks import MADE
+from kilotune.experiments.problems.cm import runner
+from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
+from kilotune.search.space import Trial
+
+
+def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """An .npz of these arrays, compressed."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue(), zipfile.ZIP_DEFLATED)
+    return whole.getvalue()
+
+
+def load(name: str) -> Any:
+    """The ModelProto of a network of ours, or of a file. InputError, one sentence, for a file that is none."""
+    return MADE[name]() if name in MADE and not Path(name).is_absolute() else load_model(Path(name))
+
+
+def executable(problem: MappedNetwork, trial: Trial) -> dict[str, str | bytes]:
+    """The contents by what they are; none for a network without weights."""
+    quantised = problem.quantised
+    if quantised is None:
+        return {}
+    space, graph = problem.space, quantised.graph
+    lowered, mapping = space.lowered(space.replicas(trial.assignment)), space.mapping(trial.assignment)
+    exponents = quantised.exponents[graph.input], quantised.exponents[graph.output]
+    whole = problem.lowered(trial.assignment)
+    bundle = bundle_of(whole, lowered.streams, lowered.ticks, mapping, space.hardware, exponents)
+    images = problem.trial_images(quantised)
+    expected = [evaluate(graph, image, integer=True)[graph.output] for image in images]
+    arrays = {
+        **bundle.arrays,
+        "images": np.stack(images),
+        "expected": np.stack(expected),
+        **_starts(problem, trial, len(images)),
+    }
+    options = problem.request.options.get("image_shape")
+    integers = integer_model(load(problem.request.input), quantised, input_shape=options)
+    return {
+        "program": json.dumps(bundle.program) + "\n",
+        "numbers": packed(arrays),
+        "runner": Path(runner.__file__).read_text(encoding="utf-8"),
+        "integers": integers.SerializeToString(),
+    }
+
+
+def _starts(problem: MappedNetwork, trial: Trial, images: int) -> dict[str, TickArray]:
+    """The tick in which every stage starts each iteration of so many images, by the names of the arrays."""
+    timing = simulate(problem.setting(trial.assignment), images + 1, record_starts=True)
+    if timing.starts is None:
+        raise ValueError("expected a schedule, found none")
+    iterations = [stage.iterations for stage in problem.lowered(trial.assignment).pipeline.stages]
+    starts = zip(timing.starts, iterations, strict=True)
+    return {f"stage{k}.starts": ticks[: images * n] for k, (ticks, n) in enumerate(starts)}

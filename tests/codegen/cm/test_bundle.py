@@ -1,0 +1,94 @@
+"""The exported program of a mapping, executed by its runner from small buffers: what onnxruntime computes of the rewritten file."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.cm.blocks import Crossbar
+from kilotune.codegen.cm.bundle import bundle_of
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.lowering import LoweredNetwork, lower
+from kilotune.codegen.cm.mapping import Mapping
+from kilotune.codegen.cm.partition import partition
+from kilotune.codegen.cm.streams import streams_of
+from kilotune.codegen.onnx.importing import import_model
+from kilotune.codegen.onnx.quantise import quantise, random_images
+from kilotune.evaluators.cm.functional import Execution, ScheduleParameters, run
+from kilotune.experiments.problems.cm import runner
+from kilotune.experiments.problems.cm.artefacts import lcu_source
+from tests.codegen.cm.networks import expected_integers
+from tests.codegen.cm.test_random_networks import Split
+from tests.codegen.cm.wider_networks import WiderNetwork
+
+
+def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.ndarray, Execution]:
+    """A network, three images, what onnxruntime makes of them, and its execution without limits."""
+    proto = WiderNetwork(seed).model(9)
+    graph = import_model(proto, "random")
+    quantised = quantise(graph, random_images(graph.shapes[graph.input], 2, seed))
+    images = [quantised.image(image) for image in random_images(graph.shapes[graph.input], 3, seed + 1000)]
+    network, rng = partition(quantised.graph), np.random.default_rng(seed)
+    replicas = {
+        p.name: Split(int(rng.integers(1, min(3, p.height) + 1)), "rows")
+        if rng.random() < 0.5
+        else Split(int(rng.integers(1, min(3, p.width) + 1)), "columns")
+        for p in network.partitions
+    }
+    crossbar = Crossbar(int(rng.integers(4, 40)), int(rng.integers(1, 6)), int(rng.integers(1, 3)))
+    lowered = lower(network, crossbar, replicas, by_columns=seed % 3 == 0)
+    expected = np.stack(expected_integers(proto, quantised, images))
+    return lowered, images, expected, run(lowered, images)
+
+
+def machine_of(lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[int, ...]) -> runner.MappedMachine:
+    """The runner's, of the exported program and the exported state machines."""
+    hardware = load_hardware(None)
+    streams = streams_of(lowered.pipeline, hardware)
+    outputs = (0,) * len(lowered.pipeline.outputs)
+    stages = len(lowered.pipeline.stages)
+    mapping = Mapping(tuple(range(stages)), ((),) * len(streams), (*cells, *outputs))
+    bundle = bundle_of(lowered, streams, (1,) * stages, mapping, hardware, (0, 0))
+    control: dict[str, object] = {}
+    exec(lcu_source(lowered), control)
+    return runner.MappedMachine(
+        bundle.program, runner.widened(bundle.arrays), SimpleNamespace(**control), np.stack(images)
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
+    lowered, images, expected, free = lowered_at_random(seed)
+    machine = machine_of(lowered, images, free.fullest)
+    graph = lowered.network.graph
+    outputs = np.stack([graph.as_output(image) for image in machine.run()])
+    np.testing.assert_array_equal(outputs, expected)
+    tight = run(lowered, images, ScheduleParameters(capacities=free.fullest))
+    replayed = machine_of(lowered, images, free.fullest).replay(list(tight.starts))
+    np.testing.assert_array_equal(np.stack([graph.as_output(image) for image in replayed]), expected)
+
+
+def test_the_runner_stops_where_buffers_are_too_small() -> None:
+    lowered, images, _, free = lowered_at_random(3)
+    largest = int(np.argmax(free.fullest))
+    assert free.fullest[largest] > 1
+    with pytest.raises(RuntimeError, match=r"^deadlock: "):
+        machine_of(lowered, images, (*free.fullest[:largest], 1, *free.fullest[largest + 1 :])).run()
+
+
+def test_the_runner_does_not_start_what_its_control_unit_forbids() -> None:
+    lowered, images, _, free = lowered_at_random(1)
+    starts = [np.asarray(ticks) - 10**6 * (k == len(free.starts) - 1) for k, ticks in enumerate(free.starts)]
+    with pytest.raises(RuntimeError, match=r" may not start at tick -\d+$"):
+        machine_of(lowered, images, free.fullest).replay(starts)
+
+
+def test_the_runner_imports_numpy_alone() -> None:
+    source = ast.parse(Path(runner.__file__).read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(source) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(source) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"__future__", "argparse", "importlib.util", "json", "pathlib", "typing", "numpy", "onnxruntime"}
