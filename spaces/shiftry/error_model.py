@@ -39,6 +39,12 @@ class ErrorModel:
         here = (point + self._known.firsts).repeat(self._known.counts)
         return np.asarray(self.contributions - self.contributions[here])
 
+    def best_others(self) -> Columns:
+        """The candidate of each variable's best option but its first one; the first where there is no other."""
+        ends = self._known.firsts + self._known.counts
+        ranges = zip(self._known.firsts.tolist(), ends.tolist(), strict=True)
+        return np.array([int(np.argmin(self._prior[a + 1 : b])) + 1 if b > a + 1 else 0 for a, b in ranges])
+
     def noisy(self, rng: np.random.Generator, deviation: float) -> ErrorModel:
         """With a random factor on each contribution, the logarithm of which has this deviation."""
         other = copy.copy(self)

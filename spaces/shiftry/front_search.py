@@ -36,6 +36,9 @@ MOST_FITTED = 2000
 GROWTH = 1.1
 """How many times as many measured candidates there are when the model is fitted again."""
 
+FIRST_ANCHORS = 4
+"""Mixtures of the first options and their best alternatives around which the first knapsacks take their costs."""
+
 COST_STEPS = 1000
 """What the reference point's costs together come to where several are weighted."""
 
@@ -49,8 +52,10 @@ def search_front(space: Fronted, seed: int) -> Procedure:
         return
     known.take_in((yield known.assignments(known.singles(base))))
     model = ErrorModel(known, base)
-    first = [_packed(known, model, anchor, None, rng) for anchor in (base, *_anchors(known, rng))]
-    for batch in known.new(np.concatenate(first), 4 * BATCH):
+    others = model.best_others()
+    some = [np.where(rng.random(len(base)) < 0.5, base, others) for _ in range(FIRST_ANCHORS)]
+    first = [_packed(known, model, anchor, None, rng)[:BATCH] for anchor in (base, others, *some)]
+    for batch in known.new(np.concatenate([others[None], *first]), 1 + len(first) * BATCH):
         known.take_in((yield batch))
     fitted = 0
     for number in range(1 << 62):
