@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Trial
-from kilotune.search.statistics import paired_test
+from kilotune.search.statistics import SIGNIFICANCE, paired_test
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -77,21 +78,34 @@ def settings(task: Task) -> Iterator[tuple[str, ShiftryOptions]]:
         yield f"--limit flash: {share} x the least", ShiftryOptions(flash_limit_bytes=int(share * least))
 
 
-def measured(space: RankedBy, test: FixedPointEvaluator, trial: Trial) -> dict[str, float]:
-    """What the table and whoever doubts it need of a candidate."""
-    train, unseen = trial.metrics, test.measure(space.lower([trial.assignment]))[0]
+def measured(space: RankedBy, test: FixedPointEvaluator, trial: Trial) -> dict[str, Any]:
+    """What the table and whoever doubts it need of a candidate. `test_flipped`: which test samples change class."""
+    batch = space.lower([trial.assignment])
+    train, unseen = trial.metrics, test.measure(batch)[0]
+    flipped = test.simulator.run(batch)[0, :, 0] != test.float_outputs[:, 0]
     return {
         **{name: train[name] for name in ("memory_bytes", "flash_bytes", "accuracy_percent", *METRICS)},
         "test_disagreements": unseen["disagreements"],
+        "test_expected_flips": unseen["expected_flips"],
         "test_accuracy_percent": unseen["accuracy_percent"],
+        "test_flipped": np.flatnonzero(flipped).tolist(),
     }
 
 
-def rows_of(name: str, bundle: Bundle, seeds: int, trials: int) -> Iterator[dict[str, Any]]:
+def p_of_difference(row: dict[str, Any]) -> float:
+    """Whether the best found and the procedure's answer change the class of test samples equally often: McNemar's exact test,
+    two-sided, on those that only one of them changes."""
+    best, paper = (set(row[who]["test_flipped"]) for who in ("best", "procedure"))
+    only_best, only_paper = len(best - paper), len(paper - best)
+    count, fewer = only_best + only_paper, min(only_best, only_paper)
+    return min(1.0, 2.0 * sum(math.comb(count, k) for k in range(fewer + 1)) / 2.0**count)
+
+
+def rows_of(name: str, bundle: Bundle, seeds: int, trials: int, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
     """A row a setting, metric and seed."""
     task, test_task = task_of(bundle, bundle.train), task_of(bundle, bundle.test)
     for words, options in settings(task):
-        for metric in METRICS:
+        for metric in metrics:
             space = RankedBy(task, options, metric)
             test = space.evaluator.on(test_task)
             answer = run_procedure(space)
@@ -110,14 +124,14 @@ def rows_of(name: str, bundle: Bundle, seeds: int, trials: int) -> Iterator[dict
                 }
 
 
-def record(path: Path, models: Sequence[str], generated: bool, seeds: int, trials: int) -> None:
+def record(path: Path, models: Sequence[str], generated: bool, seeds: int, trials: int, metrics: Sequence[str]) -> None:
     """Appends the rows of the models to `path`, model by model."""
     with tempfile.TemporaryDirectory(prefix="kilotune-precision-") as folder:
         small = {model.name: model for model in (generated_models() if generated else public_models())}
         for name in models or [*([] if generated else BUNDLED), *small]:
             place = write_small_model(small[name], Path(folder)) if name in small else resolve_model(name)
             with path.open("a") as file:
-                for row in rows_of(name, load_bundle(place), seeds, trials):
+                for row in rows_of(name, load_bundle(place), seeds, trials, metrics):
                     file.write(json.dumps(row) + "\n")
             print(name, flush=True)
 
@@ -159,16 +173,39 @@ def line(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def told_apart(rows: Sequence[dict[str, Any]]) -> str:
+    """How many of the pairs differ by more than luck, and what they are expected to flip of the test samples, which does not tie."""
+    pairs = [row for row in rows if same_bytes(row) and "test_flipped" in row["best"]]
+    counts = {"fewer": [0, 0], "more": [0, 0]}
+    expected = [0, 0, 0]
+    for row in pairs:
+        x, y = (row[who]["test_disagreements"] for who in ("best", "procedure"))
+        if x != y:
+            side = counts["fewer" if x < y else "more"]
+            side[0], side[1] = side[0] + 1, side[1] + (p_of_difference(row) < SIGNIFICANCE)
+        x, y = (round(row[who]["test_expected_flips"], 3) for who in ("best", "procedure"))
+        expected[(x > y) - (x < y) + 1] += 1
+    told = ", ".join(
+        f"{side} in {n} ({sure} of them told apart by McNemar's test)" for side, (n, sure) in counts.items()
+    )
+    return f"test disagreements {told}; expected flips of test samples fewer / equal / more: " + " / ".join(
+        map(str, expected)
+    )
+
+
 def show(paths: Sequence[Path]) -> None:
     """A line a setting and metric, then the pairs that were lost."""
     rows = [json.loads(text) for path in paths for text in path.read_text().splitlines()]
     print(f"{len({row['model'] for row in rows})} models, {len({row['seed'] for row in rows})} seeds")
     for metric in METRICS:
         of_metric = [row for row in rows if row["metric"] == metric]
+        if not of_metric:
+            continue
         print(f"\nranked by {metric}: wins / ties / losses against the procedure")
         for words in dict.fromkeys(row["setting"] for row in of_metric):
             print(f"  {words}: {line([row for row in of_metric if row['setting'] == words])}")
         print(f"  all: {line(of_metric)}")
+        print(f"  {told_apart(of_metric)}")
     print("\nlost, ranked by expected_flips: test disagreements, expected flips on the training samples")
     for row in rows:
         best, paper = row["best"], row["procedure"]
@@ -188,11 +225,12 @@ def main() -> None:
     recording.add_argument("--generated", action="store_true", help="the generated models rather than the public ones")
     recording.add_argument("--seeds", type=int, default=5)
     recording.add_argument("--trials", type=int, default=600)
+    recording.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
     showing = commands.add_parser("show")
     showing.add_argument("files", nargs="+", type=Path)
     given = parser.parse_args()
     if given.command == "record":
-        record(given.file, given.models, given.generated, given.seeds, given.trials)
+        record(given.file, given.models, given.generated, given.seeds, given.trials, given.metrics)
     else:
         show(given.files)
 
