@@ -66,6 +66,10 @@ class Quantity:
     measured: Callable[[Mapping[str, Any]], Any] | None = None
 
 
+TOTAL_RAM = "total-ram"
+"""The name of the limit that a board sets, besides those on flash and RAM: the input takes RAM, too."""
+
+
 def bit_operations(metrics: Mapping[str, Any]) -> Any:
     """BOPs (Baskin et al., "UNIQ", ACM TOCS 2021): what hardware spends on arithmetic, whatever the processor. A multiplication
     of w bits counts w * w, an addition w."""
@@ -77,10 +81,16 @@ def bit_operations(metrics: Mapping[str, Any]) -> Any:
     return total
 
 
+def total_ram_bytes(metrics: Mapping[str, Any]) -> Any:
+    """RAM of a program whose input lies in RAM beside what it computes, as it does where a sensor or a radio has written it."""
+    return metrics["ram_bytes"] + metrics["input_bytes"]
+
+
 QUANTITIES = (
     Quantity("memory", "memory_bytes"),
     Quantity("flash", None, "flash_bytes", "flash bytes", option="flash_limit_bytes", example="32KiB"),
     Quantity("ram", None, "ram_bytes", "RAM bytes", option="ram_limit_bytes"),
+    Quantity(TOTAL_RAM, None, "total_ram_bytes", "RAM bytes with input", measured=total_ram_bytes),
     Quantity(
         *("cycles", None, "cycles", "cycles, predicted", Unit.COUNT),
         option="cycles_limit",

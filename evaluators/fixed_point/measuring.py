@@ -79,7 +79,8 @@ class FixedPointEvaluator:
     other samples of the kind (`fidelity`). Of a numerical model: `precision_loss`, the largest absolute difference from the
     float outputs (Shiftry Section 3), `expected_error`, their root mean square with its uncertainty (`fidelity`), and
     `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their
-    sum), `demoted` (8-bit variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
+    sum), `input_bytes` (of the input in its format, which no other metric has), `demoted` (8-bit variables), and executed
+    `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
     operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.
     """
@@ -109,6 +110,8 @@ class FixedPointEvaluator:
         self.footprint = Footprint(task.program, task.parameters, in_place, refine, compiled_first_fit)
         self.unpacking = UnpackingSize(task.program)
         names = [v.name for v in task.program.variables]
+        given = task.program.input
+        self._input, self._input_elements = (names.index(given.name), given.size) if given else (0, 0)
         self._result = names.index(task.program.result.variable)
         self._scored = 0 if self._contest is None else names.index(self._contest.variable)
         labels = ir.label_variables(task.program)
@@ -186,6 +189,7 @@ class FixedPointEvaluator:
             "flash_bytes": flash,
             "ram_bytes": ram,
             "memory_bytes": flash + ram,
+            "input_bytes": self._input_elements * bits[:, self._input] // 8,
             "demoted": ((bits == 8) & self._scaled).sum(axis=1),
             **self.footprint.operation_counts(batch),
         }

@@ -14,6 +14,7 @@ from kilotune.evaluators.architectures.registry import boards
 from kilotune.experiments.problems.family import CommandOptions, SpaceFamily, command_options
 from kilotune.experiments.problems.registry import find_entry
 from kilotune.experiments.requests.request import TuneRequest, limit_text
+from kilotune.spaces.objectives import TOTAL_RAM
 
 
 def command_line(request: TuneRequest, budget: str) -> str:
@@ -82,7 +83,7 @@ def _device_and_limits(asked: CommandOptions) -> Iterator[str]:
     if device:
         shipped = any(known.as_json() == device for known in boards())
         yield from ("--device", str(device["name"]) if shipped else _device_file(device))
-    implied = {"flash": device.get("flash_bytes"), "ram": device.get("ram_bytes")}
+    implied = {"flash": device.get("flash_bytes"), "ram": device.get("ram_bytes"), TOTAL_RAM: device.get("ram_bytes")}
     for name, limit in asked.limits.items():
         if limit != implied.get(name):
             yield from ("--limit", limit_text(name, limit))

@@ -108,7 +108,7 @@ def parse_limit(text: str) -> tuple[str, float]:
 
     ValueError, a sentence, when it is not of that form.
     """
-    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
+    match = re.fullmatch(r"\s*([\w-]+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is not None:
         name, number, suffix = match[1], float(match[2]), match[3].upper()
         factors = LIMITED[name].unit.factors if name in LIMITED else {}

@@ -12,13 +12,22 @@ from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.registry import find_entry
+from kilotune.experiments.report.command import given_options
 from kilotune.experiments.requests.request import TuneRequest, limit_text, parse_limit
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.space import Space
 from kilotune.search.study import Study
 from kilotune.spaces.limits import FixedPointOptions
-from kilotune.spaces.objectives import DEFAULT, LIMITED, OBJECTIVES, QUANTITIES, bit_operations, minimized_metric
+from kilotune.spaces.objectives import (
+    DEFAULT,
+    LIMITED,
+    OBJECTIVES,
+    QUANTITIES,
+    bit_operations,
+    minimized_metric,
+    total_ram_bytes,
+)
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -117,3 +126,36 @@ def test_bit_operations_are_counted_by_hand() -> None:
 def test_an_objective_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="There is no objective 'speed'; there are memory, "):
         FixedPointOptions(objective="speed")
+
+
+def test_the_input_takes_ram_on_a_board() -> None:
+    """An Uno has 2048 bytes: a program that has 1500 for itself does not fit beside 600 features of a byte."""
+    problem = build_problem(
+        request_from("shiftry", input="protonn-digits", device="uno", options={"accuracy_drop": 50.0})
+    )
+    space = problem.space
+    assert isinstance(space, ShiftrySpace)
+    limits = {c.metric: c.limit for c in space.constraints}
+    assert limits["total_ram_bytes"] == limits["ram_bytes"] == 2048
+    index = [d.name for d in space.decisions].index("X")
+    candidate = {d.name: d.options[0] for d in space.decisions}
+    narrow = next(o for o in space.decisions[index].options if str(o).startswith("int8"))
+    wide = next(o for o in space.decisions[index].options if str(o).startswith("int16"))
+    for option, size in ((narrow, 64), (wide, 128)):
+        (found,) = space.evaluate([{**candidate, "X": option}])
+        assert found.metrics["total_ram_bytes"] - found.metrics["ram_bytes"] == size
+    broken = next(c for c in space.constraints if c.metric == "total_ram_bytes")
+    assert broken.violation(total(1500, 600)) == 52
+    assert broken.violation(total(1448, 600)) == 0
+
+
+def total(ram: int, given: int) -> dict[str, float]:
+    return {"total_ram_bytes": total_ram_bytes({"ram_bytes": ram, "input_bytes": given})}
+
+
+def test_what_a_board_implies_is_not_said_again() -> None:
+    request = request_from("shiftry", input="protonn-digits", device="uno")
+    assert request.options["further_limits"] == {"total-ram": 2048}
+    assert given_options(request, find_entry("shiftry")[0]) == ["--device", "uno"]
+    stated = request_from("shiftry", input="protonn-digits", device="uno", limits=("total-ram=4096",))
+    assert given_options(stated, find_entry("shiftry")[0]) == ["--device", "uno", "--limit", "total-ram=4096"]

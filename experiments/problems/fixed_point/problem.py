@@ -27,7 +27,7 @@ from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
-from kilotune.spaces.objectives import DEFAULT, LIMITED
+from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -141,12 +141,15 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     front = tuple(name for name in given.pop("front", "").split(",") if name)
     if front and space != "shiftry":
         raise ValueError(f"--front: expected the space shiftry, found {space}.")
+    further = {name: amount for name, amount in limits.items() if name not in LIMIT_OPTIONS}
+    if asked.device is not None:
+        further.setdefault(TOTAL_RAM, asked.device["ram_bytes"])
     stated: dict[str, Any] = {option: limits.get(name) for name, option in LIMIT_OPTIONS.items()}
     options = ModelOptions(
         **given,
         accumulator=ACCUMULATORS[bits].value,
         **stated,
-        further_limits={name: amount for name, amount in limits.items() if name not in LIMIT_OPTIONS},
+        further_limits=further,
         device=asked.device,
         objective=asked.objective or DEFAULT,
         front=front,
