@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.arrays import Array
-from kilotune.codegen.onnx.graph import ConvNode, Graph, TensorShape, window_of
+from kilotune.codegen.onnx.graph import ConvNode, Graph, Node, TensorShape, window_of
 from kilotune.codegen.onnx.reference import compute
 
 MOST_ELEMENTS_AT_ONCE = 1 << 22
 """Elements of the largest tensor of a batch, or of what its windows gather."""
 
 
-def tensors_of_images(graph: Graph, images: Array) -> Iterator[tuple[str, Array]]:
+def tensors_of_images(
+    graph: Graph, images: Array, compute_node: Callable[[Node, list[Array]], Array] = compute
+) -> Iterator[tuple[str, Array]]:
     """Every tensor of the graph, [channels, images, height, width], batch after batch in the order of the nodes.
 
     images: [images, channels, height, width]; integers for a quantised graph, floats otherwise, whose precision is kept.
+    compute_node: what a node computes of its operands, where that is something else.
     """
     size = images_at_once(graph)
     last = {name: number for number, node in enumerate(graph.nodes) for name in node.inputs}
@@ -28,7 +31,7 @@ def tensors_of_images(graph: Graph, images: Array) -> Iterator[tuple[str, Array]
         tensors: dict[str, Array] = {graph.input: batch}
         yield graph.input, batch
         for number, node in enumerate(graph.nodes):
-            result = compute(node, [tensors[name] for name in node.inputs])
+            result = compute_node(node, [tensors[name] for name in node.inputs])
             tensors[node.output] = result
             yield node.output, result
             for name in {*node.inputs, node.output}:

@@ -89,6 +89,7 @@ class _Rewriter(IntegerNodes):
         self.producers = {node.output: node for node in self.graph.nodes}
         self.folded = dict(self.graph.folded or {})
         self.parts = _parts(self.graph)
+        self.aligned: set[str] = set()
         self.done: set[str] = set()
         self.result = ""
 
@@ -200,14 +201,15 @@ class _Rewriter(IntegerNodes):
         self.broadcast("Add", product, self.constants[bias], output)
 
     def _alignment(self, name: str, wanted: str) -> str:
-        if name == wanted or wanted in self.done or not isinstance(self.producers.get(wanted), ShiftNode):
-            return wanted
-        shift = self.producers[wanted]
-        if not wanted.startswith(name) or not isinstance(shift, ShiftNode) or shift.inputs != (name,):
+        """The operand `name` of a Concat, shifted to what the others are; it may be another name, and shape, of the tensor."""
+        shift = self.producers.get(wanted)
+        if name == wanted or not isinstance(shift, ShiftNode) or wanted in self.done:
             return name
-        self.done.add(wanted)
-        self.requantise(name, wanted, shift)
-        return wanted
+        output = wanted if shift.inputs == (name,) else f"{wanted}/{name}"
+        if output not in self.aligned:
+            self.aligned.add(output)
+            self.requantise(name, output, shift)
+        return output
 
     def _copy(self, proto: Any, inputs: Sequence[str], output: str) -> None:
         copy = type(proto)()

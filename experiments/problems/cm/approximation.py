@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from kilotune.codegen.onnx.batches import operations_of
+import numpy as np
+
+from kilotune.codegen.onnx.batches import operations_of, outputs_of_images
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph
 from kilotune.evaluators.cm.fidelity import Fidelity, fidelity
+from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores, interval, noisy_fidelity
 from kilotune.experiments.problems.cm.image_data import ImageData
 
 MOST_COMPARED_OPERATIONS = 40_000_000_000
@@ -20,15 +23,56 @@ WITHOUT_DATA = (
 )
 
 
-def approximation(graph: Graph, quantised: QuantisedGraph, data: ImageData | None) -> dict[str, Any]:
-    """The fidelity on images that calibration has not seen, as JSON; `sentence` says it without its full stop."""
+def approximation(
+    graph: Graph, quantised: QuantisedGraph, data: ImageData | None, cores: AnalogueCores | None = None
+) -> dict[str, Any]:
+    """The fidelity on images that calibration has not seen, as JSON; `sentence` says it without its full stop. cores: what noise
+    does to it, too."""
     if data is None:
         return {"calibration_images": 0, "images": 0, "sentence": f"Integers: {WITHOUT_DATA}"}
     images, labels = data.unseen
     most = max(1, MOST_COMPARED_OPERATIONS // max(1, operations_of(graph)))
     found = fidelity(graph, quantised, images[:most], None if labels is None else labels[:most])
     figures = {name: value for name, value in dataclasses.asdict(found).items() if value is not None}
-    return {"calibration_images": data.calibration, **figures, "sentence": _sentence(found, data, len(images))}
+    sentence = _sentence(found, data, len(images))
+    noise = {} if cores is None else _noise(graph, quantised, data, cores)
+    said = noise.pop("sentence", "")
+    return {
+        "calibration_images": data.calibration,
+        **figures,
+        **({"noise": noise} if noise else {}),
+        "sentence": f"{sentence}{'. ' + said if said else ''}",
+    }
+
+
+def _noise(graph: Graph, quantised: QuantisedGraph, data: ImageData, cores: AnalogueCores) -> dict[str, Any]:
+    """What becomes of the classes on noisy cells, by figures and a sentence; ValueError for outputs that are no classes."""
+    if not is_classifier(graph):
+        raise ValueError(
+            "--noise is about classes: expected scores of classes as the network's output, found something else."
+        )
+    images, labels = data.unseen
+    most = max(1, MOST_COMPARED_OPERATIONS // max(1, cores.draws * operations_of(graph)))
+    images, labels = images[:most], None if labels is None else labels[:most]
+    exact = outputs_of_images(graph, np.asarray(images, np.float32)).reshape(len(images), -1)
+    seen, integers = quantised.image(data.seen), quantised.image(images)
+    found = noisy_fidelity(quantised.graph, cores, seen, integers, exact.argmax(axis=1), labels)
+    figures: dict[str, Any] = {
+        "seconds": cores.seconds,
+        "converter_bits": cores.converter_bits,
+        "draws": cores.draws,
+        "images": len(images),
+        "agreements": list(found.agreements),
+    }
+    mean, half = interval(found.agreements)
+    shown = f"the class of the floats on {100 * mean:.2f} +- {100 * half:.2f} %"
+    if found.accuracies is not None:
+        figures["accuracies"] = list(found.accuracies)
+        mean, half = interval(found.accuracies)
+        shown = f"{100 * mean:.2f} +- {100 * half:.2f} % right, {shown}"
+    when = f"{cores.seconds:g} s after programming, {cores.converter_bits}-bit converters"
+    figures["sentence"] = f"On phase-change cells ({when}, {cores.draws} draws of {len(images)} images): {shown}"
+    return figures
 
 
 def _sentence(found: Fidelity, data: ImageData, unseen: int) -> str:

@@ -52,6 +52,18 @@ FAMILY = SpaceFamily(
             help="How many of the images of --data are for calibration  [default: 64, at most half of them]",
         ),
         click.Option(
+            ["--noise", "noise"],
+            metavar="SECONDS",
+            type=click.FloatRange(min=0),
+            help="With --data: accuracy on phase-change cells so long after programming, over 10 draws",
+        ),
+        click.Option(
+            ["--converter-bits", "converter_bits"],
+            metavar="BITS",
+            type=click.IntRange(min=2, max=16),
+            help="Bits of the converters behind the columns, for --noise  [default: 8]",
+        ),
+        click.Option(
             ["--strict", "strict"],
             is_flag=True,
             default=None,

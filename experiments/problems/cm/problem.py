@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from kilotune.codegen.cm.hardware import load_hardware
@@ -19,6 +20,8 @@ from kilotune.codegen.onnx.quantise import (
     random_images,
     with_random_weights,
 )
+from kilotune.evaluators.cm.fidelity import is_classifier
+from kilotune.evaluators.cm.noisy_fidelity import AnalogueCores
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.cm.approximation import approximation
@@ -43,11 +46,20 @@ COMPILED = (
 
 DEFAULT_NETWORK = "resnet20"
 
+NEED_IMAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "calibration": "--calibration counts images of",
+        "noise": "--noise is seen on images of",
+        "converter_bits": "--converter-bits are seen on images of",
+    }
+)
+"""Options that say something of the images, by name; how a sentence about them begins."""
+
 
 @dataclass(frozen=True)
 class MappingOptions:
     """What the command line says. `hardware`: a name, or an absolute path; `image_shape`: channels, height, width; `data`: an
-    absolute path; `calibration`: of its images."""
+    absolute path; `calibration`: of its images; `noise`: seconds since cells were programmed; `converter_bits`: behind their columns."""
 
     hardware: str | None = None
     image_shape: Sequence[int] | None = None
@@ -55,6 +67,8 @@ class MappingOptions:
     data: str | None = None
     calibration: int | None = None
     objective: str = "ticks"
+    noise: float | None = None
+    converter_bits: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +101,11 @@ class MappingProblem(MappedNetwork, ExportsTexts):
         """What the integers cost; None for a network without weights."""
         if self.quantised is None or self.floats is None:
             return None
-        return approximation(self.floats, self.quantised, self.data)
+        options = stored_fields(MappingOptions, self.request.options, "request")
+        cores = None
+        if options.noise is not None:
+            cores = AnalogueCores(self.space.network.crossbar, options.noise, options.converter_bits or 8)
+        return approximation(self.floats, self.quantised, self.data, cores)
 
     def texts(self, trial: Trial) -> dict[str, str | bytes]:
         """The mapping, its pictures, the state machines of the control units, and what executes it all."""
@@ -134,15 +152,21 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
 
 
 def _data_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The place of the images, and how many are for calibration; nothing when they were not given, as in older requests."""
-    data, calibration = given.get("data"), given.get("calibration")
+    """The place of the images, and what is asked of them; nothing when they were not given, as in older requests."""
+    data = given.get("data")
     if data is None:
-        if calibration is not None:
-            raise ValueError("--calibration counts images of --data: expected both, found no --data.")
+        for name, what in NEED_IMAGES.items():
+            if given.get(name) is not None:
+                raise ValueError(f"{what} --data: expected both, found no --data.")
         return {}
+    if given.get("converter_bits") is not None and given.get("noise") is None:
+        raise ValueError("--converter-bits is for --noise: expected both, found no --noise.")
     if not Path(data).is_file():
         raise InputError(str(data), expected="a file of images", found="none")
-    return {"data": str(Path(data).resolve()), **({} if calibration is None else {"calibration": calibration})}
+    return {
+        "data": str(Path(data).resolve()),
+        **{name: given[name] for name in NEED_IMAGES if given.get(name) is not None},
+    }
 
 
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
@@ -173,6 +197,10 @@ def build_problem(request: TuneRequest) -> MappingProblem:
         return MappingProblem(request, CmSpace.of(integer_shape(weightless(name)), *asked), None)
     graph = _imported(name, image)
     CmSpace.of(graph, *asked)  # says what is short before any arithmetic
+    if options.noise is not None and not is_classifier(graph):
+        raise ValueError(
+            f"--noise is about classes: expected their scores as output, found {graph.output_shape} in {name}."
+        )
     shape = graph.shapes[graph.input]
     data = None if options.data is None else load_images(Path(options.data), shape, options.calibration)
     graph = _with_weights(graph)

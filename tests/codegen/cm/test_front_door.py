@@ -156,6 +156,8 @@ def test_what_the_integers_cost_is_told_with_images_and_without(tmp_path: Path) 
     [
         (("--input", "lenet5", "--data", "none.npz"), "none.npz: expected a file of images, found none"),
         (("--input", "lenet5", "--calibration", "3"), "--calibration counts images of --data"),
+        (("--input", "lenet5", "--noise", "60"), "--noise is seen on images of --data"),
+        (("--input", "lenet5", "--data", __file__, "--converter-bits", "6"), "--converter-bits is for --noise"),
         (("--input", "resnet20", "--data", __file__), "--data is for ONNX files; resnet20 has no weights"),
         (("--input", "lenet5", "--data", __file__), "test_front_door.py: expected arrays by name"),
     ],

@@ -172,6 +172,18 @@ def transposed(kernel: int, stride: int, pad: int, extra: int, groups: int, dila
     return around([node], weights, size=4)
 
 
+def another_name_in_a_concat() -> Any:
+    """A tensor under another name, whose operand of the Concat is shifted to the scale of the others."""
+    nodes = [
+        helper.make_node("Mul", ["a", "k"], ["large"]),
+        helper.make_node("Identity", ["a"], ["same"]),
+        helper.make_node("Concat", ["same", "large", "a"], ["c"], axis=1),
+        helper.make_node("Slice", ["c", "s", "e", "ax"], ["b"]),
+    ]
+    numbers = {"k": np.float32(9), "s": np.array([2]), "e": np.array([6]), "ax": np.array([1])}
+    return around(nodes, numbers)
+
+
 NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel", "nearest_mode": "round_prefer_ceil"}
 SCALES = {"roi": np.zeros(0, np.float32), "scales": np.float32([1, 1, 2, 3])}
 SLOPES = np.abs(drawn(0.5, 4, 1, 1))
@@ -232,6 +244,7 @@ FILES: dict[str, Callable[[], Any]] = {
         [helper.make_node("Gather", ["a", "k"], ["b"], axis=1)], {"k": np.array([3, 0, 0, -2])}
     ),
     "Split": split_and_swapped,
+    "another name in a Concat": another_name_in_a_concat,
     "channels last": channels_last,
     "shapes of the image": shapes_of_the_image,
     "quantised file": quantised_file,

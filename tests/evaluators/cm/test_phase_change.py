@@ -1,0 +1,104 @@
+"""Noise of phase-change cells: the published model's moments, and what is left of a network's classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.cm.blocks import Crossbar, column_blocks
+from kilotune.codegen.onnx.batches import outputs_of_images, tensors_of_images
+from kilotune.codegen.onnx.graph import ConvNode
+from kilotune.codegen.onnx.importing import import_model
+from kilotune.codegen.onnx.quantise import quantise
+from kilotune.evaluators.cm.noisy_fidelity import (
+    AnalogueCores,
+    _AnalogueLayers,
+    _exact,
+    interval,
+    noisy_fidelity,
+)
+from kilotune.evaluators.cm.phase_change import drifted, programmed, read, weights_after
+from tests.codegen.cm.digits import digits_images, digits_network
+
+MANY = np.full(200_000, 1.0)
+
+
+def generator() -> np.random.Generator:
+    return np.random.default_rng(5)
+
+
+@pytest.mark.parametrize(("target", "deviation_us"), [(1.0, 1.0554), (0.5, 0.952725)])
+def test_programming_spreads_as_measured(target: float, deviation_us: float) -> None:
+    """-1.1731 g**2 + 1.9650 g + 0.2635 microsiemens of 25."""
+    found = programmed(target * MANY, generator())
+    assert found.mean() == pytest.approx(target, abs=1e-3)
+    assert found.std() * 25 == pytest.approx(deviation_us, rel=0.01)
+
+
+def test_conductances_drift_by_a_power_of_time() -> None:
+    assert np.array_equal(drifted(MANY, MANY, 5.0, generator()), MANY), "as programmed until they are read first"
+    logarithms = np.log(drifted(MANY, MANY, 20.0 * np.e**4, generator()))
+    assert logarithms.mean() == pytest.approx(-4 * 0.049, rel=0.01)
+    assert logarithms.std() == pytest.approx(4 * 0.008, rel=0.01)
+    small = np.log(drifted(MANY, 0.01 * MANY, 20.0 * np.e, generator()))
+    assert small.mean() == pytest.approx(-(-0.0155 * np.log(0.01) + 0.0244), rel=0.01)
+    unprogrammed = np.log(drifted(MANY, 0 * MANY, 20.0 * np.e, generator()))
+    assert unprogrammed.mean() == pytest.approx(-0.1, rel=0.01)
+    assert unprogrammed.std() == pytest.approx(0.045, rel=0.01)
+
+
+def test_reading_adds_noise_that_grows_with_time() -> None:
+    for seconds, target, strength in ((20.0, 1.0, 0.0088), (1e6, 0.25, 0.0088 / 0.25**0.65)):
+        found = read(MANY, target * MANY, seconds, generator())
+        assert found.std() == pytest.approx(strength * np.sqrt(np.log((seconds + 250e-9) / 500e-9)), rel=0.01)
+    assert np.isfinite(read(MANY, 0 * MANY, 20.0, generator())).all()
+
+
+def test_what_drifts_together_is_compensated() -> None:
+    weights = np.abs(np.random.default_rng(0).normal(0, 30, (60, 400)))
+    largest = float(weights.max())
+    fresh, old = (weights_after(weights, largest, seconds, generator()) for seconds in (20.0, 1e8))
+    assert old.sum() == pytest.approx(weights.sum(), rel=0.03), "without compensation a half is gone"
+    assert np.abs(old - weights).mean() > 1.5 * np.abs(fresh - weights).mean()
+    assert np.array_equal(weights_after(0 * weights, 0.0, 20.0, generator()), 0 * weights)
+
+
+def test_exact_cells_and_converters_give_the_integers() -> None:
+    """Also where a layer is cut into many crossbars."""
+    graph = import_model(digits_network(16), "digits")
+    images, _ = digits_images(16)
+    quantised = quantise(graph, images[:40])
+    integers = quantised.image(images[40:60])
+    convolutions = [n for n in quantised.graph.nodes if isinstance(n, ConvNode)]
+    blocks = {n.output: column_blocks(n, Crossbar(20, 3)) for n in convolutions}
+    assert max(b.row_blocks for found in blocks.values() for b in found) > 1
+    layers = _AnalogueLayers(blocks, {n.output: _exact(n, blocks[n.output]) for n in convolutions}, {}, None)
+    found = [t for name, t in tensors_of_images(quantised.graph, integers, layers.compute) if name == graph.output]
+    expected = outputs_of_images(quantised.graph, integers)
+    np.testing.assert_array_equal(np.moveaxis(np.concatenate(found, axis=1), 1, 0), expected)
+
+
+def test_older_cells_and_fewer_bits_cost_accuracy() -> None:
+    graph = import_model(digits_network(16), "digits")
+    images, labels = digits_images(16)
+    quantised = quantise(graph, images[:64])
+    seen, unseen, labels = quantised.image(images[:64]), quantised.image(images[64:264]), labels[64:264]
+    classes = outputs_of_images(graph, images[64:264]).reshape(200, -1).argmax(axis=1)
+
+    def accuracy(seconds: float, bits: int | None) -> float:
+        cores = AnalogueCores(Crossbar(), seconds, bits, 4)
+        found = noisy_fidelity(quantised.graph, cores, seen, unseen, classes, labels)
+        assert found.accuracies is not None
+        assert len(set(found.accuracies)) > 1
+        return interval(found.accuracies)[0]
+
+    fresh, old, coarse = accuracy(20, 8), accuracy(1e9, 8), accuracy(20, 3)
+    assert fresh > 0.95
+    assert old < fresh - 0.02
+    assert coarse < fresh - 0.05
+
+
+def test_the_interval_is_students() -> None:
+    mean, half = interval([0.9, 0.92, 0.94])
+    assert mean == pytest.approx(0.92)
+    assert half == pytest.approx(4.303 * 0.02 / np.sqrt(3))
