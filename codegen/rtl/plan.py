@@ -83,7 +83,7 @@ def make_plan(
     items = lowering.body(program.body)
     memories = _memories(batch) | lowering.scratch
     banks = _banks(items, memories)
-    items = tuple(_settled(item, banks) for item in items)
+    items = tuple(settled(item, banks) for item in items)
     ports = port_counts(items, design.ports, frozenset(constants))
     loops = {loop.index: (loop.start, loop.count) for loop in _repeats(items)}
     return HardwarePlan(batch, design, constants, items, memories, banks, {n: ports.get(n, 1) for n in memories}, loops)
@@ -99,6 +99,11 @@ def decidable(program: ir.Program, batch: FixedBatch) -> dict[int, tuple[int, ..
             places = make_nest(operation, int(batch.rows[0, row, Column.HALVINGS])).places
         result[row] = tuple(n for n in range(1, min(places, MOST_BANKS) + 1) if places % n == 0)
     return result
+
+
+def takes_multipliers(operation: ir.Operation) -> bool:
+    """Whether it is decided what the operation's multiplications are made of; those of tables and norms take the board's multipliers."""
+    return isinstance(operation, ir.MatMul | ir.Conv2D | ir.Multiply)
 
 
 def takes_elements(operation: ir.Operation, program: ir.Program) -> bool:
@@ -239,10 +244,10 @@ def _banks(items: Sequence[Item], memories: Mapping[str, tuple[int, int]]) -> di
     return result
 
 
-def _settled(item: Item, banks: Mapping[str, int]) -> Item:
-    """With the lanes of sums written one after the other where banks do not take them at once."""
+def settled(item: Item, banks: Mapping[str, int]) -> Item:
+    """The item with the lanes of sums written one after the other where these banks do not take them at once."""
     if isinstance(item, Repeat):
-        return replace(item, body=tuple(_settled(part, banks) for part in item.body))
+        return replace(item, body=tuple(settled(part, banks) for part in item.body))
     if isinstance(item, SparseUnit) or item.nest.lanes == 1 or item.nest.gathers_lanes:
         return item
     write = item.nest.write

@@ -85,7 +85,7 @@ def schedule(items: Sequence[Item], ports: Mapping[str, int]) -> Timeline:
 
     for number, item in enumerate(items):
         waits: list[int | None] = [None]
-        waits += [p for p in range(number) if _depends(items[p], item)]
+        waits += [p for p in range(number) if depends(items[p], item)]
         slots: dict[str, tuple[int, ...]] = {}
         for name, count in sites(item).items():
             if name not in holders:
@@ -107,5 +107,6 @@ def schedule(items: Sequence[Item], ports: Mapping[str, int]) -> Timeline:
     return Timeline(tuple(starts), inner)
 
 
-def _depends(earlier: Item, later: Item) -> bool:
+def depends(earlier: Item, later: Item) -> bool:
+    """Whether one has to wait for the other that stands before it."""
     return bool(earlier.writes & (later.reads | later.writes) or earlier.reads & later.writes)

@@ -41,6 +41,12 @@ class Gates:
         return {kind: (taken, there[kind]) for kind, taken in asdict(self).items() if taken > there[kind]}
 
 
+GATE_KINDS: Mapping[str, str] = MappingProxyType(
+    {"luts": "LUTs", "flip_flops": "flip-flops", "block_rams": "block RAMs", "multipliers": "multipliers"}
+)
+"""What people call the fields of `Gates`."""
+
+
 @dataclass(frozen=True)
 class GateFamily:
     """FPGAs that are synthesised alike: Yosys' command, and the tool that places and routes (None: synthesis only) with its options.

@@ -83,15 +83,20 @@ def estimate(plan: HardwarePlan, board: Board) -> Estimate:
 
 
 def energy_nj(gates: Gates, path_ns: float, cycles: int) -> float:
-    """Energy of an inference: what leaks in its time, and what the gates take in each cycle."""
+    """Energy of an inference."""
+    return cycles * picojoules_per_cycle(gates, path_ns) / 1000
+
+
+def picojoules_per_cycle(gates: Gates, path_ns: float) -> float:
+    """What leaks in a cycle of that length, and what the gates take in it: linear in both."""
     each = PICOJOULES_PER_CYCLE
-    active_pj = (
+    active = (
         gates.luts * each.luts
         + gates.flip_flops * each.flip_flops
         + gates.block_rams * each.block_rams
         + gates.multipliers * each.multipliers
     )
-    return cycles * (STATIC_MILLIWATTS * path_ns + active_pj) / 1000
+    return STATIC_MILLIWATTS * path_ns + active
 
 
 def least_path_ns(board: Board) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from types import MappingProxyType
 
 import numpy as np
@@ -11,12 +12,19 @@ from kilotune.codegen.emit.targets.recording import Export, Recording
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
 from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
-from kilotune.evaluators.fpga.tools import ToolError
+from kilotune.evaluators.fpga.tools import NO_AMARANTH, YOSYS, ToolError
 
 NAMES = ("model.v", "testbench.v", "inputs.hex", "outputs.hex", "model.lpf", "Makefile", "README.md")
 
 CLOCK_MHZ = 50
 """What the constraints ask for; place and route says what is reached."""
+
+
+def hardware_obstacle() -> str | None:
+    """Which tool is missing to write Verilog, a sentence; None where it can be written."""
+    if importlib.util.find_spec("amaranth") is None:
+        return NO_AMARANTH
+    return None if YOSYS.find() is not None else f"{YOSYS.name} is not installed: {YOSYS.advice}."
 
 
 def files(export: Export) -> dict[str, str]:
@@ -29,7 +37,7 @@ def hardware_files(export: Export, design: HardwareDesign) -> dict[str, str]:
     try:
         from kilotune.evaluators.fpga.verilog import emit_verilog  # Amaranth is an extra
     except ModuleNotFoundError:
-        raise ValueError("Hardware needs Amaranth: pip install 'kilotune[fpga]'.") from None
+        raise ValueError(NO_AMARANTH) from None
     candidate = export.source.candidate
     if candidate is None:
         raise ValueError("hardware is made of fixed-point programs")

@@ -13,8 +13,7 @@ from typing import Any
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
-from kilotune.evaluators.fpga.tools import SYNTHESISER, ToolChoice, ToolError, run_tool
-from kilotune.evaluators.fpga.verilog import emit_rtlil
+from kilotune.evaluators.fpga.tools import NO_AMARANTH, SYNTHESISER, MissingToolError, ToolChoice, ToolError, run_tool
 
 WANTED_MHZ = 100
 """What the placer is asked for; it says what it reaches."""
@@ -31,14 +30,23 @@ class Implementation:
 
 
 def implement(plan: HardwarePlan, board: Board) -> Implementation:
-    """Synthesise, place and route a plan's hardware. ToolError when the board has too few gates, or when a tool is missing or fails."""
-    rtlil = emit_rtlil(plan)
+    """Synthesise, place and route a plan's hardware. ToolError when the board has too few gates, or when a tool is missing or fails: the
+    message says where all that it said is kept."""
+    rtlil = _rtlil(plan)
     kept = _kept_file(rtlil, board)
     if kept.exists():
         return _stored(kept)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        made = _implemented(rtlil, board, folder)
+        try:
+            made = _implemented(rtlil, board, folder)
+        except ToolError as error:
+            if not error.log:
+                raise
+            log = kept.with_name(f"failed-{kept.stem}.log")
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(error.log)
+            raise ToolError(f"{error} All that it said is in {log}.", error.log) from None
         kept.parent.mkdir(parents=True, exist_ok=True)
         (folder / "kept.json").write_text(json.dumps(asdict(made)))
         _move(folder / "kept.json", kept)
@@ -47,8 +55,16 @@ def implement(plan: HardwarePlan, board: Board) -> Implementation:
 
 def kept_implementation(plan: HardwarePlan, board: Board) -> Implementation | None:
     """What `implement` has found before; None where it has not been asked. ToolError without the tools, whose versions it depends on."""
-    kept = _kept_file(emit_rtlil(plan), board)
+    kept = _kept_file(_rtlil(plan), board)
     return _stored(kept) if kept.exists() else None
+
+
+def _rtlil(plan: HardwarePlan) -> str:
+    try:
+        from kilotune.evaluators.fpga.verilog import emit_rtlil  # Amaranth is an extra
+    except ModuleNotFoundError:
+        raise MissingToolError(NO_AMARANTH) from None
+    return emit_rtlil(plan)
 
 
 @cache

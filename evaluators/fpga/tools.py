@@ -13,12 +13,19 @@ LONGEST_RUN_S = 3600
 """After so long a tool is ended: synthesis of what fits a board has taken minutes."""
 
 
+NO_AMARANTH = "Hardware needs Amaranth: pip install 'kilotune[fpga]'."
+
+
 class ToolError(Exception):
     """A tool that is missing, failed, or did not end: a sentence. `log`: all that it said."""
 
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(message)
         self.log = log
+
+
+class MissingToolError(ToolError):
+    """A tool is not here: no other run of it will do better."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path) -> str:
     """What the tool printed, run in `folder`. ToolError when it is missing, fails or does not end."""
     path = tool.find()
     if path is None:
-        raise ToolError(f"{tool.name} is not installed: {tool.advice}.")
+        raise MissingToolError(f"{tool.name} is not installed: {tool.advice}.")
     try:
         run = subprocess.run(
             [path, *arguments],

@@ -157,9 +157,9 @@ def _deliver(outcome: tuning.TuneOutcome, folder: Path | None, options: dict[str
 
 
 def _export(outcome: tuning.TuneOutcome, folder: Path) -> dict[str, str]:
-    assert outcome.result.best is not None
+    assert outcome.exported is not None
     try:
-        return outcome.problem.export(outcome.result.best, folder)
+        return outcome.problem.export(outcome.exported, folder)
     except (OSError, RefusedOutputError) as error:
         kept = f"The search is kept: `tune export {outcome.result.study} --output DIR` writes what it found."
         raise OSError(f"{str(error).rstrip('.')}. {kept}") from error

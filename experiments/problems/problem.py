@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kilotune.evaluators.on_device import DeviceMeasurement
     from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.device_check import DeviceCheck
+    from kilotune.experiments.problems.placing import Placing
 
 
 class Problem(Protocol):
@@ -105,6 +106,18 @@ class RunsOnDevice(Protocol):
 
     def float_on_device(self) -> DeviceMeasurement | None:
         """The exact model on the device; None without one or its tools, and where it has no room for it."""
+
+
+@runtime_checkable
+class PlacesFinalists(Protocol):
+    """Ability: candidates are hardware, which synthesis, place and route measure once the search is over."""
+
+    @property
+    def places_beyond_budget(self) -> bool:
+        """Whether it was asked for, and takes what time it needs; else it ends with the budget."""
+
+    def place(self, finalists: Iterable[Trial]) -> Placing | None:
+        """Try them in order until one can be used; None where that is not wanted."""
 
 
 @runtime_checkable

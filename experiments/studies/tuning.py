@@ -19,11 +19,13 @@ from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
+from kilotune.experiments.problems.placing import Placing
 from kilotune.experiments.problems.problem import (
     AnswersCapacity,
     CapacityAnswer,
     Explains,
     LoadsTestData,
+    PlacesFinalists,
     Problem,
     RunsOnDevice,
     approximation_of,
@@ -34,13 +36,14 @@ from kilotune.experiments.problems.problem import (
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
+from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor
+from kilotune.search.front import Ranking
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
@@ -73,11 +76,18 @@ class TuneOutcome:
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
+    placing: Placing | None = None  # finalists on the board
 
     @property
     def procedure(self) -> Trial | None:
         """The paper's answer."""
         return self.paper.answer
+
+    @property
+    def exported(self) -> Trial | None:
+        """The candidate to be used: the best, or the one that a board has turned out to have room for."""
+        held = None if self.placing is None else self.placing.held
+        return self.result.best if held is None else held.trial
 
 
 def free_study_name(store: Store, space: str) -> str:
@@ -250,7 +260,23 @@ def conclude(
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=made_in_time(is_over, lambda: approximation_of(problem)),
+        placing=_placed(problem, study, result, is_over) if most_checked else None,
     )
+
+
+def _placed(problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]) -> Placing | None:
+    """The front from its first candidate, then all others from the best, as hardware."""
+    if not isinstance(problem, PlacesFinalists) or not result.feasible:
+        return None
+    ranking = Ranking.of(problem.space)
+    others = sorted(study.trials(), key=lambda trial: ranking.rank(trial.measurement))
+    finalists = {trial.number: trial for trial in (*result.front, *others) if not ranking.violation(trial.measurement)}
+
+    def interrupted() -> bool:
+        return study.stopped_for_s() >= AFTER_INTERRUPT_S
+
+    over = interrupted if problem.places_beyond_budget else is_over
+    return made_in_time(over, lambda: problem.place(finalists.values()))
 
 
 def procedure_of(problem: Problem, study: Study) -> Trial | None:
@@ -281,6 +307,7 @@ def _best_as_json(outcome: TuneOutcome, best: Trial, artefacts: dict[str, str]) 
         "artifacts": artefacts,
         **({"details": problem.details(best)} if isinstance(problem, Explains) else {}),
         **_on_device(outcome.device_check),
+        **({} if outcome.placing is None else {"placed": outcome.placing.as_json()}),
     }
 
 

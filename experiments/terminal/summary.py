@@ -60,6 +60,8 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
         yield on_device(outcome.device_check)
         if outcome.device_check.measured is not None and outcome.float_on_device is not None:
             yield against_float(outcome.device_check.measured, outcome.float_on_device)
+    if outcome.placing is not None:
+        yield from outcome.placing.sentences()
     answer = answer_of(outcome)
     if answer is not None:
         yield answer.sentence()

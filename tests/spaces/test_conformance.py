@@ -18,6 +18,8 @@ BUNDLED = {
     "shiftry-bonsai": {"space": "shiftry", "input": "bonsai-digits", "limits": ["flash=3KiB"]},
     "memory": {"space": "memory"},
     "reverse-split": {"space": "reverse-split", "input": "sobel"},
+    "fpga": {"space": "fpga", "input": "worked-example"},
+    "fpga-joint": {"space": "fpga", "input": "worked-example", "options": {"joint": True}},
     "cm": {"space": "cm", "input": "lenet5"},
 }
 BUNDLED |= {entry.space: {"space": entry.space} for entry in entries() if entry.space not in BUNDLED}

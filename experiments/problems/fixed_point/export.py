@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
 from kilotune.codegen.emit.targets.recording import Recording
+from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.registry import project_target
@@ -30,7 +32,25 @@ def export_program(
 
     `level`: of the device's compiler, the request's unless given. RefusedOutputError as `ArtefactFolder.write`.
     """
-    batch = problem.lower(trial.assignment)
+    return export_batch(
+        problem,
+        problem.lower(trial.assignment),
+        folder,
+        decisions(problem, trial),
+        project_target(target),
+        level or problem.options.level,
+    )
+
+
+def export_batch(
+    problem: TunedModel,
+    batch: FixedBatch,
+    folder: Path,
+    decided: Mapping[str, object],
+    kind: ProjectTarget,
+    level: str,
+) -> dict[str, str]:
+    """Write the only candidate of `batch` into `folder`, beside what was `decided`; see `export_program`."""
     data = problem.bundle.test or problem.bundle.train
     features = np.zeros((1, 0)) if data is None else data.features[:RECORDED_SAMPLES]
     outputs = Simulator(batch.program, problem.bundle.parameters, features).run(batch)[0]
@@ -40,11 +60,8 @@ def export_program(
         column = [v.name for v in batch.program.variables].index(source_input.name)
         inputs = quantise(features, int(batch.bits[0, column]), int(batch.scales[0, column]))
     recording = Recording(inputs, outputs)
-    optimisation = level or problem.options.level
     name = folder.absolute().name
-    decided = decisions(problem, trial)
-    kind = project_target(target)
-    files = project_files(name, emit_program(problem, batch), recording, decided, kind, optimisation)
+    files = project_files(name, emit_program(problem, batch), recording, decided, kind, level)
     _folder(problem, folder).write(files)
     parts = {**kind.parts, "decisions": DECISIONS}
     return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}
@@ -68,7 +85,18 @@ def emit_program(problem: TunedModel, batch: FixedBatch) -> CSource:
 
 def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
-    batch = problem.lower(trial.assignment)
+    return {
+        "space": problem.request.space,
+        "model": problem.bundle.name,
+        "accumulator": problem.options.accumulator,
+        "assignment": dict(trial.assignment),
+        "metrics": dict(trial.measurement.metrics),
+        **formats_of(problem.lower(trial.assignment)),
+    }
+
+
+def formats_of(batch: FixedBatch) -> dict[str, object]:
+    """The rounding of a program, and bits and scale of each variable."""
     labels = ir.label_variables(batch.program)
     formats = {
         variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
@@ -76,12 +104,4 @@ def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
         for i, variable in enumerate(batch.program.variables)
         if variable.name not in labels
     }
-    return {
-        "space": problem.request.space,
-        "model": problem.bundle.name,
-        "rounding": batch.rounding.value,
-        "accumulator": problem.options.accumulator,
-        "assignment": dict(trial.assignment),
-        "metrics": dict(trial.measurement.metrics),
-        "variables": formats,
-    }
+    return {"rounding": batch.rounding.value, "variables": formats}

@@ -1,0 +1,1 @@
+"""Fixed-point programs on FPGAs, at the front door."""

@@ -1,0 +1,100 @@
+"""What a search ends with, synthesised, placed and routed: measurements beside predictions, and what a board has no room for after all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kilotune.evaluators.fpga.synthesis import Implementation
+from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
+from kilotune.search.space import Metrics, Trial
+
+
+@dataclass(frozen=True)
+class PlacedTrial:
+    """`made`: what the tools found, or None; `reason`: why the trial cannot be used, a sentence, or None."""
+
+    trial: Trial
+    made: Implementation | None
+    reason: str | None
+
+    def metrics(self) -> Metrics:
+        """What was measured, by the names of what was predicted; empty where nothing was."""
+        if self.made is None:
+            return {}
+        found: Metrics = {kind: float(count) for kind, count in asdict(self.made.gates).items()}
+        clock, cycles = self.made.clock_mhz, self.trial.measurement.metrics["hardware_cycles"]
+        return {
+            **found,
+            "hardware_cycles": cycles,
+            **({} if clock is None else {"clock_mhz": clock, "latency_us": cycles / clock}),
+        }
+
+
+@dataclass(frozen=True)
+class Placing:
+    """The finalists that were tried on a board, in order, up to the first that can be used."""
+
+    board: str
+    tried: tuple[PlacedTrial, ...]
+    unplaced: str | None = None
+
+    @property
+    def held(self) -> PlacedTrial | None:
+        """The one that can be used."""
+        return next((placed for placed in self.tried if placed.reason is None), None)
+
+    def sentences(self) -> list[str]:
+        """What was found of each, and why none was tried."""
+        said = [f"Trial {placed.trial.number}: {placed.reason}" for placed in self.tried if placed.reason is not None]
+        held = self.held
+        if held is not None and held.made is not None:
+            predicted, found = held.trial.measurement.metrics, held.metrics()
+            gates = f"{found['luts']:.0f} LUTs ({predicted['luts']:.0f} were predicted)"
+            if held.made.clock_mhz is None:
+                said.append(f"Synthesised for {self.board}, trial {held.trial.number} takes {gates}.")
+            else:
+                said.append(
+                    f"Placed and routed on {self.board}, trial {held.trial.number} takes {gates} and {found['latency_us']:.4g} us "
+                    f"({predicted['latency_us']:.4g}), at {found['clock_mhz']:.1f} MHz ({predicted['clock_mhz']:.1f})."
+                )
+        elif self.tried:
+            said.append(f"None of the {len(self.tried)} candidates tried can be used on {self.board}.")
+        return [*said, *([] if self.unplaced is None else [self.unplaced])]
+
+    def as_json(self) -> dict[str, Any]:
+        """For the result file."""
+        return {
+            "board": self.board,
+            "tried": [
+                {"trial": placed.trial.number, "measured": placed.metrics() or None, "reason": placed.reason}
+                for placed in self.tried
+            ],
+            "held": None if self.held is None else self.held.trial.number,
+            "reason": self.unplaced,
+        }
+
+
+def placed_in_turn(
+    trials: Iterable[Trial],
+    board: str,
+    implement: Callable[[Trial], Implementation],
+    broken: Callable[[Metrics], str | None],
+) -> Placing:
+    """Try the trials until one can be used. `implement` raises ToolError; `broken` says which limit measurements break, a sentence or
+    None. A missing tool ends the attempts."""
+    tried: list[PlacedTrial] = []
+    for trial in trials:
+        try:
+            made = implement(trial)
+        except MissingToolError as error:
+            return Placing(board, tuple(tried), f"Nothing is placed: {error}")
+        except ToolError as error:
+            tried.append(PlacedTrial(trial, None, str(error)))
+            continue
+        placed = PlacedTrial(trial, made, None)
+        tried.append(PlacedTrial(trial, made, broken(placed.metrics())))
+        if tried[-1].reason is None:
+            break
+    return Placing(board, tuple(tried))

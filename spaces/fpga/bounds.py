@@ -1,0 +1,124 @@
+"""What no completion of some decisions undercuts, and whether a board has room at all: least costs of each part, added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from functools import cached_property
+
+from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
+from kilotune.evaluators.fpga.cost_model import energy_nj, least_path_ns
+from kilotune.search.space import Assignment, Option
+from kilotune.spaces.fpga.choices import PIPELINED, SOFT
+from kilotune.spaces.fpga.dependences import least_cycles
+from kilotune.spaces.fpga.parts import Part, PartTable
+
+
+@dataclass(frozen=True)
+class Least:
+    """Of several parts the least of each figure."""
+
+    gates: Gates
+    path_ns: float
+    cycles: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class LeastCosts:
+    """`tables` by whether hardware is pipelined; `limits` on metrics."""
+
+    tables: Mapping[bool, PartTable]
+    objective: str
+    limits: Mapping[str, float]
+    _known: dict[tuple[bool, int, Option | None, Option | None], Least] = field(default_factory=dict, init=False)
+
+    def loss(self, decided: Assignment) -> float:
+        """Of the first objective; +inf where the gates that there are do not do."""
+        asked = decided.get(PIPELINED)
+        tables = [table for pipelined, table in self.tables.items() if asked in (None, pipelined)]
+        return min(self._loss(table, decided) for table in tables)
+
+    def shortage(self, name: str) -> str | None:
+        """Why nothing fits, a sentence; None where a part of each operation may."""
+        for kind in GATE_KINDS:
+            limit = self.limits[kind]
+            sums = {pipelined: self._needs(table, kind) for pipelined, table in self.tables.items()}
+            pipelined = min(sums, key=lambda p: sum(sums[p].values()))
+            least = sum(sums[pipelined].values())
+            if least > limit:
+                most = max(sums[pipelined], key=lambda what: sums[pipelined][what])
+                board = self.tables[pipelined].board.name
+                return (
+                    f"{name} needs at least {least} {GATE_KINDS[kind]}; {board} has {limit:g}; {most} takes most of them, "
+                    f"{sums[pipelined][most]}."
+                )
+        return None
+
+    def _needs(self, table: PartTable, kind: str) -> dict[str, int]:
+        """The least of a kind that each operation, and everything else, takes."""
+        choices = table.choices
+        found = {
+            f"operation {choices.label(row)}": int(getattr(self._least(table, row, None, None).gates, kind))
+            for row in range(len(choices.operations))
+        }
+        return {**found, "what they share": int(getattr(self._shared[table.pipelined], kind))}
+
+    def _loss(self, table: PartTable, decided: Assignment) -> float:
+        choices = table.choices
+        parts = [
+            self._least(table, row, decided.get(choices.unroll_name(row)), decided.get(choices.product_name(row)))
+            for row in range(len(choices.operations))
+        ]
+        gates = sum((part.gates for part in parts), self._shared[table.pipelined])
+        if any(getattr(gates, kind) > self.limits[kind] for kind in GATE_KINDS):
+            return math.inf
+        path_ns = max(least_path_ns(table.board), *(part.path_ns for part in parts))
+        units = {name: cycles for part in parts for name, cycles in part.cycles.items()}
+        plan = table.sequential
+        cycles = plan.input_beats + least_cycles(table.waiting, units) + 1
+        latency_us = cycles * path_ns / 1000
+        if latency_us > self.limits.get("latency_us", math.inf):
+            return math.inf
+        if self.objective == "luts":
+            return float(gates.luts)
+        return energy_nj(gates, path_ns, cycles) if self.objective == "energy" else latency_us
+
+    @cached_property
+    def _shared(self) -> Mapping[bool, Gates]:
+        """The controller, and each memory as small as it can be."""
+        return {pipelined: _shared_least(table) for pipelined, table in self.tables.items()}
+
+    def _least(self, table: PartTable, row: int, unroll: Option | None, product: Option | None) -> Least:
+        key = (table.pipelined, row, unroll, product)
+        if key not in self._known:
+            wanted = [
+                part
+                for part in table.parts[row]
+                if unroll in (None, part.way.option) and (product is None or part.way.soft == (product == SOFT))
+            ]
+            self._known[key] = _least_of(wanted, table.parts[row])
+        return self._known[key]
+
+
+def _shared_least(table: PartTable) -> Gates:
+    memories = [
+        _componentwise([table.memory(name, banks, 1) for banks in table.levels[name]])
+        for name in table.sequential.memories
+    ]
+    return sum(memories, table.controller)
+
+
+def _least_of(parts: Sequence[Part], every: Sequence[Part]) -> Least:
+    """Of no part at all, since no memory feeds that way, what no part goes below: the candidate fails when it is measured."""
+    parts = parts or every
+    units = parts[0].cycles
+    return Least(
+        _componentwise([part.gates for part in parts]),
+        min(part.path_ns for part in parts),
+        {name: min(part.cycles[name] for part in parts) for name in units},
+    )
+
+
+def _componentwise(gates: Sequence[Gates]) -> Gates:
+    return Gates(*(min(counts) for counts in zip(*map(astuple, gates), strict=True)))

@@ -1,0 +1,188 @@
+"""The exact optimum of the cost model: a knapsack of parts (`knapsack.py`), asked for one range of clocks after the other.
+
+A range of clocks, with its pipelining and its number of ports, is bounded by its fastest clock and the fewest cycles at its slowest
+one. The most promising range is asked first, then its halves, and none in which nothing can be better than what is found.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortools.sat.python import cp_model
+
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
+from kilotune.evaluators.fpga.cost_model import least_path_ns, picojoules_per_cycle
+from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
+from kilotune.spaces.fpga.candidates import HardwareCandidates
+from kilotune.spaces.fpga.choices import PORTS, Way
+from kilotune.spaces.fpga.knapsack import Knapsack, Question, path_levels
+from kilotune.spaces.fpga.parts import PartTable
+
+FRONT_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+"""Of the LUTs of the fastest design: what the designs of a front may take."""
+
+ROUNDING = 1e-6
+
+UNITS = 1000
+"""Picojoules are asked for in thousandths: CP-SAT wants integers."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The clocks `levels[first]` to `levels[last]` of designs with so many ports."""
+
+    table: PartTable
+    ports: int
+    levels: Sequence[float]
+    first: int
+    last: int
+
+    def halves(self) -> tuple[Range, Range]:
+        """Both halves of several clocks."""
+        middle = (self.first + self.last) // 2
+        left = Range(self.table, self.ports, self.levels, self.first, middle)
+        return left, Range(self.table, self.ports, self.levels, middle + 1, self.last)
+
+
+class KnapsackModel:
+    """The model of a space, and what its trials have shown."""
+
+    def __init__(self, space: HardwareCandidates, trials: Sequence[Trial]) -> None:
+        self._space = space
+        ranking = space.ranking
+        losses = [ranking.rank(trial.measurement) for trial in trials]
+        self._best = min((rank[1] for rank in losses if rank[0] == 0.0), default=math.inf)
+        there = space.goal.budget or space.board.gates
+        self._gates = there
+
+    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
+        """What is better than all trials, the best first, and the bound; see `search.space.CandidateModel`."""
+        clock = SolverClock(limit.work, limit.seconds)
+        search = _Search(self._space, self._gates, clock, seed, self._best)
+        bound = search.run()
+        found = search.found[::-1][:count]
+        if not found and not excluded and bound == math.inf:
+            return ModelAnswer((), math.inf, exhausted=True)
+        if self._space.goal.objective == "front" and found:
+            found = [*found[:1], *self._front(found[0], clock, seed)][:count]
+        return ModelAnswer(tuple(found), bound)
+
+    def _front(self, fastest: Assignment, clock: SolverClock, seed: int) -> list[Assignment]:
+        """The fastest designs of fewer LUTs each."""
+        most = self._space.evaluate([fastest])[0].metrics["luts"]
+        result = []
+        for share in FRONT_SHARES[::-1]:
+            gates = Gates(
+                int(share * most), *(getattr(self._gates, k) for k in ("flip_flops", "block_rams", "multipliers"))
+            )
+            search = _Search(self._space, gates, clock, seed, math.inf)
+            search.run()
+            result += search.found[-1:]
+        return result
+
+
+class _Search:
+    """Best-first over ranges of clocks. `found`: candidates, each better than the one before."""
+
+    def __init__(self, space: HardwareCandidates, gates: Gates, clock: SolverClock, seed: int, best: float) -> None:
+        self.space, self.gates, self.clock, self.best = space, gates, clock, best
+        self.solver = cp_model.CpSolver()
+        self.solver.parameters.random_seed = seed % (1 << 31)
+        self.found: list[Assignment] = []
+        self._metric = space.objectives[0].metric
+        self._order = itertools.count()
+        self._open: list[tuple[float, int, Range]] = []
+        self._unsettled = math.inf
+
+    def run(self) -> float:
+        """A loss that no candidate undercuts: the best one's where the search came to its end; +inf where nothing fits."""
+        for table in self.space.tables.values():
+            levels = path_levels(table, least_path_ns(self.space.board))
+            for ports in _distinct_ports(table) if levels else ():
+                self._put(0.0, Range(table, ports, levels, 0, len(levels) - 1))
+        while self._open and self._open[0][0] < self.best and not self.clock.is_over:
+            bound, _, clocks = heapq.heappop(self._open)
+            self._ask(clocks, bound)
+        left = self._open[0][0] if self._open else math.inf
+        return min(self.best, left, self._unsettled)
+
+    def _put(self, bound: float, clocks: Range) -> None:
+        if bound < self.best:
+            heapq.heappush(self._open, (bound, next(self._order), clocks))
+
+    def _ask(self, clocks: Range, before: float) -> None:
+        fastest, slowest = clocks.levels[clocks.first], clocks.levels[clocks.last]
+        knapsack = Knapsack(clocks.table, Question(clocks.ports, slowest, self.gates, self._most_cycles(fastest)))
+        self._aim(knapsack, fastest)
+        status = self.clock.solve(self.solver, knapsack.model)
+        if status == cp_model.INFEASIBLE:
+            return
+        bound, measured = max(before, self._bound(fastest)), math.inf
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            measured = self._take(clocks, knapsack.read(self.solver))
+        if clocks.first < clocks.last:
+            for half in clocks.halves():
+                self._put(bound, half)
+        elif status != cp_model.OPTIMAL or measured > bound * (1 + ROUNDING):
+            self._unsettled = min(self._unsettled, bound)
+
+    def _take(self, clocks: Range, ways: dict[int, Way]) -> float:
+        """Measure a candidate; its loss."""
+        pipelined = clocks.table.pipelined
+        candidate = self.space.choices.answers(ways, pipelined, clocks.ports)
+        measurement = self.space.evaluate([candidate])[0]
+        violation, loss = self.space.ranking.rank(measurement)[:2]
+        if violation == 0.0 and loss < self.best and measurement.metrics["luts"] <= self.gates.luts:
+            self.best = loss
+            self.found.append(candidate)
+        return loss
+
+    def _most_cycles(self, path_ns: float) -> int | None:
+        """At that clock: what the limit on latency leaves, and for latency what is better than the best."""
+        limit = self.space.goal.latency_limit_us
+        most = math.inf if limit is None else math.floor(limit * 1000 / path_ns + ROUNDING)
+        if self._metric == "latency_us" and not math.isinf(self.best):
+            most = min(most, math.ceil(self.best * 1000 / path_ns - ROUNDING) - 1)
+        return None if math.isinf(most) else max(0, int(most))
+
+    def _aim(self, knapsack: Knapsack, path_ns: float) -> None:
+        """Ask for the least of the first objective, at that clock."""
+        if self._metric == "luts":
+            knapsack.model.minimize(knapsack.gates["luts"])
+        elif self._metric == "latency_us":
+            knapsack.model.minimize(knapsack.cycles)
+        else:
+            each = {kind: _units(picojoules_per_cycle(Gates(**{kind: 1}), 0.0)) for kind in GATE_KINDS}
+            power = sum(each[kind] * total for kind, total in knapsack.gates.items())
+            leaked = _units(picojoules_per_cycle(Gates(), path_ns))
+            most = sum(each[kind] * getattr(self.gates, kind) for kind in GATE_KINDS)
+            knapsack.minimise_energy(power + leaked, most + leaked)
+
+    def _bound(self, path_ns: float) -> float:
+        """What the solver has proved, as a loss at that clock."""
+        least = self.solver.best_objective_bound
+        if self._metric == "inference_nj":
+            return least / UNITS / 1000
+        whole = math.ceil(least - 1e-6)
+        return float(whole) if self._metric == "luts" else whole * path_ns / 1000
+
+
+def _distinct_ports(table: PartTable) -> list[int]:
+    """The numbers of read ports that make a difference: no variable has more than its units can read at once."""
+    most: dict[str, int] = {}
+    for parts in table.parts:
+        for name in {name for part in parts for name in part.reads}:
+            most[name] = most.get(name, 0) + sum(
+                max((part.reads[name] for part in parts if unit in part.cycles), default=0)
+                for unit in {unit for part in parts for unit in part.cycles}
+            )
+    return [ports for ports in PORTS if ports == PORTS[0] or ports <= max(most.values(), default=1)]
+
+
+def _units(picojoules: float) -> int:
+    return math.floor(picojoules * UNITS + 1e-6)

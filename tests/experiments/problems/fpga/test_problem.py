@@ -1,0 +1,155 @@
+"""The space fpga at the front door: what is asked, what is written, what a board turns out to have no room for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.fpga.boards import Gates
+from kilotune.evaluators.fpga.synthesis import Implementation
+from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.fpga.problem import HardwareProblem
+from kilotune.experiments.problems.placing import Placing, placed_in_turn
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Measurement, Metrics, Trial
+from kilotune.spaces.fpga.joint import JointSpace
+from tests.commands import tune
+
+SMALL = Implementation(Gates(luts=900), 100.0)
+LARGE = Implementation(Gates(luts=1100), 100.0)
+
+
+def trials(count: int) -> list[Trial]:
+    metrics = {"luts": 1000.0, "latency_us": 2.0, "clock_mhz": 50.0, "hardware_cycles": 100.0}
+    return [Trial(number, {}, Measurement(metrics)) for number in range(count)]
+
+
+def placing(found: Sequence[Implementation | ToolError], most_luts: float = 1000) -> Placing:
+    answers = iter(found)
+
+    def implement(_: Trial) -> Implementation:
+        answer = next(answers)
+        if isinstance(answer, ToolError):
+            raise answer
+        return answer
+
+    def broken(metrics: Metrics) -> str | None:
+        return f"{metrics['luts']:g} is too much." if metrics["luts"] > most_luts else None
+
+    return placed_in_turn(trials(len(found)), "small", implement, broken)
+
+
+def test_a_budget_that_place_and_route_breaks_is_said_and_the_next_candidate_tried() -> None:
+    found = placing([LARGE, ToolError("not placed"), SMALL, SMALL])
+    assert [placed.trial.number for placed in found.tried] == [0, 1, 2]
+    assert found.held is not None
+    assert found.held.trial.number == 2
+    assert found.held.metrics() == {
+        **{"luts": 900, "flip_flops": 0, "block_rams": 0, "multipliers": 0},
+        **{"hardware_cycles": 100, "clock_mhz": 100, "latency_us": 1},
+    }
+    assert found.sentences() == [
+        "Trial 0: 1100 is too much.",
+        "Trial 1: not placed",
+        "Placed and routed on small, trial 2 takes 900 LUTs (1000 were predicted) and 1 us (2), at 100.0 MHz (50.0).",
+    ]
+    assert found.as_json()["held"] == 2
+
+
+def test_none_that_holds_and_a_tool_that_is_not_there() -> None:
+    none = placing([LARGE, LARGE])
+    assert none.held is None
+    assert none.sentences()[-1] == "None of the 2 candidates tried can be used on small."
+    missing = placing([MissingToolError("nextpnr is not installed: pip install it."), SMALL])
+    assert missing.tried == ()
+    assert missing.sentences() == ["Nothing is placed: nextpnr is not installed: pip install it."]
+
+
+def problem(**asked: object) -> HardwareProblem:
+    built = build_problem(request_from("fpga", input="worked-example", **asked))  # type: ignore[arg-type]
+    assert isinstance(built, HardwareProblem)
+    return built
+
+
+def test_a_request_is_stored_with_its_board(tmp_path: Path) -> None:
+    board = {"name": "mine", "family": "ice40", "part": ["--hx8k"], "luts": 5000, "flip_flops": 5000, "block_rams": 9}
+    described = tmp_path / "mine.json"
+    described.write_text(json.dumps({**board, "multipliers": 0}))
+    request = request_from("fpga", input="worked-example", options={"board": str(described)})
+    described.unlink()
+    built = build_problem(TuneRequest.from_json(json.loads(json.dumps(request.as_json()))))
+    assert isinstance(built, HardwareProblem)
+    assert built.space.board.gates == Gates(5000, 5000, 9, 0)
+
+
+def test_a_limit_on_latency_is_in_microseconds_of_the_space() -> None:
+    built = problem(limits=["latency=0.5ms"], objective="luts")
+    assert ("latency_us", 500.0) in [(c.metric, c.limit) for c in built.space.constraints]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"options": {"board": "ecp5-25g"}}, r"There is no board 'ecp5-25g'.*ecp5-25f"),
+        (
+            {"limits": ["flash=4KiB"]},
+            r"--limit flash: the space fpga takes a limit on latency; gates are limited by --board\.",
+        ),
+        ({"device": "uno"}, r"--device is for programs; the space fpga takes a --board\."),
+        ({"options": {"joint": True, "formats": "seedot"}}, r"expected one of them, found both"),
+    ],
+)
+def test_what_does_not_go_together_is_said(asked: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        request_from("fpga", input="worked-example", **asked)  # type: ignore[arg-type]
+
+
+def test_joint_decisions_are_those_of_both_spaces_and_begin_with_both_procedures() -> None:
+    built = problem(options={"joint": True})
+    space = built.space
+    assert isinstance(space, JointSpace)
+    answer = run_procedure(space)
+    assert answer is not None
+    alone = space.unrolling(space.formats_in(answer.assignment))
+    hardware = {decision.name: answer.assignment[decision.name] for decision in alone.decisions}
+    expected = {**space.formats.evaluate([answer.assignment])[0].metrics, **alone.evaluate([hardware])[0].metrics}
+    assert answer.measurement.metrics == expected
+    assert {"luts", "precision_loss"} <= {constraint.metric for constraint in space.constraints}
+
+
+@pytest.mark.slow
+def test_a_search_from_the_command_to_the_report(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    asked = ("--space", "fpga", "--input", "mlp-diabetes", "--place", "0", "--budget", "60s", "--no-output")
+    done = tune(tmp_path, env, *asked, "--study", "first", "--json", "first.json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "first.json").read_text())
+    assert result["proved"]
+    assert result["best"]["metrics"]["latency_us"] < result["procedure"]["metrics"]["latency_us"]
+    assert result["best"]["details"]["board"] == "ecp5-25f"
+    written = tune(tmp_path, env, "report", "first", "--output", "first.html")
+    assert written.returncode == 0, written.stderr
+    page = (tmp_path / "first.html").read_text()
+    for heading in ("The schedule", "Gates and cycles by operation", "The best hardware", "Pareto front"):
+        assert heading in page
+    assert "0 matmul" in page
+
+
+@pytest.mark.slow
+def test_a_board_that_is_too_small_ends_with_status_4(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    board = {"name": "tiny", "family": "ecp5", "part": [], "luts": 100, "flip_flops": 100, "block_rams": 0}
+    (tmp_path / "tiny.json").write_text(json.dumps({**board, "multipliers": 9}))
+    done = tune(
+        tmp_path, env, "--space", "fpga", "--input", "worked-example", "--board", "tiny.json", "--study", "none"
+    )
+    assert done.returncode == 4
+    assert "worked-example needs at least" in done.stderr
+    assert "tiny has 100" in done.stderr
+    assert not list(tmp_path.rglob("model.v"))

@@ -1,0 +1,152 @@
+"""The knapsack's optimum against every candidate, parts against whole estimates, bounds and budgets."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from kilotune.evaluators.fpga.boards import Board, Gates, find_board
+from kilotune.evaluators.fpga.cost_model import estimate
+from kilotune.search.candidates import random_candidate
+from kilotune.search.front import Ranking
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment, Measurement, SolveLimit
+from kilotune.spaces.fpga.candidates import FixedProgram, HardwareGoal
+from kilotune.spaces.fpga.choices import PIPELINED
+from kilotune.spaces.fpga.space import FpgaSpace
+from tests.codegen.rtl.models import candidate
+
+BOARD = find_board("ecp5-25f")
+
+
+def space_of(name: str, goal: HardwareGoal = HardwareGoal(), board: Board = BOARD) -> FpgaSpace:  # noqa: B008
+    bundle, batch = candidate(name)
+    return FpgaSpace(FixedProgram(name, batch, bundle.parameters), board, goal)
+
+
+@cache
+def every(name: str) -> tuple[tuple[Assignment, Measurement], ...]:
+    """All candidates, measured."""
+    space = space_of(name)
+    names = [decision.name for decision in space.decisions]
+    options = [decision.options for decision in space.decisions]
+    candidates = [dict(zip(names, chosen, strict=True)) for chosen in itertools.product(*options)]
+    return tuple(zip(candidates, space.evaluate(candidates), strict=True))
+
+
+def limited(gates: Gates) -> Gates:
+    """Three quarters of what there is, so that something has to be given up."""
+    return Gates(3 * gates.luts // 100, gates.flip_flops, gates.block_rams, 4)
+
+
+GOALS = [
+    HardwareGoal(),
+    HardwareGoal("luts", latency_limit_us=0.23),
+    HardwareGoal("energy"),
+    HardwareGoal("latency", budget=limited(BOARD.gates)),
+    HardwareGoal("luts", latency_limit_us=0.21, budget=limited(BOARD.gates)),
+]
+
+
+@pytest.mark.parametrize("goal", GOALS)
+def test_the_knapsack_finds_and_proves_the_best_of_all(goal: HardwareGoal) -> None:
+    space = space_of("worked-example", goal)
+    ranking = Ranking.of(space)
+    feasible = [ranking.rank(m)[1] for _, m in every("worked-example") if ranking.violation(m) == 0.0]
+    answer = space.model([]).solve(8, [], 0, SolveLimit(20.0))
+    if not feasible:
+        assert answer.bound == math.inf
+        assert not answer.candidates
+        return
+    found = space.evaluate(answer.candidates)
+    assert ranking.rank(found[0])[:2] == (0.0, min(feasible))
+    assert answer.bound == pytest.approx(min(feasible), rel=1e-6)
+    assert [ranking.rank(m)[1] for m in found] == sorted(ranking.rank(m)[1] for m in found)
+
+
+@pytest.mark.parametrize("name", ["mlp-diabetes", "protonn-cancer", "bonsai-digits"])
+def test_an_estimate_is_the_sum_of_parts_that_are_known_apart(name: str) -> None:
+    """Random designs of tables, divisions, loops and sparse products: gates, cycles of each unit and the longest path."""
+    space, rng = space_of(name), np.random.default_rng(7)
+    for _ in range(12):
+        assignment = random_candidate(space, rng)
+        try:
+            plan = space.plan(assignment)
+        except ValueError:
+            continue
+        table, ways = space.tables[bool(assignment[PIPELINED])], space.choices.chosen(assignment)
+        parts = [
+            next(p for p in table.parts[row] if p.way == way and all(plan.banks[n] == b for n, b in p.banks.items()))
+            for row, way in ways.items()
+        ]
+        memories = [table.memory(n, plan.banks[n], plan.ports[n]) for n in plan.memories]
+        whole = estimate(plan, space.board)
+        assert sum((part.gates for part in parts), sum(memories, table.controller)) == whole.gates
+        assert max(part.path_ns for part in parts) <= whole.path_ns
+        assert {n: c for part in parts for n, c in part.cycles.items()} == {u.name: u.duration for u in plan.units}
+
+
+def walks(space: FpgaSpace, count: int) -> Iterator[tuple[list[float], Measurement]]:
+    rng = np.random.default_rng(3)
+    for _ in range(count):
+        assignment, state = random_candidate(space, rng), space.start()
+        bounds = [state.bound()]
+        for decision in space.decisions:
+            state = state.take(assignment[decision.name])
+            bounds.append(state.bound())
+        yield bounds, space.evaluate([assignment])[0]
+
+
+@pytest.mark.parametrize("goal", [HardwareGoal(), HardwareGoal("luts"), HardwareGoal("energy")])
+def test_no_candidate_undercuts_a_bound_on_its_way(goal: HardwareGoal) -> None:
+    space = space_of("protonn-cancer", goal)
+    ranking = Ranking.of(space)
+    for bounds, measurement in walks(space, 40):
+        rank = ranking.rank(measurement)
+        if rank[0] == 0.0:
+            assert max(bounds) <= rank[1] * (1 + 1e-9)
+        assert bounds == sorted(bounds)
+
+
+def test_ports_are_in_the_knapsack() -> None:
+    """Where operations read one variable side by side, its optimum measures what it promised."""
+    space = space_of("bonsai-digits", HardwareGoal(budget=Gates(6000, 24288, 56, 12)))
+    answer = space.model([]).solve(1, [], 0, SolveLimit(0.5))
+    found = space.evaluate(answer.candidates)[0].metrics
+    rng = np.random.default_rng(0)
+    ranking = Ranking.of(space)
+    others = space.evaluate([random_candidate(space, rng) for _ in range(100)])
+    assert found["latency_us"] >= answer.bound
+    assert all(found["latency_us"] <= m.metrics["latency_us"] for m in others if ranking.violation(m) == 0.0)
+
+
+def test_the_papers_hints_use_the_multipliers_there_are() -> None:
+    space = space_of("mlp-diabetes")
+    answer = run_procedure(space)
+    assert answer is not None
+    assert Ranking.of(space).violation(answer.measurement) == 0.0
+    ways = space.choices.chosen(answer.assignment)
+    assert ways[0].lanes == max(space.choices.factors[0])
+    assert not any(way.soft for way in ways.values())
+
+
+def test_a_board_without_multipliers_decides_nothing_about_them() -> None:
+    space = space_of("worked-example", board=find_board("ice40-hx8k"))
+    assert not any(decision.name.startswith("products") for decision in space.decisions)
+    assert all(
+        m.metrics["multipliers"] == 0 for m in space.evaluate([random_candidate(space, np.random.default_rng(0))])
+    )
+
+
+def test_what_no_factor_fits_is_said() -> None:
+    board = replace(BOARD, name="small", gates=replace(BOARD.gates, luts=300))
+    with pytest.raises(
+        ValueError, match=r"^worked-example needs at least \d+ LUTs; small has 300; .+ takes most of them, \d+\.$"
+    ):
+        space_of("worked-example", board=board)
