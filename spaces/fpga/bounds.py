@@ -10,7 +10,7 @@ from functools import cached_property
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
 from kilotune.evaluators.fpga.cost_model import energy_nj, least_path_ns
 from kilotune.search.space import Assignment, Option
-from kilotune.spaces.fpga.choices import PIPELINED, SOFT
+from kilotune.spaces.fpga.choices import PIPELINED, PORTS_NAME, SOFT
 from kilotune.spaces.fpga.dependences import least_cycles
 from kilotune.spaces.fpga.parts import Part, PartTable
 
@@ -26,32 +26,35 @@ class Least:
 
 @dataclass(frozen=True, eq=False)
 class LeastCosts:
-    """`tables` by whether hardware is pipelined; `limits` on metrics."""
+    """`tables` by whether hardware is pipelined, and its read ports; `limits` on metrics."""
 
-    tables: Mapping[bool, PartTable]
+    tables: Mapping[tuple[bool, int], PartTable]
     objective: str
     limits: Mapping[str, float]
-    _known: dict[tuple[bool, int, Option | None, Option | None], Least] = field(default_factory=dict, init=False)
+    _known: dict[tuple[bool, int, int, Option | None, Option | None], Least] = field(default_factory=dict, init=False)
 
     def loss(self, decided: Assignment) -> float:
         """Of the first objective; +inf where the gates that there are do not do."""
-        asked = decided.get(PIPELINED)
-        tables = [table for pipelined, table in self.tables.items() if asked in (None, pipelined)]
+        asked = decided.get(PIPELINED), decided.get(PORTS_NAME)
+        tables = [
+            table
+            for (pipelined, ports), table in self.tables.items()
+            if asked[0] in (None, pipelined) and asked[1] in (None, ports)
+        ]
         return min(self._loss(table, decided) for table in tables)
 
     def shortage(self, name: str) -> str | None:
         """Why nothing fits, a sentence; None where a part of each operation may."""
         for kind in GATE_KINDS:
             limit = self.limits[kind]
-            sums = {pipelined: self._needs(table, kind) for pipelined, table in self.tables.items()}
-            pipelined = min(sums, key=lambda p: sum(sums[p].values()))
-            least = sum(sums[pipelined].values())
+            needs = min((self._needs(table, kind) for table in self.tables.values()), key=lambda n: sum(n.values()))
+            least = sum(needs.values())
             if least > limit:
-                most = max(sums[pipelined], key=lambda what: sums[pipelined][what])
-                board = self.tables[pipelined].board.name
+                most = max(needs, key=needs.__getitem__)
+                board = next(iter(self.tables.values())).board.name
                 return (
                     f"{name} needs at least {least} {GATE_KINDS[kind]}; {board} has {limit:g}; {most} takes most of them, "
-                    f"{sums[pipelined][most]}."
+                    f"{needs[most]}."
                 )
         return None
 
@@ -62,7 +65,7 @@ class LeastCosts:
             f"operation {choices.label(row)}": int(getattr(self._least(table, row, None, None).gates, kind))
             for row in range(len(choices.operations))
         }
-        return {**found, "what they share": int(getattr(self._shared[table.pipelined], kind))}
+        return {**found, "what they share": int(getattr(self._shared[table.pipelined, table.ports], kind))}
 
     def _loss(self, table: PartTable, decided: Assignment) -> float:
         choices = table.choices
@@ -70,7 +73,7 @@ class LeastCosts:
             self._least(table, row, decided.get(choices.unroll_name(row)), decided.get(choices.product_name(row)))
             for row in range(len(choices.operations))
         ]
-        gates = sum((part.gates for part in parts), self._shared[table.pipelined])
+        gates = sum((part.gates for part in parts), self._shared[table.pipelined, table.ports])
         if any(getattr(gates, kind) > self.limits[kind] for kind in GATE_KINDS):
             return math.inf
         path_ns = max(least_path_ns(table.board), *(part.path_ns for part in parts))
@@ -85,12 +88,12 @@ class LeastCosts:
         return energy_nj(gates, path_ns, cycles) if self.objective == "energy" else latency_us
 
     @cached_property
-    def _shared(self) -> Mapping[bool, Gates]:
+    def _shared(self) -> Mapping[tuple[bool, int], Gates]:
         """The controller, and each memory as small as it can be."""
-        return {pipelined: _shared_least(table) for pipelined, table in self.tables.items()}
+        return {key: _shared_least(table) for key, table in self.tables.items()}
 
     def _least(self, table: PartTable, row: int, unroll: Option | None, product: Option | None) -> Least:
-        key = (table.pipelined, row, unroll, product)
+        key = (table.pipelined, table.ports, row, unroll, product)
         if key not in self._known:
             wanted = [
                 part

@@ -18,7 +18,7 @@ from kilotune.search.fingerprint import NOT_CONTENT, absent_as
 from kilotune.search.front import Ranking
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective
 from kilotune.spaces.fpga.bounds import LeastCosts
-from kilotune.spaces.fpga.choices import HardwareChoices
+from kilotune.spaces.fpga.choices import PORTS, HardwareChoices
 from kilotune.spaces.fpga.parts import PartTable
 
 OBJECTIVES: Mapping[str, tuple[str, str]] = {
@@ -82,8 +82,9 @@ class HardwareCandidates:
         factors = decidable(batch.program, batch)
         self.choices = HardwareChoices(batch.program, program.parameters, factors, board.gates.multipliers > 0)
         self.tables = {
-            pipelined: PartTable(self.choices, batch, program.parameters, board, pipelined)
+            (pipelined, ports): PartTable(self.choices, batch, program.parameters, board, pipelined, ports)
             for pipelined in (True, False)
+            for ports in PORTS
         }
         self.least = LeastCosts(self.tables, goal.objective, {c.metric: c.limit for c in self.constraints})
         short = self.least.shortage(program.name)

@@ -24,10 +24,8 @@ Linear = cp_model.LinearExpr | int
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked: designs with so many read ports whose longest path is no longer than `path_ns`, within `gates`, of at most `cycles`
-    (None: any number)."""
+    """What is asked: designs whose longest path is no longer than `path_ns`, within `gates`, of at most `cycles` (None: any number)."""
 
-    ports: int
     path_ns: float
     gates: Gates
     cycles: int | None = None
@@ -114,12 +112,12 @@ class Knapsack:
             fixed += [min(c) for c in varying]
             varying = []
         if not varying:
-            return {max(*fixed, 0, min(self._question.ports, sum(fixed))): self.model.new_constant(1)}
+            return {max(*fixed, 0, min(self._table.ports, sum(fixed))): self.model.new_constant(1)}
         literals: dict[int, cp_model.IntVar] = {}
         for part, literal in self._parts():
             if name in part.reads and self._varies(part, name):
                 own = part.reads[name]
-                ports = max(*fixed, own, min(self._question.ports, own + sum(fixed)))
+                ports = max(*fixed, own, min(self._table.ports, own + sum(fixed)))
                 if ports not in literals:
                     literals[ports] = self.model.new_bool_var(f"{ports} ports of {name}")
                 self.model.add_implication(literal, literals[ports])

@@ -21,7 +21,7 @@ from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.fpga.candidates import HardwareCandidates
 from kilotune.spaces.fpga.choices import PORTS, Way
 from kilotune.spaces.fpga.knapsack import Knapsack, Question, path_levels
-from kilotune.spaces.fpga.parts import PartTable
+from kilotune.spaces.fpga.parts import PartTable, leaves
 
 FRONT_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Of the LUTs of the fastest design: what the designs of a front may take."""
@@ -34,10 +34,9 @@ UNITS = 1000
 
 @dataclass(frozen=True)
 class Range:
-    """The clocks `levels[first]` to `levels[last]` of designs with so many ports."""
+    """The clocks `levels[first]` to `levels[last]` of the designs of a table."""
 
     table: PartTable
-    ports: int
     levels: Sequence[float]
     first: int
     last: int
@@ -45,8 +44,8 @@ class Range:
     def halves(self) -> tuple[Range, Range]:
         """Both halves of several clocks."""
         middle = (self.first + self.last) // 2
-        left = Range(self.table, self.ports, self.levels, self.first, middle)
-        return left, Range(self.table, self.ports, self.levels, middle + 1, self.last)
+        left = Range(self.table, self.levels, self.first, middle)
+        return left, Range(self.table, self.levels, middle + 1, self.last)
 
 
 class KnapsackModel:
@@ -102,9 +101,11 @@ class _Search:
     def run(self) -> float:
         """A loss that no candidate undercuts: the best one's where the search came to its end; +inf where nothing fits."""
         for table in self.space.tables.values():
+            if not _makes_a_difference(table):
+                continue
             levels = path_levels(table, least_path_ns(self.space.board))
-            for ports in _distinct_ports(table) if levels else ():
-                self._put(0.0, Range(table, ports, levels, 0, len(levels) - 1))
+            if levels:
+                self._put(0.0, Range(table, levels, 0, len(levels) - 1))
         while self._open and self._open[0][0] < self.best and not self.clock.is_over:
             bound, _, clocks = heapq.heappop(self._open)
             self._ask(clocks, bound)
@@ -117,7 +118,7 @@ class _Search:
 
     def _ask(self, clocks: Range, before: float) -> None:
         fastest, slowest = clocks.levels[clocks.first], clocks.levels[clocks.last]
-        knapsack = Knapsack(clocks.table, Question(clocks.ports, slowest, self.gates, self._most_cycles(fastest)))
+        knapsack = Knapsack(clocks.table, Question(slowest, self.gates, self._most_cycles(fastest)))
         self._aim(knapsack, fastest)
         status = self.clock.solve(self.solver, knapsack.model)
         if status == cp_model.INFEASIBLE:
@@ -132,12 +133,13 @@ class _Search:
             self._unsettled = min(self._unsettled, bound)
 
     def _take(self, clocks: Range, ways: dict[int, Way]) -> float:
-        """Measure a candidate; its loss."""
-        pipelined = clocks.table.pipelined
-        candidate = self.space.choices.answers(ways, pipelined, clocks.ports)
+        """Measure a candidate; its loss, +inf where it does not hold the limits."""
+        candidate = self.space.choices.answers(ways, clocks.table.pipelined, clocks.table.ports)
         measurement = self.space.evaluate([candidate])[0]
         violation, loss = self.space.ranking.rank(measurement)[:2]
-        if violation == 0.0 and loss < self.best and measurement.metrics["luts"] <= self.gates.luts:
+        if violation > 0.0 or measurement.metrics["luts"] > self.gates.luts:
+            return math.inf
+        if loss < self.best:
             self.best = loss
             self.found.append(candidate)
         return loss
@@ -172,16 +174,16 @@ class _Search:
         return float(whole) if self._metric == "luts" else whole * path_ns / 1000
 
 
-def _distinct_ports(table: PartTable) -> list[int]:
-    """The numbers of read ports that make a difference: no variable has more than its units can read at once."""
+def _makes_a_difference(table: PartTable) -> bool:
+    """Whether some variable has as many read ports as may be asked for: units may read so many of its elements at once."""
+    if table.ports == PORTS[0]:
+        return True
     most: dict[str, int] = {}
-    for parts in table.parts:
-        for name in {name for part in parts for name in part.reads}:
-            most[name] = most.get(name, 0) + sum(
-                max((part.reads[name] for part in parts if unit in part.cycles), default=0)
-                for unit in {unit for part in parts for unit in part.cycles}
-            )
-    return [ports for ports in PORTS if ports == PORTS[0] or ports <= max(most.values(), default=1)]
+    for unit in leaves(table.sequential.items):
+        for name in unit.reads & table.sequential.memories.keys():
+            reads = (part.reads.get(name, 0) for part in table.parts[unit.row])
+            most[name] = most.get(name, 0) + max(reads, default=0)
+    return table.ports <= max(most.values(), default=1)
 
 
 def _units(picojoules: float) -> int:

@@ -39,13 +39,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class PartTable:
-    """The parts of one candidate's program on a board, pipelined or not."""
+    """The parts of one candidate's program on a board, pipelined or not, with so many read ports."""
 
     choices: HardwareChoices
     batch: FixedBatch
     parameters: Mapping[str, FloatArray]
     board: Board
     pipelined: bool
+    ports: int
 
     def __getstate__(self) -> dict[str, Any]:
         """For worker processes, which make what is cached anew."""
@@ -102,7 +103,7 @@ class PartTable:
         return tuple(result)
 
     def _plan(self, ways: Mapping[int, Way]) -> HardwarePlan:
-        return make_plan(self.batch, self.parameters, self.choices.design(ways, self.pipelined, 1))
+        return make_plan(self.batch, self.parameters, self.choices.design(ways, self.pipelined, self.ports))
 
     def _parts_of(self, row: int, alone: Sequence[tuple[Way, HardwarePlan]]) -> Iterator[Part]:
         for way, plan in alone:

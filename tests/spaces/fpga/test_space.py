@@ -18,7 +18,7 @@ from kilotune.search.front import Ranking
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Measurement, SolveLimit
 from kilotune.spaces.fpga.candidates import FixedProgram, HardwareGoal
-from kilotune.spaces.fpga.choices import PIPELINED
+from kilotune.spaces.fpga.choices import PIPELINED, PORTS_NAME
 from kilotune.spaces.fpga.space import FpgaSpace
 from tests.codegen.rtl.models import candidate
 
@@ -80,7 +80,10 @@ def test_an_estimate_is_the_sum_of_parts_that_are_known_apart(name: str) -> None
             plan = space.plan(assignment)
         except ValueError:
             continue
-        table, ways = space.tables[bool(assignment[PIPELINED])], space.choices.chosen(assignment)
+        table, ways = (
+            space.tables[bool(assignment[PIPELINED]), int(assignment[PORTS_NAME])],
+            space.choices.chosen(assignment),
+        )
         parts = [
             next(p for p in table.parts[row] if p.way == way and all(plan.banks[n] == b for n, b in p.banks.items()))
             for row, way in ways.items()
