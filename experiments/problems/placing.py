@@ -33,7 +33,7 @@ class PlacedTrial:
 
 
 @dataclass(frozen=True)
-class Placing:
+class FinalistPlacing:
     """The finalists that were tried on a board, in order, up to the first that can be used."""
 
     board: str
@@ -81,7 +81,7 @@ def placed_in_turn(
     board: str,
     implement: Callable[[Trial], Implementation],
     broken: Callable[[Metrics], str | None],
-) -> Placing:
+) -> FinalistPlacing:
     """Try the trials until one can be used. `implement` raises ToolError; `broken` says which limit measurements break, a sentence or
     None. A missing tool ends the attempts."""
     tried: list[PlacedTrial] = []
@@ -89,7 +89,7 @@ def placed_in_turn(
         try:
             made = implement(trial)
         except MissingToolError as error:
-            return Placing(board, tuple(tried), f"Nothing is placed: {error}")
+            return FinalistPlacing(board, tuple(tried), f"Nothing is placed: {error}")
         except ToolError as error:
             tried.append(PlacedTrial(trial, None, str(error)))
             continue
@@ -97,4 +97,4 @@ def placed_in_turn(
         tried.append(PlacedTrial(trial, made, broken(placed.metrics())))
         if tried[-1].reason is None:
             break
-    return Placing(board, tuple(tried))
+    return FinalistPlacing(board, tuple(tried))

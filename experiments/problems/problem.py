@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kilotune.evaluators.on_device import DeviceMeasurement
     from kilotune.experiments.presentation.section import Section
     from kilotune.experiments.problems.device_check import DeviceCheck
-    from kilotune.experiments.problems.placing import Placing
+    from kilotune.experiments.problems.placing import FinalistPlacing
 
 
 class Problem(Protocol):
@@ -116,7 +116,7 @@ class PlacesFinalists(Protocol):
     def places_beyond_budget(self) -> bool:
         """Whether it was asked for, and takes what time it needs; else it ends with the budget."""
 
-    def place(self, finalists: Iterable[Trial]) -> Placing | None:
+    def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
         """Try them in order until one can be used; None where that is not wanted."""
 
 

@@ -19,7 +19,7 @@ from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.placing import Placing
+from kilotune.experiments.problems.placing import FinalistPlacing
 from kilotune.experiments.problems.problem import (
     AnswersCapacity,
     CapacityAnswer,
@@ -76,7 +76,7 @@ class TuneOutcome:
     asked: Budget | None = None  # the command's budget; None without a run
     used_s: float = 0.0  # of it, until the search ended
     approximation: dict[str, Any] | None = None  # what all candidates lose against the input
-    placing: Placing | None = None  # finalists on the board
+    placing: FinalistPlacing | None = None  # finalists on the board
 
     @property
     def procedure(self) -> Trial | None:
@@ -264,7 +264,7 @@ def conclude(
     )
 
 
-def _placed(problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]) -> Placing | None:
+def _placed(problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]) -> FinalistPlacing | None:
     """The front from its first candidate, then all others from the best, as hardware."""
     if not isinstance(problem, PlacesFinalists) or not result.feasible:
         return None

@@ -12,12 +12,12 @@ from kilotune.evaluators.fpga.cost_model import energy_nj, least_path_ns
 from kilotune.search.space import Assignment, Option
 from kilotune.spaces.fpga.choices import PIPELINED, PORTS_NAME, SOFT
 from kilotune.spaces.fpga.dependences import least_cycles
-from kilotune.spaces.fpga.parts import Part, PartTable
+from kilotune.spaces.fpga.parts import OperationPart, PartTable
 
 
 @dataclass(frozen=True)
 class Least:
-    """Of several parts the least of each figure."""
+    """The least of each figure of several parts."""
 
     gates: Gates
     path_ns: float
@@ -34,7 +34,7 @@ class LeastCosts:
     _known: dict[tuple[bool, int, int, Option | None, Option | None], Least] = field(default_factory=dict, init=False)
 
     def loss(self, decided: Assignment) -> float:
-        """Of the first objective; +inf where the gates that there are do not do."""
+        """A loss of the first objective that no completion undercuts; +inf where the gates that there are do not do."""
         asked = decided.get(PIPELINED), decided.get(PORTS_NAME)
         tables = [
             table
@@ -112,8 +112,8 @@ def _shared_least(table: PartTable) -> Gates:
     return sum(memories, table.controller)
 
 
-def _least_of(parts: Sequence[Part], every: Sequence[Part]) -> Least:
-    """Of no part at all, since no memory feeds that way, what no part goes below: the candidate fails when it is measured."""
+def _least_of(parts: Sequence[OperationPart], every: Sequence[OperationPart]) -> Least:
+    """The least of each figure of `parts`; of every part where there is none, for a way that no memory feeds: such a candidate fails."""
     parts = parts or every
     units = parts[0].cycles
     return Least(

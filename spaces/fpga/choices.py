@@ -16,7 +16,6 @@ from kilotune.codegen.rtl.design import HardwareDesign
 from kilotune.codegen.rtl.plan import takes_elements, takes_multipliers
 from kilotune.codegen.rtl.processing import DYNAMIC_SHARE, ColumnShares, column_nonzeros, papers_shares
 from kilotune.search.space import Assignment, Decision, Option
-from kilotune.spaces.fpga.exact_shares import exact_shares
 
 ELEMENTS = (1, 2, 4, 8, 16, 32)
 PORTS = (1, 2, 3)
@@ -69,7 +68,7 @@ class HardwareChoices:
 
     @cached_property
     def nonzeros(self) -> Mapping[int, Sequence[int]]:
-        """Of each column, by the operations that processing elements can do."""
+        """Non-zero values of each column, by the operations that processing elements can do."""
         return {
             row: column_nonzeros(self.parameters[operation.a.variable])
             for row, operation in enumerate(self.operations)
@@ -151,6 +150,8 @@ class HardwareChoices:
         counts = self.nonzeros[row]
         if way.shared != EXACT:
             return papers_shares(counts, way.lanes, DYNAMIC_SHARE if way.shared == QUARTER else 0.0)
+        from kilotune.spaces.fpga.exact_shares import exact_shares  # OR-tools takes a second to import
+
         key = (row, way.lanes)
         if key not in self._exact:
             self._exact[key] = exact_shares(counts, way.lanes, EXACT_WORK)[0]

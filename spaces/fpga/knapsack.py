@@ -17,7 +17,7 @@ from kilotune.codegen.rtl.units import Item
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
 from kilotune.spaces.fpga.choices import Way
 from kilotune.spaces.fpga.dependences import Waiting
-from kilotune.spaces.fpga.parts import Part, PartTable, leaves
+from kilotune.spaces.fpga.parts import OperationPart, PartTable, leaves
 
 Linear = cp_model.LinearExpr | int
 
@@ -67,7 +67,7 @@ class Knapsack:
         self.model.add_multiplication_equality(product, [self.cycles, each])
         self.model.minimize(product)
 
-    def _operation(self, row: int) -> list[tuple[Part, cp_model.IntVar]]:
+    def _operation(self, row: int) -> list[tuple[OperationPart, cp_model.IntVar]]:
         parts = [part for part in self._table.parts[row] if part.path_ns <= self._question.path_ns]
         literals = [self.model.new_bool_var(f"operation {row} part {number}") for number in range(len(parts))]
         self.model.add_exactly_one(literals)
@@ -83,7 +83,7 @@ class Knapsack:
         return found
 
     def _bank_levels(self) -> dict[str, dict[int, cp_model.IntVar]]:
-        """Of each variable one number of banks: the largest that a part needs."""
+        """One number of banks for each variable: the largest that a part needs."""
         result = {}
         for name, counts in self._table.levels.items():
             levels = {banks: self.model.new_bool_var(f"{banks} banks of {name}") for banks in counts}
@@ -99,7 +99,7 @@ class Knapsack:
             result[name] = levels
         return result
 
-    def _parts(self) -> list[tuple[Part, cp_model.IntVar]]:
+    def _parts(self) -> list[tuple[OperationPart, cp_model.IntVar]]:
         return [pair for chosen in self._chosen for pair in chosen]
 
     def _port_count(self, name: str) -> dict[int, cp_model.IntVar]:
@@ -125,7 +125,7 @@ class Knapsack:
         return literals
 
     def _reader_counts(self, name: str) -> list[list[int]]:
-        """Of each unit that reads a variable, how many elements it may read at once."""
+        """How many elements each unit that reads a variable may read at once."""
         result = []
         for unit in leaves(self._table.sequential.items):
             if name in unit.reads:
@@ -133,7 +133,7 @@ class Knapsack:
                 result.append(sorted(counts) or [1])
         return result
 
-    def _varies(self, part: Part, name: str) -> bool:
+    def _varies(self, part: OperationPart, name: str) -> bool:
         row = next(row for row, chosen in enumerate(self._chosen) if any(part is other for other, _ in chosen))
         return len({other.reads.get(name) for other, _ in self._chosen[row]}) > 1
 

@@ -24,7 +24,7 @@ from kilotune.spaces.fpga.knapsack import Knapsack, Question, path_levels
 from kilotune.spaces.fpga.parts import PartTable, leaves
 
 FRONT_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""Of the LUTs of the fastest design: what the designs of a front may take."""
+"""What the designs of a front may take, as shares of the LUTs of the fastest one."""
 
 ROUNDING = 1e-6
 

@@ -24,7 +24,7 @@ from kilotune.spaces.fpga.dependences import Waiting, waiting
 
 
 @dataclass(frozen=True)
-class Part:
+class OperationPart:
     """`banks` of the variables that the operation reaches, of which it needs at least `needed` itself; cycles, and elements read at once
     of each variable, by unit."""
 
@@ -74,8 +74,8 @@ class PartTable:
         return memory_gates(name, plan, self.board)
 
     @cached_property
-    def parts(self) -> tuple[tuple[Part, ...], ...]:
-        """Of each operation in program order. Ways that no memory can feed are left out."""
+    def parts(self) -> tuple[tuple[OperationPart, ...], ...]:
+        """The parts of each operation, in program order. Ways that no memory can feed are left out."""
         return tuple(tuple(self._parts_of(row, alone)) for row, alone in enumerate(self._alone))
 
     @cached_property
@@ -90,7 +90,7 @@ class PartTable:
 
     @cached_property
     def _alone(self) -> tuple[tuple[tuple[Way, HardwarePlan], ...], ...]:
-        """Of each operation its ways, with plans in which only it is unrolled."""
+        """The ways of each operation, with plans in which only it is unrolled."""
         result = []
         for row in range(len(self.choices.operations)):
             planned = []
@@ -105,7 +105,7 @@ class PartTable:
     def _plan(self, ways: Mapping[int, Way]) -> HardwarePlan:
         return make_plan(self.batch, self.parameters, self.choices.design(ways, self.pipelined, self.ports))
 
-    def _parts_of(self, row: int, alone: Sequence[tuple[Way, HardwarePlan]]) -> Iterator[Part]:
+    def _parts_of(self, row: int, alone: Sequence[tuple[Way, HardwarePlan]]) -> Iterator[OperationPart]:
         for way, plan in alone:
             own = [unit for unit in plan.units if unit.row == row]
             reached = sorted(frozenset().union(*(unit.reads | unit.writes for unit in own)) & plan.memories.keys())
@@ -119,7 +119,7 @@ class PartTable:
                 gates = sum((unit_gates(unit, placed, self.board) for unit in units), Gates())
                 path_ns = max(unit_path_ns(unit, placed, self.board) for unit in units)
                 cycles = {unit.name: unit.duration for unit in units}
-                yield Part(way, banks, needed, cycles, reads, gates, path_ns)
+                yield OperationPart(way, banks, needed, cycles, reads, gates, path_ns)
 
 
 def leaves(items: Sequence[Item]) -> Iterator[Unit]:

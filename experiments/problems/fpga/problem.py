@@ -24,7 +24,7 @@ from kilotune.experiments.problems.fixed_point.problem import build_problem as b
 from kilotune.experiments.problems.fixed_point.problem import input_names as model_input_names
 from kilotune.experiments.problems.fixed_point.problem import resolve_input as resolve_model
 from kilotune.experiments.problems.fpga.tables import hardware_section
-from kilotune.experiments.problems.placing import Placing, placed_in_turn
+from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Metrics, Trial
@@ -129,7 +129,7 @@ class HardwareProblem:
         """How each operation is done, in how many cycles, on which gates."""
         return hardware_section(self.space, trial)
 
-    def place(self, finalists: Iterable[Trial]) -> Placing | None:
+    def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
         """Synthesis, place and route, until one holds what the board has and what was asked."""
         most = self.options.place
         if most == 0:

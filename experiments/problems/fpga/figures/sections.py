@@ -17,7 +17,7 @@ from kilotune.experiments.problems.fpga.problem import HardwareProblem
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.study import Study
 
-Bar = tuple[str, int, int]
+UnitBar = tuple[str, int, int]
 """A unit's name, its first cycle and its last one's end."""
 
 
@@ -41,13 +41,13 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     return (Section("The schedule", (schedule,)), Section("Gates and cycles by operation", (shares,)))
 
 
-def schedule_bars(plan: HardwarePlan) -> Iterator[Bar]:
+def schedule_bars(plan: HardwarePlan) -> Iterator[UnitBar]:
     """The input, then each unit in its first time around."""
     yield "input", 0, plan.input_beats
     yield from _bars(plan.items, plan.timeline, plan.input_beats)
 
 
-def _bars(items: tuple[Item, ...], timeline: Timeline, begin: int) -> Iterator[Bar]:
+def _bars(items: tuple[Item, ...], timeline: Timeline, begin: int) -> Iterator[UnitBar]:
     for number, (item, start) in enumerate(zip(items, timeline.starts, strict=True)):
         if isinstance(item, Repeat):
             yield f"loop {item.index}, {item.count} times", begin + start.begin, begin + start.end
@@ -56,7 +56,7 @@ def _bars(items: tuple[Item, ...], timeline: Timeline, begin: int) -> Iterator[B
             yield item.name, begin + start.begin, begin + start.end
 
 
-def schedule_figure(bars: tuple[Bar, ...]) -> go.Figure:
+def schedule_figure(bars: tuple[UnitBar, ...]) -> go.Figure:
     """A Gantt chart: a row a unit, the first on top."""
     figure = go.Figure(
         go.Bar(

@@ -13,7 +13,7 @@ from kilotune.evaluators.fpga.synthesis import Implementation
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
-from kilotune.experiments.problems.placing import Placing, placed_in_turn
+from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.procedure import run_procedure
@@ -30,7 +30,7 @@ def trials(count: int) -> list[Trial]:
     return [Trial(number, {}, Measurement(metrics)) for number in range(count)]
 
 
-def placing(found: Sequence[Implementation | ToolError], most_luts: float = 1000) -> Placing:
+def placing(found: Sequence[Implementation | ToolError], most_luts: float = 1000) -> FinalistPlacing:
     answers = iter(found)
 
     def implement(_: Trial) -> Implementation:
