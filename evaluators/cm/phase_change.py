@@ -14,7 +14,7 @@ from kilotune.codegen.arrays import FloatArray
 
 LARGEST_CONDUCTANCE_US = 25.0
 PROGRAMMING_US = (-1.1731, 1.9650, 0.2635)
-"""Of the deviation of a programmed conductance, for the square of the target, the target (0 to 1), and 1."""
+"""The deviation of a programmed conductance is a polynomial of its target (0 to 1): the factors of the square, of the target, and of 1."""
 
 FIRST_READ_SECONDS = 20.0
 """When conductances are as programmed; they drift from then on."""

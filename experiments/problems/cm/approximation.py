@@ -46,11 +46,7 @@ def approximation(
 
 
 def _noise(graph: Graph, quantised: QuantisedGraph, data: ImageData, cores: AnalogueCores) -> dict[str, Any]:
-    """What becomes of the classes on noisy cells, by figures and a sentence; ValueError for outputs that are no classes."""
-    if not is_classifier(graph):
-        raise ValueError(
-            "--noise is about classes: expected scores of classes as the network's output, found something else."
-        )
+    """What becomes of the classes on noisy cells, by figures and a sentence."""
     images, labels = data.unseen
     most = max(1, MOST_COMPARED_OPERATIONS // max(1, cores.draws * operations_of(graph)))
     images, labels = images[:most], None if labels is None else labels[:most]
