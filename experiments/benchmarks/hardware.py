@@ -94,22 +94,31 @@ def compare(models: list[str]) -> None:
 
 def sparse() -> None:
     """Cycles of every sparse product of the bundled models, by elements; in brackets of the whole unit."""
-    print("| model | non-zeros | elements | bound | exact | longest first | the paper's | straight loop |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| model | non-zeros | elements | bound | exact | longest first | the paper's | straight loops | faster |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for model in model_names():
         bundle, batch = answer(model, SPACES[0])
         for row, counts in sparse_products(bundle):
-            loop = next(u for u in make_plan(batch, bundle.parameters).units if u.row == row).duration
+            # over the whole matrix, and over its non-zero values one after the other
+            dense = next(u for u in make_plan(batch, bundle.parameters).units if u.row == row).duration
+            alone = papers_shares(counts, 1)
+            listed = next(
+                u
+                for u in make_plan(batch, bundle.parameters, HardwareDesign(shares={row: alone})).units
+                if u.row == row
+            )
             for elements in (1, 2, 4, 8, 16, 32):
                 exact, proved = exact_shares(counts, elements)
-                cells = []
+                cells, took = [], []
                 for shares in (exact, longest_first_shares(counts, elements), papers_shares(counts, elements)):
                     plan = make_plan(batch, bundle.parameters, HardwareDesign(shares={row: shares}))
                     unit = next(u for u in plan.units if isinstance(u, SparseUnit))
                     cells.append(f"{shares.cycles(counts)} ({unit.duration})")
+                    took.append(unit.duration)
                 cells[0] += "" if proved else ", not proved"
                 bound = least_cycles(counts, elements)
-                print(f"| {model} | {sum(counts)} | {elements} | {bound} | {' | '.join(cells)} | {loop} |", flush=True)
+                loops = f"{dense}, {listed.duration} | {dense / took[0]:.1f}, {listed.duration / took[0]:.1f}"
+                print(f"| {model} | {sum(counts)} | {elements} | {bound} | {' | '.join(cells)} | {loops} |", flush=True)
 
 
 def placed(models: list[str], board: Board) -> None:
