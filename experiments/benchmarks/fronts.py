@@ -56,7 +56,7 @@ def trials_of_run(space: ShiftrySpace, strategy: str, seconds: float, seed: int,
 def on_test_data(
     front: Sequence[Trial], test: Sequence[Metrics], reference: Sequence[float], share: float, metric: str
 ) -> float:
-    """Of the rectangle below the reference point, per cent, what the chosen programs leave on test data; `share` of the samples of
+    """What the chosen programs leave of the rectangle below the reference point on test data, per cent. There, `share` of the samples of
     the training data there are."""
     area = 0.0
     for i, (trial, metrics) in enumerate(zip(front, test, strict=True)):

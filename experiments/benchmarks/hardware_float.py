@@ -1,4 +1,4 @@
-"""The same sequential machine in float32, at the same clock: how many cycles it would take beside ours.
+"""A sequential machine in float32, at the clock of the fixed-point one: how many cycles it would take beside ours.
 
     python -m kilotune.experiments.benchmarks.hardware_float [MHZ ...]
 
