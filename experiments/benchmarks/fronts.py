@@ -56,8 +56,8 @@ def trials_of_run(space: ShiftrySpace, strategy: str, seconds: float, seed: int,
 def on_test_data(
     front: Sequence[Trial], test: Sequence[Metrics], reference: Sequence[float], share: float, metric: str
 ) -> float:
-    """What the chosen programs leave of the rectangle below the reference point on test data, per cent. There, `share` of the samples of
-    the training data there are."""
+    """What the chosen programs leave on test data, in per cent of the rectangle below the reference point; there are as many samples as
+    `share` times the training data's."""
     area = 0.0
     for i, (trial, metrics) in enumerate(zip(front, test, strict=True)):
         ends = front[i + 1].metrics["flash_bytes"] if i + 1 < len(front) else reference[0]

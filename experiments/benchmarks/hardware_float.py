@@ -1,4 +1,4 @@
-"""A sequential machine in float32, at the clock of the fixed-point one: how many cycles it would take beside ours.
+"""A sequential machine in float32 beside ours, at an equal clock: how many cycles it would take.
 
     python -m kilotune.experiments.benchmarks.hardware_float [MHZ ...]
 

@@ -24,7 +24,6 @@ from .small_network import small_network
 TASK = small_network()
 SPACE = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0))
 NARROW = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, narrow=True))
-FINER = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, narrow=True, finer=True))
 
 
 def random_candidates(space: ShiftrySpace, count: int, seed: int) -> list[Assignment]:
@@ -79,14 +78,13 @@ def test_bounds_grow_along_a_path() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_model_knows_the_memory_of_every_candidate(seed: int, narrow: bool) -> None:
     """Excluding nothing but one candidate's memory: with limits just at, and just below it, the model (dis)allows it."""
-    (candidate,) = random_candidates(FINER if narrow else SPACE, 1, seed)
-    metrics = (FINER if narrow else SPACE).evaluate([candidate])[0].metrics
+    (candidate,) = random_candidates(NARROW if narrow else SPACE, 1, seed)
+    metrics = (NARROW if narrow else SPACE).evaluate([candidate])[0].metrics
     for slack, allowed in ((0, True), (-1, False)):
         limits = ShiftryOptions(
             flash_limit_bytes=int(metrics["flash_bytes"]) + slack,
             ram_limit_bytes=int(metrics["ram_bytes"]),
             narrow=narrow,
-            finer=narrow,
         )
         space = ShiftrySpace(TASK, limits)
         answer = space.model([]).solve(5, [], seed, SolveLimit(5.0))
@@ -194,22 +192,3 @@ def test_permitted_flips_are_a_limit_beside_the_accuracy() -> None:
     assert [c.metric for c in space.constraints] == ["accuracy_percent", "expected_flips"]
     assert space.constraints[1].violation({"expected_flips": 0.75}) == 0.25
     assert space.fingerprint != SPACE.fingerprint
-
-
-def test_rows_of_weights_may_have_scales_of_their_own() -> None:
-    """As options besides all others; what a search measures of one is what the fixed-point program is."""
-    offered = {d.name: [str(o) for o in d.options] for d in FINER.decisions}
-    assert {name for name, options in offered.items() if any("by rows" in o for o in options)} <= {"W", "U", "F"}
-    for before in NARROW.decisions:
-        without = [o for o in offered[before.name] if "by rows" not in o]
-        assert without == [str(o) for o in before.options]
-    name, option = next((n, o) for n, options in offered.items() for o in options if "int4" in o and "by rows" in o)
-    chosen = {**{d.name: d.options[0] for d in FINER.decisions}, name: option}
-    batch = FINER.lower([chosen])
-    column = [v.name for v in TASK.program.variables].index(name)
-    encoding = batch.encoding(0, column)
-    assert encoding is not None
-    assert encoding.rows is not None
-    assert (encoding.width, int(batch.bits[0, column])) == (4, 16)
-    assert parse_format(option).by_rows
-    assert str(parse_format(option)) == option
