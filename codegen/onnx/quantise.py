@@ -80,10 +80,13 @@ class QuantisedGraph:
 
 
 def with_random_weights(graph: Graph, seed: int) -> Graph:
-    """The network of `graph` with seeded normal weights of variance 1 / fan-in, and small biases."""
+    """The network of `graph` with seeded normal weights of variance 1 / fan-in, and small biases; what sums squares in an LRN stays."""
     generator = np.random.default_rng(seed)
+    fixed = graph.parts or {}
 
     def drawn(node: Node) -> Node:
+        if node.output in fixed:
+            return node
         if isinstance(node, ConvNode):
             spread = 1 / math.sqrt(math.prod(node.weight.shape[1:]))
             weight = generator.standard_normal(node.weight.shape, dtype=np.float32) * np.float32(spread)

@@ -216,7 +216,8 @@ def _imported(name: str, image: Any) -> Graph:
 
 def _with_weights(graph: Graph) -> Graph:
     """A mere topology, whose weights are all constant, gets seeded random ones: any will do."""
-    weights = [known(node.weight) for node in graph.nodes if isinstance(node, ConvNode)]
+    layers = [node for node in graph.nodes if isinstance(node, ConvNode) and node.output not in (graph.parts or {})]
+    weights = [known(node.weight) for node in layers]
     if weights and all(w.size > 1 and w.min() == w.max() for w in weights):
         return with_random_weights(graph, seed=1)
     return graph

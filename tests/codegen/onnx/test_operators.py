@@ -15,9 +15,9 @@ from onnx import helper
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
-from kilotune.codegen.onnx.graph import FunctionNode, MaxPoolNode, PermuteNode, ProductNode, TableNode, known
+from kilotune.codegen.onnx.graph import ConvNode, FunctionNode, MaxPoolNode, PermuteNode, ProductNode, TableNode, known
 from kilotune.codegen.onnx.importing import import_model
-from kilotune.codegen.onnx.quantise import quantise
+from kilotune.codegen.onnx.quantise import quantise, with_random_weights
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import ScheduleParameters, run
 from tests.codegen.cm.networks import expected_integers, model, outputs_of
@@ -314,6 +314,16 @@ def test_views_cost_no_nodes() -> None:
     assert isinstance(node, MaxPoolNode)
     assert node.window.most_taps == 1
     assert enlarged.shapes["b"] == (4, 12, 18)
+
+
+def test_weights_at_random_leave_what_an_operator_means() -> None:
+    graph = import_model(FILES["LRN"](), "net")
+    drawn = with_random_weights(graph, 3)
+    weights = {n.output: [known(n.weight).tolist()] for n in graph.nodes if isinstance(n, ConvNode)}
+    for node in drawn.nodes:
+        if isinstance(node, ConvNode):
+            weights[node.output].append(known(node.weight).tolist())
+    assert {name: one == other for name, (one, other) in weights.items()} == {"a": False, "b/sums": True, "y": False}
 
 
 REFUSED = {
