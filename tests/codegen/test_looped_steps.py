@@ -99,3 +99,16 @@ def test_a_temporary_is_held_from_the_part_that_writes_it_to_the_last_that_reads
     ]
     assert steps.elements_at_once == 4 + 4 + (4 + 2 * 4)
     assert steps.elements_in_all == 12 + (4 + 2 * 4)
+
+
+def test_the_last_round_binds_what_the_first_does_not() -> None:
+    """Three places of `a` go to three of `b`, further on by two in every round, while reading goes on by one."""
+    b = variable("b", (9,))
+    relu = ir.Relu(
+        ir.View("b", (3,), (1,), ir.Affine(0, (("i", 2),))), HERE, ir.View("a", (3,), (1,), ir.Affine(0, (("i", 1),)))
+    )
+    body = (ir.Fill(ir.whole(A), HERE, 0.0), ir.Loop("i", 0, 3, (relu,), HERE))
+    order = write_orders(ir.Program("moving", (A, b), body, ir.whole(b), ir.ResultKind.REAL))[1, "a"]
+    # from below round 2 binds, which reads 3 when 4 has been written, and 5 places are done: 3 - 5; from above round 0, which reads as far
+    # as place 2 when the lowest that is written is 0: 3 - 0
+    assert order.forbidden(1, 1) == (-2, 3)
