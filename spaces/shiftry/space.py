@@ -18,8 +18,9 @@ from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.procedure import perform_search
 
-SEMANTICS = 1
-"""Version of what the decisions mean; part of the fingerprint."""
+SEMANTICS, NARROW_SEMANTICS = 1, 2
+"""Versions of what the decisions mean, part of the fingerprint: of plain widths, and where parameters may have few bits. The second of
+the latter counts the code that unpacks them as flash."""
 
 
 class ShiftrySpace(ShiftryCandidates):
@@ -47,7 +48,8 @@ class ShiftrySpace(ShiftryCandidates):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
-        return fingerprint(self.name, SEMANTICS, self.task.fingerprint, self.options)
+        semantics = NARROW_SEMANTICS if self.options.narrow else SEMANTICS
+        return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     def size(self) -> int:
         """Number of candidates."""
