@@ -1,6 +1,7 @@
 """Kernels from JSON: `{"kernels": [[[1, 0, -1], [2, 0, -2], [1, 0, -1]]], "depth": 4, "registers": 6, "target": "scamp5"}`.
 
-Only `kernels` is needed, and then its value alone will do, or a single kernel: `[[1, 0], [0, -1]]`. A weight is a number, or a number or a
+Only `kernels` is needed, and then its value alone will do, or a single kernel: `[[1, 0], [0, -1]]`. With `network` they are the first
+layer of a network (`network_files`). A weight is a number, or a number or a
 fraction in quotes, such as "1" or "1/9"; numbers are taken as written, 0.1 is a tenth. Rows run north to south, see `kernel` for the
 centre.
 """
@@ -17,6 +18,8 @@ from typing import Any
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, Kernel, KernelSet
+from kilotune.codegen.scamp.network import ChipNetwork
+from kilotune.codegen.scamp.network_files import parse_network
 from kilotune.codegen.text_files import read_text_file
 
 MAXIMUM_SIDE = 64
@@ -27,7 +30,7 @@ MAXIMUM_WEIGHT = 2**20
 _QUOTED = r"\s*-?\d{1,9}(\.\d{1,9}|\s*/\s*0*[1-9]\d{0,8})?\s*"
 """A weight in quotes: an integer, a decimal number or a fraction."""
 
-_KEYS = ("kernels", "depth", "registers", "target")
+_KEYS = ("kernels", "depth", "registers", "target", "network")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class KernelFile:
     depth: int | None = None
     registers: int | None = None
     target: str | None = None
+    network: ChipNetwork | None = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,13 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
     target = content.get("target")
     if target is not None and not (isinstance(target, str) and target in INSTRUCTION_SETS):
         raise InputError(path, place="target", expected=" or ".join(INSTRUCTION_SETS), found=_shown(target))
+    kernels, network = _kernels(content["kernels"], path), content.get("network")
     return KernelFile(
-        KernelSet(_kernels(content["kernels"], path)),
+        KernelSet(kernels),
         _count(content.get("depth"), 0, MAXIMUM_DEPTH, "depth", path),
         _count(content.get("registers"), 1, len(REGISTERS), "registers", path),
         target,
+        None if network is None else parse_network(network, len(kernels), path),
     )
 
 

@@ -86,7 +86,7 @@ def run(text: str, images: npt.ArrayLike, chip: Chip = EXACT) -> ArrayRun:
         result = _compute(row, operation, values, image.shape)
         there = _known(row, operation, known, image.shape[-2:])
         for name, factor in zip(operation.destinations, (1, *row.left), strict=True):
-            values[name] = _written(result * factor, row, chip, generator)
+            values[name] = written(result * factor, row.bus_transfers, chip, generator)
             known[name] = there
             largest = max(largest, float(np.abs(values[name]).max(initial=0.0)))
         read |= _read(program, values, known, number)
@@ -132,11 +132,11 @@ def _known(row: Instruction, operation: Operation, known: dict[str, BoolArray], 
     return there
 
 
-def _written(result: FloatArray, row: Instruction, chip: Chip, generator: np.random.Generator) -> FloatArray:
+def written(result: FloatArray, transfers: int, chip: Chip, generator: np.random.Generator) -> FloatArray:
+    """What a register holds of a result after a macro of so many bus transfers."""
     if chip.noise is not None:
-        transfers = np.sqrt(row.bus_transfers)
-        dependent = chip.noise.signal_dependent * transfers
-        independent = chip.noise.signal_independent * transfers
+        dependent = chip.noise.signal_dependent * np.sqrt(transfers)
+        independent = chip.noise.signal_independent * np.sqrt(transfers)
         deviation = np.hypot(dependent * result, independent)
         result = result + deviation * generator.standard_normal(result.shape)
     return _saturated(result, chip)

@@ -114,7 +114,8 @@ class WithFamilies(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         params = super().get_params(ctx)
-        return [*params[:-1], *(option for family in _families(ctx) for option in family.options), params[-1]]
+        special = {option.name: option for family in reversed(_families(ctx)) for option in family.options}
+        return [*params[:-1], *reversed(special.values()), params[-1]]  # two families may have an option of one name
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         special = {id(option) for family in _families(ctx) for option in family.options}

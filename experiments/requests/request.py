@@ -102,15 +102,21 @@ def parse_size(text: str) -> int:
     return size
 
 
+ACCURACY = "accuracy"
+"""The limit that is a least: a share of samples, 0 to 1."""
+
+
 def parse_limit(text: str) -> tuple[str, float]:
     """Read `flash=32KiB` as ("flash", 32768), `latency=0.2s` as ("latency", 200.0), `cycles=1e6` as ("cycles", 1000000.0):
-    the quantities of `spaces.objectives` that may have limits.
+    the quantities of `spaces.objectives` that may have limits; and `accuracy=0.95`.
 
     ValueError, a sentence, when it is not of that form.
     """
     match = re.fullmatch(r"\s*([\w-]+)\s*=\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*([a-zA-Z]*)\s*", text)
     if match is not None:
         name, number, suffix = match[1], float(match[2]), match[3].upper()
+        if name == ACCURACY and not suffix and number <= 1:
+            return name, number
         factors = LIMITED[name].unit.factors if name in LIMITED else {}
         if suffix in factors and math.isfinite(number * factors[suffix]):
             return name, LIMITED[name].unit.amount(number, suffix)
@@ -125,7 +131,7 @@ def _alternatives(texts: Sequence[str]) -> str:
 
 def limit_text(name: str, amount: float) -> str:
     """A limit as --limit reads it: `parse_limit` gives the same name and amount."""
-    return f"{name}={LIMITED[name].unit.text(amount)}"
+    return f"{name}={amount:.15g}" if name == ACCURACY else f"{name}={LIMITED[name].unit.text(amount)}"
 
 
 def whole_bytes(limit: float | None) -> int | None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kilotune.codegen.array_files import array_names, check_finite, read_array
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.graph import TensorShape
+from kilotune.experiments.problems.labelled_images import read_images, read_labels
 
-IMAGE_NAMES, LABEL_NAMES = ("images", "X", "x"), ("labels", "y")
 CALIBRATION_IMAGES = 64
 """By default; no more than half of those that there are."""
 
@@ -45,17 +44,11 @@ def load_images(path: Path, shape: TensorShape, calibration: int | None) -> Imag
     [images, elements]; which of them are for calibration is drawn once for all. InputError for a file or a shape that does not
     fit the network's input `shape`, and when fewer than one image is left for comparing.
     """
-    names = array_names(path)
-    found = next((name for name in IMAGE_NAMES if name in names), None)
-    if found is None:
-        shown = ", ".join(sorted(names)) or "none"
-        raise InputError(str(path), subject="arrays", expected="one called images or X", found=shown)
-    raw = read_array(path, found)
-    check_finite(raw, path)
+    found, raw = read_images(path)
     images = _in_order(raw, shape, path, found)
     if len(images) < 2:
         raise InputError(str(path), subject=f"array {found}", expected="at least 2 images", found=str(len(images)))
-    labels = _labels(path, next((name for name in LABEL_NAMES if name in names), None), len(images))
+    labels = read_labels(path, len(images))
     count = min(CALIBRATION_IMAGES, len(images) // 2) if calibration is None else calibration
     if not 1 <= count < len(images):
         expected = f"from 1 to {len(images) - 1} images for calibration, so that some are left to compare on"
@@ -74,13 +67,3 @@ def _in_order(raw: Array, shape: TensorShape, path: Path, name: str) -> Array:
     expected = f"images of {channels}x{high}x{wide}, as the network's input"
     found = "x".join(map(str, inner)) or "numbers"
     raise InputError(str(path), subject=f"array {name}", expected=expected, found=found)
-
-
-def _labels(path: Path, name: str | None, images: int) -> Array | None:
-    if name is None:
-        return None
-    labels = read_array(path, name).reshape(-1)
-    if len(labels) != images or (labels != np.floor(labels)).any():
-        found = f"{len(labels)}" if len(labels) != images else "numbers that are no classes"
-        raise InputError(str(path), subject=f"array {name}", expected=f"{images} classes, one an image", found=found)
-    return labels.astype(np.int64)

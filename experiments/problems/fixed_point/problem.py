@@ -25,7 +25,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
-from kilotune.experiments.requests.request import TuneRequest, stored_fields
+from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
@@ -130,6 +130,8 @@ def input_names() -> tuple[str, ...]:
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`ModelOptions` as JSON. ValueError for one that cannot be used."""
     given, limits = dict(asked.given), asked.limits
+    if ACCURACY in limits:
+        raise ValueError(f"--limit accuracy is for networks of the space reverse-split; the space {space} has --drop.")
     if not all(
         math.isfinite(given.get(name, 0.0))
         for name in ("accuracy_drop", "permitted_loss", "permitted_flips", "validation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -17,22 +17,28 @@ from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, ApproximatedSet, Kernel, KernelSet
 from kilotune.codegen.scamp.kernel_files import KernelFile, parse_kernel_file, read_kernel_file
 from kilotune.codegen.scamp.macros import format_macros
+from kilotune.codegen.scamp.network import ChipNetwork
+from kilotune.codegen.scamp.network_source import MOST_MAPS, format_network
 from kilotune.codegen.scamp.program import ScampProgram
 from kilotune.codegen.scamp.registers import RegisterPressureError
 from kilotune.codegen.scamp.sums import Cell
 from kilotune.evaluators.scamp5.images import LIBRARIES, photographs, photographs_are_loaded
+from kilotune.evaluators.scamp5.kernel_accuracy import KernelAccuracy
 from kilotune.evaluators.scamp5.macro_check import check_macros
 from kilotune.evaluators.scamp5.quality import measure
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.exported_texts import ExportsTexts
 from kilotune.experiments.problems.family import CommandOptions
+from kilotune.experiments.problems.reverse_split.chip_network import MeasuredNetwork, read_digits
 from kilotune.experiments.problems.reverse_split.filters import DEFAULT_FILTER, FILTERS
-from kilotune.experiments.requests.request import TuneRequest, stored_fields
+from kilotune.experiments.problems.reverse_split.networks import NETWORKS, bundled_file
+from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.programs import load_kernel
+from kilotune.spaces.reverse_split.rounding import rounded
 from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 
 COMPILED = (
@@ -51,7 +57,7 @@ DEFAULT_DEPTH = 4
 
 PHOTOGRAPHS = 8
 
-ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp"})
+ARTEFACTS = MappingProxyType({"program": "program.txt", "macros": "program.cpp", "network": "network.cpp"})
 
 
 WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond its splits: see `tune doctor`."
@@ -59,12 +65,14 @@ WITHOUT_COMPILER = "Without a C compiler no program is improved or proved beyond
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """What the command line says; None where it says nothing."""
+    """What the command line says; None where it says nothing. `data`: an absolute path; `accuracy`: the least, a share of the images."""
 
     depth: int | None = None
     registers: int | None = None
     target: str | None = None
     objective: str | None = None
+    data: str | None = None
+    accuracy: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class KernelProblem(ExportsTexts):
     kernels: KernelSet
     wanted: ApproximatedSet
     space: ReverseSplitSpace
+    measured: MeasuredNetwork | None = None
 
     @property
     def name(self) -> str:
@@ -91,15 +100,18 @@ class KernelProblem(ExportsTexts):
         return "every program proved"
 
     def test_metrics(self, assignment: Assignment) -> Metrics | None:
-        """RMSE and SSIM on photographs under the chip's noise; None without scikit-image, or without a program."""
+        """RMSE and SSIM on photographs under the chip's noise, of a network what it makes of digits; None without scikit-image (without
+        --data), or without a program."""
         try:
+            if self.measured is not None:
+                return self.measured.metrics(self._text(assignment))
             return dict(_quality(self._text(assignment), self.kernels.kernels))
         except (ModuleNotFoundError, ValueError):
             return None
 
     def is_loaded(self) -> bool:
         """Whether photographs are at hand."""
-        return photographs_are_loaded()
+        return self.measured is not None or photographs_are_loaded()
 
     def certificate(self) -> dict[str, Any]:
         """What no program undercuts, known without a search."""
@@ -118,6 +130,8 @@ class KernelProblem(ExportsTexts):
             source = format_macros(self._proved(text))
             check_macros(source, self.space.problem.wanted, self.space.problem.depth)
             texts["macros"] = source
+        if "macros" in texts and self.measured is not None and len(self.wanted.sums) <= MOST_MAPS:
+            texts["network"] = format_network(self._proved(text), self.measured.network)
         return texts
 
     def details(self, trial: Trial) -> dict[str, Any]:
@@ -146,6 +160,8 @@ class KernelProblem(ExportsTexts):
             f"{1e6 * program.seconds:.1f} us and {1e6 * program.energy_joules:.2f} uJ a frame"
         )
         missing = [] if load_kernel() else [WITHOUT_COMPILER]
+        if self.measured is not None:
+            missing.insert(0, self.measured.sentence(text))
         return [text.rstrip("\n"), cost, self.approximation_sentence(), *missing]
 
     def approximation_sentence(self) -> str:
@@ -187,7 +203,7 @@ def resolve_input(text: str | None) -> Path | str:
     """The name of a well-known filter, the absolute path of a JSON file, or kernels themselves as JSON. InputError when it is none."""
     if text is None:
         return Path(DEFAULT_FILTER)
-    if text in FILTERS:
+    if text in FILTERS or text in NETWORKS:
         return Path(text)
     if os.path.isfile(text):  # False for a text that is too long for a name
         return Path(text).resolve()
@@ -197,7 +213,7 @@ def resolve_input(text: str | None) -> Path | str:
     found = f"neither{did_you_mean(text, input_names())}"
     raise InputError(
         text,
-        expected=f"a JSON file with kernels, kernels such as [[1, 0], [0, -1]], or one of {', '.join(FILTERS)}",
+        expected=f"a JSON file with kernels, kernels such as [[1, 0], [0, -1]], or one of {', '.join(input_names())}",
         found=found,
     )
 
@@ -208,15 +224,28 @@ def is_written_out(text: str) -> bool:
 
 
 def input_names() -> tuple[str, ...]:
-    """The well-known filters."""
-    return tuple(FILTERS)
+    """The well-known filters, and networks of digits."""
+    return (*FILTERS, *NETWORKS)
 
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
-    """The options as they are given. ValueError for limits: there is no memory here."""
-    if asked.limits:
-        raise ValueError(f"--limit and --device do not go with the space {space}: its programs use no memory.")
-    return {**asked.given, "objective": asked.objective}
+    """The options as they are given. ValueError for limits but on the accuracy: there is no memory here."""
+    if asked.device or set(asked.limits) - {ACCURACY}:
+        raise ValueError(f"--device and limits on memory do not go with the space {space}: its programs use none.")
+    data = asked.given.get("data")
+    if data is not None and not os.path.isfile(data):
+        raise InputError(str(data), expected="a file of images", found="none")
+    if asked.limits and data is None:
+        raise ValueError("--limit accuracy is measured on images: expected --data too, found none.")
+    further = {**({} if data is None else {"data": str(Path(data).resolve())}), **asked.limits}
+    return {**asked.given, "objective": asked.objective, **further}
+
+
+def command_options(options: Mapping[str, Any]) -> CommandOptions:
+    """What `read_options` has read, under the command's names."""
+    given = {name: value for name, value in options.items() if name not in ("objective", ACCURACY)}
+    limits = {} if options.get(ACCURACY) is None else {ACCURACY: float(options[ACCURACY])}
+    return CommandOptions(given, limits, options.get("objective"))
 
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
@@ -228,22 +257,62 @@ def build_problem(request: TuneRequest) -> KernelProblem:
     """InputError for a file that cannot be used, ValueError for kernels that the asked depth or registers cannot hold."""
     named, options = FILTERS.get(request.input), stored_fields(KernelOptions, request.options, "request")
     asked = KernelFile(named.kernels) if named else _read_kernels(request.input)
-    depth, registers = options.depth, options.registers
+    measured = _measured(asked.network, options, request.input)
+    depth, registers = options.depth, options.registers or asked.registers
     wanted = approximated(asked.kernels, asked.depth if depth is None else depth, request.input)
-    registers = registers or asked.registers or len(REGISTERS)
+    if measured is not None:
+        registers = network_registers(registers, request.input)
+        wanted, measured = _rounded(wanted, measured, options.accuracy, request.input)
+    registers = registers or len(REGISTERS)
     require_registers(wanted, registers, request.input)
     target = options.target or asked.target or DEFAULT_TARGET
     if target not in INSTRUCTION_SETS:
         raise ValueError(f"{request.input}: expected a target {' or '.join(INSTRUCTION_SETS)}, found {target!r}.")
     objective = options.objective or "instructions"
     space = ReverseSplitSpace(SplitProblem(wanted, target, registers, KernelGoal(objective)))
-    return KernelProblem(request, asked.kernels, wanted, space)
+    return KernelProblem(request, asked.kernels, wanted, space, measured)
+
+
+def _measured(network: ChipNetwork | None, options: KernelOptions, name: str) -> MeasuredNetwork | None:
+    if network is None:
+        if options.data is not None:
+            raise ValueError(f"{name}: --data has images for a network, and these are kernels alone.")
+        return None
+    return MeasuredNetwork(network, None if options.data is None else read_digits(Path(options.data), network))
+
+
+def network_registers(asked: int | None, name: str) -> int:
+    """All but the one that takes the levels. ValueError when all are asked for."""
+    if asked is not None and asked >= len(REGISTERS):
+        raise ValueError(
+            f"{name}: a network's thresholds need a register, so its kernels have at most {len(REGISTERS) - 1}."
+        )
+    return asked or len(REGISTERS) - 1
+
+
+def _rounded(
+    wanted: ApproximatedSet, measured: MeasuredNetwork, least: float | None, name: str
+) -> tuple[ApproximatedSet, MeasuredNetwork]:
+    """The kernels with weights rounded while the accuracy lasts, on every second unseen image; the others are left to measure on."""
+    digits = measured.digits
+    if least is None or digits is None:
+        return wanted, measured
+    choosing, measuring = digits.halves()
+    meter = KernelAccuracy(
+        measured.network, wanted.sums, wanted.depth, digits.images[choosing], digits.labels[choosing]
+    )
+    if meter.accuracy < least:
+        raise ValueError(
+            f"{name}: expected a limit that the kernels as they are keep; they have an accuracy of {meter.accuracy:.4f} on the "
+            f"{int(choosing.sum())} images to choose by, found accuracy={least:g}."
+        )
+    return rounded(wanted, meter, least), replace(measured, digits=replace(digits, measuring=measuring))
 
 
 def _read_kernels(text: str) -> KernelFile:
     if is_written_out(text):
         return parse_kernel_file(text, WRITTEN_OUT)
-    return read_kernel_file(Path(text))
+    return bundled_file(text) if text in NETWORKS else read_kernel_file(Path(text))
 
 
 def approximated(kernels: KernelSet, depth: int | None, name: str) -> ApproximatedSet:

@@ -79,7 +79,7 @@ def test_kernels_without_a_name() -> None:
         ('{"kernels": [[[1]]], "target": "cain"}', "k.json: target: expected auke or scamp5, found 'cain'"),
         (
             '{"kernels": [[[1]]], "kernel": 1}',
-            "k.json: key 'kernel': expected one of kernels, depth, registers, target, found 'kernel'",
+            "k.json: key 'kernel': expected one of kernels, depth, registers, target, network, found 'kernel'",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from kilotune.experiments.problems.reverse_split.figures.split_figures import (
     has,
     kernels_figure,
 )
+from kilotune.experiments.problems.reverse_split.figures.stage_figures import stages_section
 from kilotune.experiments.problems.reverse_split.figures.value_graph import ValueGraph, value_graph
 from kilotune.experiments.problems.reverse_split.problem import KernelProblem
 from kilotune.search.procedure import run_procedure
@@ -34,7 +35,7 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
     kernels = cast(KernelProblem, problem)
     weights = Section("Weights of the filter", (_weights(kernels),))
-    return (*_program(kernels, study), weights, _search(kernels, study))
+    return (*_program(kernels, study), weights, _search(kernels, study), *_stages(kernels, study))
 
 
 def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
@@ -68,6 +69,19 @@ def _program(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
         words = f"The same of the paper's heuristic: {most}."
         lives.append(Figure(registers_figure(paper, others), words, "Registers of the paper's program"))
     return (Section(title, (Row(tuple(graphs)),)), Section("Registers", (Row(tuple(lives)),)))
+
+
+def _stages(problem: KernelProblem, study: Study) -> tuple[Section, ...]:
+    """The images on the way, where there is a program that is short enough."""
+    best = study.result().best
+    if best is None or best.measurement.failure is not None:
+        return ()
+    try:
+        text = _text(ProcedureKey.of(problem.space), tuple(best.assignment.items()))
+    except ValueError:
+        return ()
+    section = stages_section(parse_program(text), problem.measured)
+    return () if section is None else (section,)
 
 
 def _papers_program(space: ReverseSplitSpace) -> ScampProgram | None:

@@ -1,0 +1,124 @@
+"""The key `network` of a kernel file: see `ChipNetwork` for what its keys mean.
+
+`{"side": 28, "binarised_at": 128, "level": 120, "thresholds": [15, 15, 45], "regions": [[0, 5, 9, 14], ...],
+"layers": [{"weights": [[3, -1, ...], ...], "biases": [7, ...]}, ...], "held_out": 5}`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
+
+MOST_LAYERS = 8
+MOST_REGIONS = 256
+MOST_OUTPUTS = 1024
+LARGEST_INTEGER = 1 << 24
+"""The largest weight or bias: sums of products stay within 64 bits."""
+
+_NEEDED = ("side", "binarised_at", "level", "thresholds", "regions", "layers")
+
+
+def parse_network(given: Any, kernels: int, path: str) -> ChipNetwork:
+    """The network of that many kernels. `InputError` for an object that is none: place, expected, found."""
+    if not isinstance(given, dict):
+        raise InputError(path, place="network", expected="an object", found=_shown(given))
+    for key in given:
+        if key not in (*_NEEDED, "held_out"):
+            raise InputError(
+                path, place=f"key {key!r} of network", expected=f"one of {', '.join(_NEEDED)}", found=repr(key)
+            )
+    for key in _NEEDED:
+        if key not in given:
+            raise InputError(path, place="network", expected=f"the key {key!r}", found="none")
+    side = _integer(given["side"], 2, 256, "side of network", path)
+    thresholds = _listed(given["thresholds"], "thresholds of network", path)
+    if len(thresholds) != kernels:
+        expected = f"{kernels} thresholds, one a kernel"
+        raise InputError(path, place="thresholds of network", expected=expected, found=str(len(thresholds)))
+    regions = tuple(
+        _region(one, side, number, path) for number, one in enumerate(_listed(given["regions"], "regions", path), 1)
+    )
+    if not 1 <= len(regions) <= MOST_REGIONS:
+        raise InputError(path, place="regions of network", expected=f"1 to {MOST_REGIONS}", found=str(len(regions)))
+    return ChipNetwork(
+        side,
+        _integer(given["binarised_at"], 0, 255, "binarised_at of network", path),
+        _integer(given["level"], 1, 127, "level of network", path),
+        tuple(_number(one, f"threshold {number}", path) for number, one in enumerate(thresholds, start=1)),
+        regions,
+        _layers(given["layers"], kernels * len(regions), path),
+        _integer(given.get("held_out", 0), 0, 1 << 20, "held_out of network", path),
+    )
+
+
+def _region(given: Any, side: int, number: int, path: str) -> Region:
+    place = f"region {number} of network"
+    edges = _listed(given, place, path)
+    if len(edges) != 4:
+        raise InputError(path, place=place, expected="4 edges: top, left, bottom, right", found=str(len(edges)))
+    top, left, bottom, right = (_integer(edge, 0, side, place, path) for edge in edges)
+    if top >= bottom or left >= right:
+        raise InputError(path, place=place, expected="top above bottom and left of right", found=_shown(given))
+    return Region(top, left, bottom, right)
+
+
+def _layers(given: Any, inputs: int, path: str) -> tuple[DenseLayer, ...]:
+    listed = _listed(given, "layers of network", path)
+    if not 1 <= len(listed) <= MOST_LAYERS:
+        raise InputError(path, place="layers of network", expected=f"1 to {MOST_LAYERS}", found=str(len(listed)))
+    layers = []
+    for number, one in enumerate(listed, start=1):
+        layers.append(_layer(one, inputs, f"layer {number}", path))
+        inputs = len(layers[-1].biases)
+    return tuple(layers)
+
+
+def _layer(given: Any, inputs: int, place: str, path: str) -> DenseLayer:
+    if not isinstance(given, dict) or set(given) != {"weights", "biases"}:
+        raise InputError(path, place=place, expected="an object of weights and biases", found=_shown(given))
+    biases = _integers(given["biases"], f"biases of {place}", path)
+    rows = _listed(given["weights"], f"weights of {place}", path)
+    if len(rows) != inputs:
+        raise InputError(path, place=place, expected=f"{inputs} rows of weights, one an input", found=str(len(rows)))
+    weights = tuple(_integers(row, f"row {number} of {place}", path) for number, row in enumerate(rows, start=1))
+    for number, row in enumerate(weights, start=1):
+        if len(row) != len(biases):
+            expected = f"{len(biases)} weights, one an output"
+            raise InputError(path, place=f"row {number} of {place}", expected=expected, found=str(len(row)))
+    return DenseLayer(weights, biases)
+
+
+def _integers(given: Any, place: str, path: str) -> tuple[int, ...]:
+    listed = _listed(given, place, path)
+    if not 1 <= len(listed) <= MOST_OUTPUTS:
+        raise InputError(path, place=place, expected=f"1 to {MOST_OUTPUTS} integers", found=str(len(listed)))
+    return tuple(_integer(one, -LARGEST_INTEGER, LARGEST_INTEGER, place, path) for one in listed)
+
+
+def _integer(given: Any, least: int, most: int, place: str, path: str) -> int:
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        raise InputError(path, place=place, expected=f"an integer from {least} to {most}", found=_shown(given))
+    return given
+
+
+def _number(given: Any, place: str, path: str) -> float:
+    try:
+        number = float(given) if not isinstance(given, (str, bool)) else None
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or not -256 <= number <= 256:
+        raise InputError(path, place=place, expected="a number of grey levels from -256 to 256", found=_shown(given))
+    return number
+
+
+def _listed(given: Any, place: str, path: str) -> list[Any]:
+    if not isinstance(given, list):
+        raise InputError(path, place=place, expected="a list", found=_shown(given))
+    return given
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
