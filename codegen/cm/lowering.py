@@ -14,7 +14,7 @@ from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, inp
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
 from kilotune.codegen.cm.pipeline import ACTIVATION_BITS, GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.onnx.bounds import bits_of, partial_sum_bits
-from kilotune.codegen.onnx.graph import ConvNode, Node, Window, window_of
+from kilotune.codegen.onnx.graph import AveragePoolNode, ConvNode, MaxPoolNode, Node, Window, window_of
 
 AXES = ("rows", "columns")
 POINT = Window()
@@ -105,10 +105,12 @@ def lower(
     by_columns: bool = False,
     counts_of: Callable[[AccessPattern], EdgeCounts] | None = None,
     chained: Collection[str] = (),
+    most_pooled: int = 0,
 ) -> LoweredNetwork:
     """Lower with `replicas` by partition name; a partition left out is there once. by_columns: GMEM sends columns.
     counts_of: the `counts` of edges, for a caller who has them remembered from one lowering to the next. chained: names of
     partitions each row block of which adds its sums to those that the one before has sent it; elsewhere all send theirs to the last.
+    most_pooled: elements that a pooling may have to keep on one core; one that keeps more is shared out by channels. 0: any number.
 
     ValueError for an unknown partition, axis, or more replicas than output rows or columns.
     """
@@ -116,7 +118,7 @@ def lower(
     unknown = sorted(set(replicas or {}) - known)
     if unknown:
         raise ValueError(f"there is no layer {unknown[0]!r}; there are {', '.join(sorted(known))}")
-    assembly = _NetworkAssembly(network, crossbar, by_columns, counts_of or RememberedCounts(), chained)
+    assembly = _NetworkAssembly(network, crossbar, by_columns, counts_of or RememberedCounts(), chained, most_pooled)
     for partition in network.partitions:
         split = (replicas or {}).get(partition.name)
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
@@ -171,8 +173,9 @@ class _NetworkAssembly:
         by_columns: bool,
         counts_of: Callable[[AccessPattern], EdgeCounts],
         chained: Collection[str],
+        most_pooled: int,
     ) -> None:
-        self._counts_of, self._chained = counts_of, chained
+        self._counts_of, self._chained, self._most_pooled = counts_of, chained, most_pooled
         self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
         graph = network.graph
         channels, high, wide = graph.shapes[graph.input]
@@ -189,14 +192,15 @@ class _NetworkAssembly:
 
     def add(self, partition: Partition, replicas: Sequence[Rectangle]) -> None:
         head = partition.head
+        shares = self._pooled_channels(partition)
         blocks: Sequence[ColumnBlock | None] = (
-            column_blocks(head, self._crossbar) if isinstance(head, ConvNode) else [None]
+            column_blocks(head, self._crossbar) if isinstance(head, ConvNode) else [None] * len(shares)
         )
         self._exports[partition.number] = partition.exports
         parts = []
         for replica, rectangle in enumerate(replicas):
             for column, block in enumerate(blocks):
-                channels = (block.first, block.last) if block else (0, partition.channels)
+                channels = (block.first, block.last) if block else shares[column]
                 rows = block.row_blocks if block else 1
                 name = partition.name + (f".{replica}" if len(replicas) > 1 else "")
                 partials: list[int] = []
@@ -209,6 +213,17 @@ class _NetworkAssembly:
                     partials.append(len(self._stages) - 1)
                 parts.append(_StagePart(len(self._stages) - 1, rectangle, *channels))
         self._parts[partition.number] = parts
+
+    def _pooled_channels(self, partition: Partition) -> list[tuple[int, int]]:
+        """Channels [first, last) of each core's share of a partition without a matrix: all on one, but for a pooling that keeps
+        more than a core may. Shares take half of that at most, for the next image comes in meanwhile."""
+        head = partition.head
+        if not self._most_pooled or not isinstance(head, AveragePoolNode | MaxPoolNode):
+            return [(0, partition.channels)]
+        _, high, wide = self._network.graph.shapes[head.inputs[0]]
+        (down, across), (apart, _) = head.window.kernel, head.window.dilation
+        kept = min((down - 1) * apart * wide + across, high * wide) * partition.channels
+        return spans(partition.channels, -(-2 * kept // self._most_pooled) if kept > self._most_pooled else 1)
 
     def lowered(self) -> LoweredNetwork:
         graph = self._network.graph
@@ -237,7 +252,7 @@ class _NetworkAssembly:
         reader, width = len(self._stages), channels[1] - channels[0]
         self._wires = {}
         last = block is None or place[1] == block.row_blocks - 1
-        head, first_input, size = self._head(partition, rectangle, block, place[1], reader)
+        head, first_input, size = self._head(partition, rectangle, channels, block, place[1], reader)
         sums = [self._partial(stage, reader, rectangle, width) for stage in summands]
         operands = [self._operands(partition, node, rectangle, channels, reader) for node in partition.nodes if last]
         partial_bits = [sum(self._element_bits[stage]) for stage in summands]
@@ -294,7 +309,13 @@ class _NetworkAssembly:
         return [partial_sum_bits(operand, WEIGHT_BITS, rows)] * width
 
     def _head(
-        self, partition: Partition, rectangle: Rectangle, block: ColumnBlock | None, row: int, reader: int
+        self,
+        partition: Partition,
+        rectangle: Rectangle,
+        channels: tuple[int, int],
+        block: ColumnBlock | None,
+        row: int,
+        reader: int,
     ) -> tuple[list[_Request] | None, int, int]:
         """Requests of the window, the first input channel and how many."""
         node = partition.head
@@ -306,6 +327,8 @@ class _NetworkAssembly:
         low, high = (
             input_channels(node, block, row) if isinstance(node, ConvNode) and block is not None else (0, inputs)
         )
+        if isinstance(node, AveragePoolNode | MaxPoolNode):
+            low, high = channels
         return self._request(node.inputs[0], low, high, window, rectangle, reader), low, high - low
 
     def _operands(

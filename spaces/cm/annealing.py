@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.c_structures import structures
@@ -59,14 +60,16 @@ class Annealer:
         self._kept: list[NDArray[np.generic]] = []
         self.stages, self.streams = stages, len(streams)
         self.hardware, self.tables = hardware, tables
-        touching = [[n for n, s in enumerate(streams) if stage in (s.writer, s.reader)] for stage in range(stages)]
-        near = [
-            sorted(
-                {k.target for k in hardware.links if k.source == node and k.target != hardware.gmem}
-                | {k.source for k in hardware.links if k.target == node and k.source != hardware.gmem}
-            )
-            for node in range(hardware.cores + 1)
-        ]
+        touching: list[list[int]] = [[] for _ in range(stages)]
+        for number, stream in enumerate(streams):
+            for end in {stream.writer, stream.reader} - {GMEM}:
+                touching[end].append(number)
+        around: list[set[int]] = [set() for _ in range(hardware.cores + 1)]
+        for link in hardware.links:
+            for node, other in ((link.source, link.target), (link.target, link.source)):
+                if other != hardware.gmem:
+                    around[node].add(other)
+        near = [sorted(others) for others in around]
         self._around = AnnealingContext(streams, hardware, tables, touching, near, strict, TRAFFIC_WEIGHT)
         reachable = tables.distance[tables.distance < 1 << 20]
         self._network = _Network(

@@ -27,6 +27,7 @@ from kilotune.search.space import (
 )
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
+from kilotune.spaces.cm.pacing import layer_flows
 from kilotune.spaces.cm.replication import CHAINED, ONCE, Replication
 
 LOWERED_KEPT = 32
@@ -40,7 +41,7 @@ OBJECTIVES: Mapping[str, str] = MappingProxyType(
 
 TIES = ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")
 
-BUFFER_OPTIONS = (128, 64, 32, 256, 0)
+BUFFER_OPTIONS = (128, 64, 32, 256, 0, 512, 1024, 2048)
 """By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
 
 
@@ -60,6 +61,7 @@ class CmCandidates:
         once = self.lowered({})
         chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
         self.costs: tuple[LayerCost, ...] = layer_costs(once, chained, self.shapes, hardware)
+        self.flows = layer_flows(once, hardware)
         needed = len(once.pipeline.stages)
         if needed > hardware.cores:
             raise ValueError(
@@ -140,6 +142,13 @@ class CmCandidates:
     def mapping(self, assignment: Assignment) -> CoreMapping:
         """Cores, routes and capacities of a candidate."""
         lowered = self.lowered(self.replicas(assignment))
+        cores, routes = self._placed(lowered, assignment)
+        return CoreMapping(cores, routes, self._capacities(lowered, routes, assignment))
+
+    def _placed(
+        self, lowered: LoweredPipeline, assignment: Assignment
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+        """Cores by stage, routes by stream."""
         cores = tuple(int(assignment[f"core {stage.name}"]) for stage in lowered.pipeline.stages)
         routes = []
         for number, stream in enumerate(lowered.streams):
@@ -147,8 +156,15 @@ class CmCandidates:
             alternatives = self.alternatives(*ends)
             chosen = int(assignment[lowered.route_names[number]])
             routes.append(alternatives[min(chosen, len(alternatives) - 1)])
-        capacities = self._capacities(lowered, routes, assignment)
-        return CoreMapping(cores, tuple(routes), capacities)
+        return cores, tuple(routes)
+
+    def _hops(self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]]) -> list[int]:
+        """Ticks on the way of a packet by stream, when no link is taken."""
+        links = self.hardware.links
+        return [
+            sum(links[k].hop_ticks - 1 - (-s.load // links[k].width) for k in route)
+            for s, route in zip(lowered.streams, routes, strict=True)
+        ]
 
     def measure(self, assignment: Assignment) -> Measurement:
         """ticks_per_image and latency_ticks as simulated with contention and the chosen buffers; compute_ticks and
@@ -261,30 +277,46 @@ class CmCandidates:
         self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]], assignment: Assignment
     ) -> tuple[int, ...]:
         """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
+        occupied, pace = self._occupied(lowered, routes)
+        stages = lowered.pipeline.stages
+        rooms = {shape.name: int(assignment[f"buffer {shape.name}"]) for shape in self.shapes}
+        return tuple(
+            0 if s.reader == GMEM else packets - -rooms[stages[s.reader].layer] * s.packets // pace
+            for s, packets in zip(lowered.streams, occupied, strict=True)
+        )
+
+    def _occupied(self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+        """Packets by stream when nothing is in their way, and the pace at which the image is sent."""
         loads = link_loads(lowered.streams, routes, self.hardware.links)
         pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
-        hops = [
-            sum(self.hardware.links[k].hop_ticks - 1 - (-s.load // self.hardware.links[k].width) for k in r)
-            for s, r in zip(lowered.streams, routes, strict=True)
-        ]
-        occupied = occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace)
-        capacities = []
-        for stream, packets, hop in zip(lowered.streams, occupied, hops, strict=True):
-            if stream.reader == GMEM:
-                capacities.append(0)
-                continue
-            stages, layer = lowered.pipeline.stages, lowered.pipeline.stages[stream.reader].layer
-            if stream.writer != GMEM and stages[stream.writer].layer == layer:
-                # Partial sums: their writers run ahead of the block that adds them up, and may as well be held up, for it
-                # always waits for them and never they for it. What must fit is what is on the way at the pace.
-                on_the_way = -(-(hop + SUM_TICKS) * stream.packets // pace)
-                packets = min(packets, stream.minimum_capacity + 1 + on_the_way)
-            capacities.append(packets - -int(assignment[f"buffer {layer}"]) * stream.packets // pace)
-        return tuple(capacities)
+        hops = self._hops(lowered, routes)
+        found = list(occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace))
+        for number in lowered.may_be_held_up:
+            # What must fit is what is on the way at the pace.
+            stream = lowered.streams[number]
+            on_the_way = -(-(hops[number] + SUM_TICKS) * stream.packets // pace)
+            found[number] = min(found[number], stream.minimum_capacity + 1 + on_the_way)
+        return found, pace
+
+    def with_roomy_buffers(self, candidate: Assignment) -> dict[str, Option]:
+        """The candidate with the largest buffers that fit into the cores, layer by layer: with room enough no stream is held up by a
+        reader that waits for another one. Layers that do not fit with any keep the smallest ones."""
+        lowered = self.lowered(self.replicas(candidate))
+        occupied, pace = self._occupied(lowered, self._placed(lowered, candidate)[1])
+        stages, answers = lowered.pipeline.stages, dict(candidate)
+        for room in sorted(BUFFER_OPTIONS):
+            packets = [n - -room * s.packets // pace for n, s in zip(occupied, lowered.streams, strict=True)]
+            largest: dict[str, int] = {}
+            for stage, used in zip(stages, sram_bytes(lowered.streams, packets, len(stages)), strict=True):
+                largest[stage.layer] = max(used, largest.get(stage.layer, 0))
+            for layer, used in largest.items():
+                if room == 0 or used <= self.hardware.sram_bytes:
+                    answers[f"buffer {layer}"] = room
+        return answers
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""
-        used = least_sram_bytes(once)
+        used = once.least_sram_bytes
         for stage, most in enumerate(used):
             layer = once.pipeline.stages[stage].layer
             if most <= self.hardware.sram_bytes:
@@ -294,16 +326,10 @@ class CmCandidates:
             cuts = [r for r in cost.shape.replications() if r.count * cost.shape.cores <= spare]
             finest = max(cuts, key=lambda r: (r.axis == "columns", r.count))
             cut = self.lowered({layer: finest})
-            sizes = zip(cut.pipeline.stages, least_sram_bytes(cut), strict=True)
+            sizes = zip(cut.pipeline.stages, cut.least_sram_bytes, strict=True)
             least = max(size for s, size in sizes if s.layer == layer)
             if least > self.hardware.sram_bytes:
                 raise ValueError(
                     f"The least buffers of {once.pipeline.stages[stage].name} take {min(least, most)} bytes and a core of "
                     f"{self.hardware.name} has {self.hardware.sram_bytes}: {min(least, most) - self.hardware.sram_bytes} too few."
                 )
-
-
-def least_sram_bytes(lowered: LoweredPipeline) -> list[int]:
-    """By stage, with every buffer as small as its own reader allows."""
-    least = [s.minimum_capacity or 1 for s in lowered.streams]
-    return sram_bytes(lowered.streams, least, len(lowered.pipeline.stages))

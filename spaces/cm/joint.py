@@ -21,17 +21,19 @@ from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
-from kilotune.spaces.cm.lowered import LoweredPipeline, cheapest_replication, cores_needed
+from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
+from kilotune.spaces.cm.pacing import Replicas, paced_replicas, paces
 from kilotune.spaces.cm.replication import ONCE, Replication
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
+STEP = 0.03
+SIMULATED_IMAGES = 24
+MOVED_STAGES = 1.3  # a move
 EQUALLY_GOOD = 8
 BUFFERS = (128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
-
-Replicas = dict[str, Replication]
 
 Part = tuple[str, int, int, int]
 """Layer, replica, row block and column block."""
@@ -59,7 +61,10 @@ def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | Non
     best = yield from _by_levels(search)
     if best is None:
         return
+    yield from search.shown(best, at_once=True)
     best = yield from _by_neighbours(search, best)
+    yield from search.shown(best, at_once=True)
+    yield from search.candidates(best)
     # Nothing promises less. Other placements as fast may settle sooner, or take less time, cores or memory.
     for _ in range(EQUALLY_GOOD):
         other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
@@ -99,7 +104,7 @@ def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | No
             design = search.improve(design, moves, None)
             if best is None or search.is_better(design, best):
                 best = design
-                yield from search.candidates(best)
+                yield from search.shown(best)
             else:
                 yield None
     return best
@@ -119,7 +124,7 @@ def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None,
         if search.is_better(design, best):
             here = best = design
             in_vain = 0
-            yield from search.candidates(best)
+            yield from search.shown(best)
         else:
             in_vain += 1
             # Designs a little behind are worth a look around them too; after a while it is back to the best one.
@@ -127,7 +132,7 @@ def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None,
                 here = design
             if in_vain % 24 == 0:
                 here = best
-            yield None
+            yield from search.shown(best)
     return best
 
 
@@ -136,21 +141,25 @@ class _Joint:
         self.space, self.seed = space, seed
         self.rng = np.random.default_rng(seed)
         self._runs = 0
+        self._annealed = math.inf
+        self._shown: Design | None = None
 
     def levels(self) -> list[Replicas]:
-        """None at all, then the cheapest replication for each speed of the cores that fits, from the fastest on."""
-        costs = self.space.costs
-        ticks = {cost.ticks(r) for cost in costs for r in cost.shape.replications()}
-        found: dict[tuple[Replication, ...], None] = {(ONCE,) * len(costs): None}
-        for level in sorted(t for t in ticks if t >= self.space.least_ticks):
-            chosen = [cheapest_replication(cost, level) for cost in costs]
-            if all(chosen):
-                replicas = {c.shape.name: r for c, r in zip(costs, chosen, strict=True) if r}
-                if cores_needed(costs, replicas) <= self.space.hardware.cores:
-                    found.setdefault(tuple(replicas.values()))
+        """None at all, then what keeps each pace that fits into the cores, from the fastest on."""
+        space, costs = self.space, self.space.costs
+        found: dict[tuple[Replication, ...], Replicas] = {}
+        for replicas in (
+            {cost.shape.name: ONCE for cost in costs},
+            *(
+                paced_replicas(costs, space.flows, p, space.hardware.cores)
+                for p in paces(costs, space.least_ticks, STEP)
+            ),
+        ):
+            if replicas is not None:
+                found.setdefault(tuple(replicas.values()), replicas)
             if len(found) == LEVELS:
                 break
-        return [dict(zip((c.shape.name for c in costs), chosen, strict=True)) for chosen in found]
+        return list(found.values())
 
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
         """In snake order, with first routes; the placement's ticks are not known yet."""
@@ -175,6 +184,7 @@ class _Joint:
         target = int(0.9 * here.ticks) if known is None else min(known, here.ticks) - 1
         seed = (self.seed << 20) + self._runs
         found = annealer.run(here, here.ticks, moves, max(target, floor), floor, seed)
+        self._annealed += moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
         return Design(design.replicas, lowered, found or here)
 
     def neighbour(self, design: Design) -> Design | None:
@@ -247,15 +257,28 @@ class _Joint:
         used = sram_bytes(lowered.streams, capacities, len(lowered.pipeline.stages))
         return max(used) <= space.hardware.sram_bytes
 
+    def shown(self, design: Design, *, at_once: bool = False) -> Iterator[Assignment | None]:
+        """The design with roomy buffers, when it has not been seen and as much work has gone into annealing since the last one as its
+        measurement will take, by counts of both: measuring every improvement would leave large networks no time for others."""
+        sent = SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
+        if design is self._shown or (self._annealed < sent and not at_once):
+            yield None
+            return
+        self._annealed, self._shown = 0.0, design
+        yield next(self.candidates(design))
+
     def measured(self, design: Design) -> float:
         """The leading objective of a design; infinity for one that fails."""
         measurement = self.space.measure(next(self.candidates(design)))
         return measurement.metrics.get(OBJECTIVES[self.space.objective], math.inf)
 
     def candidates(self, design: Design) -> Iterator[Assignment]:
-        """As the space's decisions say it, with some sizes of the buffers."""
-        for buffer in BUFFERS:
-            yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
+        """As the space's decisions say it: with room for all that is held up, then with some sizes of the buffers."""
+        for number, buffer in enumerate(BUFFERS):
+            candidate = self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
+            if number == 0:
+                yield self.space.with_roomy_buffers(candidate)
+            yield candidate
 
 
 def _parts(lowered: LoweredPipeline) -> list[Part]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream, stream_name, streams_of
 from kilotune.spaces.cm.network import PartitionedNetwork
@@ -27,6 +28,32 @@ class LoweredPipeline:
     def route_names(self) -> tuple[str, ...]:
         """The decisions about the streams' routes."""
         return tuple(f"route {k} {stream_name(self.pipeline, stream)}" for k, stream in enumerate(self.streams))
+
+    @cached_property
+    def may_be_held_up(self) -> frozenset[int]:
+        """Streams of partial sums whose writers run ahead of the block that adds them up, and may as well be held up, for it always
+        waits for them and never they for it. Not so where it reads a later layer than they do, as of a concatenation: what
+        they hold up in turn is what that layer waits for."""
+        stages = self.pipeline.stages
+        order = {layer: number for number, layer in enumerate(dict.fromkeys(stage.layer for stage in stages))}
+        last_read = [-1] * len(stages)
+        inner = []
+        for number, stream in enumerate(self.streams):
+            if GMEM in (stream.writer, stream.reader):
+                continue
+            writer, reader = stages[stream.writer].layer, stages[stream.reader].layer
+            if writer == reader:
+                inner.append(number)
+            else:
+                last_read[stream.reader] = max(last_read[stream.reader], order[writer])
+        ends = ((number, self.streams[number]) for number in inner)
+        return frozenset(n for n, stream in ends if last_read[stream.reader] <= last_read[stream.writer])
+
+    @cached_property
+    def least_sram_bytes(self) -> list[int]:
+        """By stage, with every buffer as small as its own reader allows."""
+        least = [s.minimum_capacity or 1 for s in self.streams]
+        return sram_bytes(self.streams, least, len(self.pipeline.stages))
 
     @classmethod
     def of(

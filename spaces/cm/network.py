@@ -22,6 +22,7 @@ class PartitionedNetwork:
         self.crossbar = Crossbar(hardware.crossbar_rows, hardware.crossbar_columns, hardware.crossbars_per_core)
         self.by_columns = hardware.input_order == "column-major"
         self._counts_of = RememberedCounts()
+        self._most_pooled = hardware.sram_bytes // (1 if hardware.charges_bits else hardware.element_bytes)
 
     @property
     def name(self) -> str:
@@ -45,4 +46,4 @@ class PartitionedNetwork:
     def lower(self, replicas: Mapping[str, Replication]) -> LoweredNetwork:
         """With the programs of the stages."""
         chained = {name for name, replication in replicas.items() if replication.chained}
-        return lower(self.graph, self.crossbar, replicas, self.by_columns, self._counts_of, chained)
+        return lower(self.graph, self.crossbar, replicas, self.by_columns, self._counts_of, chained, self._most_pooled)

@@ -41,7 +41,7 @@ def test_lowered_networks_compute_what_onnxruntime_computes(seed: int) -> None:
     }
     crossbar = Crossbar(int(rng.integers(4, 40)), int(rng.integers(1, 6)), int(rng.integers(1, 3)))
     chained = {p.name for p in network.partitions if rng.random() < 0.5}
-    lowered = lower(network, crossbar, replicas, by_columns=seed % 3 == 0, chained=chained)
+    lowered = lower(network, crossbar, replicas, by_columns=seed % 3 == 0, chained=chained, most_pooled=seed % 2 * 24)
     ticks = tuple(int(n) for n in rng.integers(1, 4, len(lowered.pipeline.stages)))
     delays = tuple(int(n) for n in rng.integers(0, 3, len(lowered.pipeline.edges)))
     free = run(lowered, images, ScheduleParameters(ticks, delays))

@@ -156,16 +156,7 @@ def test_named_networks_fit_256_cores(name: str, least: int) -> None:
     assert CmSpace.of(integer_shape(weightless(name)), load_hardware("mesh-16x16")).least_ticks == least
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("vgg16", "vgg16 needs 2126 cores and mesh-16x16 has 256: 1870 too few"),
-        (
-            "squeezenet1.1",
-            "least buffers of average take 169000 bytes and a core of mesh-16x16 has 65536: 103464 too few",
-        ),
-    ],
-)
-def test_what_does_not_fit_256_cores_of_64_kib_says_what_is_short(name: str, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        CmSpace.of(integer_shape(weightless(name)), load_hardware("mesh-16x16"))
+def test_what_does_not_fit_says_what_is_short() -> None:
+    hardware = load_hardware("mesh-16x16")
+    with pytest.raises(ValueError, match="vgg16 needs 2126 cores and mesh-16x16 has 256: 1870 too few"):
+        CmSpace.of(integer_shape(weightless("vgg16")), hardware)

@@ -1,0 +1,59 @@
+"""Replications that keep a pace: flows by hand, and against what the lowered pipelines send."""
+
+from __future__ import annotations
+
+import pytest
+
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.onnx.quantise import integer_shape
+from kilotune.experiments.problems.cm.networks import weightless
+from kilotune.spaces.cm.lowered import cores_needed
+from kilotune.spaces.cm.pacing import LayerFlow, layer_flows, paced_replicas, paces
+from kilotune.spaces.cm.replication import Replication
+from kilotune.spaces.cm.space import CmSpace
+
+
+def test_replicas_of_both_ends_share_a_stream_out() -> None:
+    flow = LayerFlow("a", "b", 12.0)
+    three, four = Replication(3, "columns"), Replication(4, "columns")
+    assert flow.least_ticks({"a": three, "b": four}) == 3.0, "cut alike: the larger number"
+    assert flow.least_ticks({"a": three, "b": Replication(4, "rows")}) == 1.0, "cut across: every part to every part"
+    assert LayerFlow(None, "b", 12.0).least_ticks({"b": four}) == 3.0
+
+
+def test_flows_of_squeezenet() -> None:
+    """729 pixels of 192 channels from an expansion to the squeezing layer behind it, over links of 64 elements."""
+    space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), load_hardware("mesh-16x16"))
+    flows = {(f.writer, f.reader): f.ticks for f in layer_flows(space.lowered({}), space.hardware)}
+    assert flows["fire7.expand1x1", "fire8.squeeze"] == 27 * 27 * 192 / 64
+    assert not any(writer == reader for writer, reader in flows)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "squeezenet1.0"])
+def test_a_pace_is_kept_by_cores_and_almost_by_streams(name: str) -> None:
+    space = CmSpace.of(integer_shape(weightless(name)), load_hardware("mesh-16x16"))
+    kept = 0
+    for pace in paces(space.costs, space.least_ticks, 0.2):
+        replicas = paced_replicas(space.costs, space.flows, pace, space.hardware.cores)
+        if replicas is None:
+            continue
+        kept += 1
+        assert cores_needed(space.costs, replicas) <= space.hardware.cores
+        lowered = space.lowered(replicas)
+        assert lowered.compute_ticks <= pace
+        layers = [stage.layer for stage in lowered.pipeline.stages]
+        inner = [s for s in lowered.streams if min(s.writer, s.reader) >= 0]
+        busiest = max(s.image_load / 64 for s in inner if layers[s.writer] != layers[s.reader])
+        assert busiest <= 1.6 * pace, "a halo, and cuts at different places"
+        if kept == 4:
+            break
+    assert kept >= 3
+
+
+def test_poolings_that_do_not_fit_a_core_are_shared_out_by_channels() -> None:
+    """SqueezeNet's last pooling keeps 169 pixels of 1000 channels; a core has 65 536 bytes."""
+    space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), load_hardware("mesh-16x16"))
+    stages = space.lowered({}).pipeline.stages
+    shares = [stage for stage in stages if stage.layer == "average"]
+    assert [stage.output_elements for stage in shares] == [166, 167, 167, 166, 167, 167]
+    assert sum(stage.layer == "pool1" for stage in stages) == 1
