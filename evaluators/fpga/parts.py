@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from kilotune.codegen.fixed.arithmetic import Rounding
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -57,3 +59,20 @@ class Parts:
 
 PARTS = tuple(field.name for field in fields(Parts))
 """The names, in the order of `Parts.numbers`."""
+
+
+def address_bits(count: int) -> int:
+    """Bits of a number below `count`."""
+    return max(1, (count - 1).bit_length())
+
+
+def value_bits(low: int, high: int) -> int:
+    """Bits of two's complement that hold both."""
+    return 1 + max((-low - 1 if low < 0 else low).bit_length(), (-high - 1 if high < 0 else high).bit_length())
+
+
+def down_parts(bits: int, shift: int, rounding: Rounding) -> Parts:
+    """A value shifted down and rounded."""
+    if shift <= 0 or rounding is Rounding.FLOOR:
+        return Parts()
+    return Parts(adders=bits)

@@ -13,7 +13,8 @@ from kilotune.codegen.rtl.banks import visited_banks
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.codegen.rtl.units import NestUnit, SparseUnit, Unit, UnitKind, UnitPart, halving_levels
 from kilotune.evaluators.fpga.mapping import product_parts, ram_parts
-from kilotune.evaluators.fpga.unit_parts import address_bits, operand_widths, others_reach
+from kilotune.evaluators.fpga.parts import address_bits
+from kilotune.evaluators.fpga.unit_parts import operand_widths, others_reach
 
 BLOCK_ROM_BITS = 2048
 """Tables of more bits lie in a block memory."""

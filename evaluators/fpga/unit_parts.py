@@ -11,8 +11,9 @@ from kilotune.codegen.rtl.banks import bank_depth, visited_banks
 from kilotune.codegen.rtl.nests import Reach
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.codegen.rtl.units import ROOT_STEPS, NestUnit, SparseUnit, Unit, UnitKind, UnitPart, halving_levels
-from kilotune.evaluators.fpga.mapping import distributed_parts, product_parts, ram_parts, rom_parts
-from kilotune.evaluators.fpga.parts import Parts
+from kilotune.evaluators.fpga.mapping import product_parts, ram_parts, rom_parts
+from kilotune.evaluators.fpga.parts import Parts, address_bits, down_parts, value_bits
+from kilotune.evaluators.fpga.sparse_parts import SparseCount
 
 ROOT_BITS = 2 * ROOT_STEPS
 
@@ -20,7 +21,7 @@ ROOT_BITS = 2 * ROOT_STEPS
 def unit_parts(unit: Unit, plan: HardwarePlan, family: str) -> Parts:
     """Counters, addresses, arithmetic and read-only memories of a unit."""
     if isinstance(unit, SparseUnit):
-        return _SparseCount(unit, plan, family).total()
+        return SparseCount(unit, plan, family).total()
     return _NestCount(unit, plan, family).total()
 
 
@@ -54,23 +55,6 @@ def frame_parts(plan: HardwarePlan) -> Parts:
         bits = address_bits(start + count)
         parts += Parts(registers=bits + 1, adders=bits, choices=bits)
     return parts
-
-
-def address_bits(count: int) -> int:
-    """Bits of a number below `count`."""
-    return max(1, (count - 1).bit_length())
-
-
-def value_bits(low: int, high: int) -> int:
-    """Bits of two's complement that hold both."""
-    return 1 + max((-low - 1 if low < 0 else low).bit_length(), (-high - 1 if high < 0 else high).bit_length())
-
-
-def down_parts(bits: int, shift: int, rounding: Rounding) -> Parts:
-    """A value shifted down and rounded."""
-    if shift <= 0 or rounding is Rounding.FLOOR:
-        return Parts()
-    return Parts(adders=bits)
 
 
 def others_reach(name: str, unit: Unit, plan: HardwarePlan, write: bool) -> bool:
@@ -339,48 +323,3 @@ class _NestCount:
         lanes = 1 if nest.gathers_lanes or not reach.lane_stride else nest.lanes
         parts += self._shifted(bits, visited[:lanes])
         return parts + self._asking(reach.variable, visited[:lanes], depth_bits + stored, write=True)
-
-
-class _SparseCount:
-    """The parts of processing elements, counted one kind after the other."""
-
-    def __init__(self, unit: SparseUnit, plan: HardwarePlan, family: str) -> None:
-        self.unit, self.plan, self.family = unit, plan, family
-        self.row, self.rounding = plan.batch.rows[0, unit.row], plan.batch.rounding
-        self.accumulator = int(self.row[Column.ACC_BITS])
-
-    def total(self) -> Parts:
-        unit, plan, accumulator = self.unit, self.plan, self.accumulator
-        stored = plan.memories[unit.operation.out.variable][1]
-        row_bits, step_bits = address_bits(unit.rows), address_bits(unit.busy)
-        total = Parts(
-            controls=2, registers=step_bits + 2 * row_bits + 4 * sum(unit.cycles.values()), adders=2 * row_bits
-        )
-        total += Parts(adders=step_bits)
-        for number in range(len(unit.steps)):
-            total += self._element(number, row_bits)
-        adders = max(0, len(unit.steps) - 1)
-        total += Parts(adders=adders * accumulator, registers=adders * accumulator + unit.closing * (row_bits + 2))
-        scaled = down_parts(accumulator, int(self.row[Column.SHIFT_OUT]), self.rounding)
-        return total + scaled + Parts(registers=stored, choices=stored + row_bits)
-
-    def _element(self, number: int, row_bits: int) -> Parts:
-        unit, plan, accumulator = self.unit, self.plan, self.accumulator
-        values = [step.value for step in unit.steps[number]] or [0]
-        columns = max((step.column for step in unit.steps[number]), default=0).bit_length()
-        width, stored = value_bits(min(values), max(values)), plan.memories[unit.operation.b.variable][1]
-        shift, term_shift = int(self.row[Column.SHIFT_B]), int(self.row[Column.SHIFT_TERM])
-        x = max(1, stored - max(0, shift))
-        product = min(width + x, accumulator)
-        cycles = unit.cycles
-        later = sum(cycles.values()) - 1
-        total = rom_parts(unit.busy, 2 + row_bits + columns + width, self.family)
-        total += Parts(registers=width + later * (row_bits + 2) + (x + width) * cycles[UnitPart.OPERANDS])
-        total += down_parts(stored, shift, self.rounding) + down_parts(product, term_shift, self.rounding)
-        total += product_parts(width, x, product, unit.row in plan.design.soft, self.family)
-        total += Parts(registers=product * cycles[UnitPart.PRODUCT])
-        total += Parts(registers=max(1, product - term_shift) * cycles[UnitPart.TERMS])
-        total += distributed_parts(unit.rows, accumulator, 1, self.family)
-        total += Parts(adders=accumulator, choices=accumulator + row_bits)
-        banks = plan.banks[unit.operation.b.variable]
-        return total + Parts(choices=stored * (banks - 1) + columns * banks, adders=columns)
