@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.bundle import bundle_of
@@ -21,7 +23,7 @@ from kilotune.codegen.onnx.quantise import quantise, random_images
 from kilotune.evaluators.cm.functional import Execution, ScheduleParameters, run
 from kilotune.experiments.problems.cm import runner
 from kilotune.experiments.problems.cm.artefacts import lcu_source
-from tests.codegen.cm.networks import expected_integers
+from tests.codegen.cm.networks import expected_integers, model
 from tests.codegen.cm.test_random_networks import Split
 from tests.codegen.cm.wider_networks import WiderNetwork
 
@@ -40,7 +42,8 @@ def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.n
         for p in network.partitions
     }
     crossbar = Crossbar(int(rng.integers(4, 40)), int(rng.integers(1, 6)), int(rng.integers(1, 3)))
-    lowered = lower(network, crossbar, replicas, by_columns=seed % 3 == 0)
+    chained = {p.name for p in network.partitions if rng.random() < 0.5}
+    lowered = lower(network, crossbar, replicas, seed % 3 == 0, chained=chained, most_pooled=seed % 2 * 24)
     expected = np.stack(expected_integers(proto, quantised, images))
     return lowered, images, expected, run(lowered, images)
 
@@ -60,9 +63,8 @@ def machine_of(lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[i
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
-    lowered, images, expected, free = lowered_at_random(seed)
+def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected: np.ndarray, free: Execution) -> None:
+    """By itself and in the order of a schedule."""
     machine = machine_of(lowered, images, free.fullest)
     graph = lowered.network.graph
     outputs = np.stack([graph.as_output(image) for image in machine.run()])
@@ -70,6 +72,51 @@ def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
     tight = run(lowered, images, ScheduleParameters(capacities=free.fullest))
     replayed = machine_of(lowered, images, free.fullest).replay(list(tight.starts))
     np.testing.assert_array_equal(np.stack([graph.as_output(image) for image in replayed]), expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
+    lowered, images, expected, free = lowered_at_random(seed)
+    runs_as_expected(lowered, images, expected, free)
+
+
+def chains_and_shared_poolings() -> Any:
+    """A convolution of 27 rows, and poolings of its 6 channels with slopes of their own; the last one is the output."""
+    rng = np.random.default_rng(5)
+    shapes = {"w": (6, 3, 3, 3), "b": (6,), "s": (6, 1, 1), "t": (6, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1] * 4),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[3, 3], pads=[1] * 4),
+        helper.make_node("PRelu", ["p", "s"], ["q"]),
+        helper.make_node("AveragePool", ["q"], ["a"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("PRelu", ["a", "t"], ["y"]),
+    ]
+    constants = {name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
+    return model(nodes, [1, 3, 7, 8], constants)
+
+
+def test_the_runner_adds_chains_up_and_puts_shared_poolings_together() -> None:
+    proto = chains_and_shared_poolings()
+    graph = import_model(proto, "chains")
+    quantised = quantise(graph, random_images(graph.shapes[graph.input], 2, 5))
+    images = [quantised.image(image) for image in random_images(graph.shapes[graph.input], 2, 6)]
+    network = partition(quantised.graph)
+    conv, first = (p.name for p in network.partitions[:2])
+    replicas = {conv: Split(2, "columns"), first: Split(2, "rows")}
+    lowered = lower(network, Crossbar(7, 4), replicas, chained={conv}, most_pooled=40)
+    programs = lowered.programs
+    assert [len(p.partials) for p in programs if p.partition.name == conv] == [0, 1, 1, 1] * 4
+    assert {p.channels for p in programs if p.partition.name == first} == {
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+        (4, 5),
+        (5, 6),
+    }
+    assert [programs[stage].channels for stage in lowered.pipeline.outputs] == [(0, 2), (2, 4), (4, 6)]
+    expected = np.stack(expected_integers(proto, quantised, images))
+    runs_as_expected(lowered, images, expected, run(lowered, images))
 
 
 def test_the_runner_stops_where_buffers_are_too_small() -> None:
