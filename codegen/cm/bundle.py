@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.cm.blocks import matrix
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.lowering import LoweredNetwork, OperandSource, StageProgram
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.codegen.cm.pipeline import Stage
+from kilotune.codegen.cm.programs import LoweredNetwork, OperandSource, StageProgram
 from kilotune.codegen.cm.streams import Stream
 from kilotune.codegen.onnx.graph import (
     AddNode,

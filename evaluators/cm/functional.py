@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
-from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
 from kilotune.evaluators.cm.stage_execution import IntVector, Noise, StageExecutor
 from kilotune.evaluators.cm.ticks import TickArray

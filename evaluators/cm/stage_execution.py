@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.cm.access import Rectangle
 from kilotune.codegen.cm.blocks import matrix
-from kilotune.codegen.cm.lowering import OperandSource, StageProgram
+from kilotune.codegen.cm.programs import OperandSource, StageProgram
 from kilotune.codegen.onnx.graph import (
     ArgMaxNode,
     AveragePoolNode,

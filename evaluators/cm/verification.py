@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.lowering import LoweredNetwork
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.onnx.reference import evaluate
 from kilotune.evaluators.cm.functional import ScheduleParameters, replay
 from kilotune.evaluators.cm.stream import Setting

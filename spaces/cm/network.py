@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from kilotune.codegen.cm.access import RememberedCounts
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.lowering import LoweredNetwork, lower
+from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import PartitionGraph
 from kilotune.codegen.cm.pipeline import Pipeline
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.spaces.cm.replication import LayerShape, Replication
 
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
-from kilotune.codegen.cm.lowering import LoweredNetwork
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.streams import stream_name
 from kilotune.experiments.problems.cm.executable import executable
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork

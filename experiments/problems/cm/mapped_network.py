@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kilotune.codegen.cm.lowering import LoweredNetwork
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.onnx.graph import Graph
 from kilotune.codegen.onnx.quantise import QuantisedGraph, random_images
 from kilotune.evaluators.cm.stream import Setting

@@ -14,9 +14,10 @@ from onnx import helper
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.bundle import bundle_of
 from kilotune.codegen.cm.hardware import load_hardware
-from kilotune.codegen.cm.lowering import LoweredNetwork, lower
+from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.codegen.cm.partition import partition
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images

@@ -12,9 +12,10 @@ import pytest
 
 from kilotune.codegen.cm.blocks import Crossbar
 from kilotune.codegen.cm.lcu import StateMachine
-from kilotune.codegen.cm.lowering import LoweredNetwork, lower
+from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
