@@ -15,7 +15,6 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
-from kilotune.evaluators.cm.occupancy import occupancies
 from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
 from kilotune.evaluators.cm.timing import simulate
 from kilotune.search.space import (
@@ -25,6 +24,7 @@ from kilotune.search.space import (
     Objective,
     Option,
 )
+from kilotune.spaces.cm.buffers import BUFFER_OPTIONS, buffer_capacities, largest_rooms
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
@@ -32,7 +32,6 @@ from kilotune.spaces.cm.replication import CHAINED, ONCE, Replication
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
-SUM_TICKS = 8
 
 OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {"ticks": "ticks_per_image", "latency": "latency_ticks", "energy": "energy_nj", "cores": "cores"}
@@ -40,9 +39,6 @@ OBJECTIVES: Mapping[str, str] = MappingProxyType(
 """Metrics that may lead, by the name of the objective. Those of `TIES` break its ties, in this order."""
 
 TIES = ("ticks_per_image", "latency_ticks", "cores", "sram_bytes")
-
-BUFFER_OPTIONS = (128, 64, 32, 256, 0, 512, 1024, 2048)
-"""By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
 
 
 class CmCandidates:
@@ -143,7 +139,8 @@ class CmCandidates:
         """Cores, routes and capacities of a candidate."""
         lowered = self.lowered(self.replicas(assignment))
         cores, routes = self._placed(lowered, assignment)
-        return CoreMapping(cores, routes, self._capacities(lowered, routes, assignment))
+        rooms = {shape.name: int(assignment[f"buffer {shape.name}"]) for shape in self.shapes}
+        return CoreMapping(cores, routes, buffer_capacities(lowered, routes, self.hardware, rooms))
 
     def _placed(
         self, lowered: LoweredPipeline, assignment: Assignment
@@ -157,14 +154,6 @@ class CmCandidates:
             chosen = int(assignment[lowered.route_names[number]])
             routes.append(alternatives[min(chosen, len(alternatives) - 1)])
         return cores, tuple(routes)
-
-    def _hops(self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]]) -> list[int]:
-        """Ticks on the way of a packet by stream, when no link is taken."""
-        links = self.hardware.links
-        return [
-            sum(links[k].hop_ticks - 1 - (-s.load // links[k].width) for k in route)
-            for s, route in zip(lowered.streams, routes, strict=True)
-        ]
 
     def measure(self, assignment: Assignment) -> Measurement:
         """ticks_per_image and latency_ticks as simulated with contention and the chosen buffers; compute_ticks and
@@ -273,46 +262,12 @@ class CmCandidates:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
 
-    def _capacities(
-        self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]], assignment: Assignment
-    ) -> tuple[int, ...]:
-        """Packets by stream: what it occupies when nothing is in its way, and what comes in during the chosen ticks."""
-        occupied, pace = self._occupied(lowered, routes)
-        stages = lowered.pipeline.stages
-        rooms = {shape.name: int(assignment[f"buffer {shape.name}"]) for shape in self.shapes}
-        return tuple(
-            0 if s.reader == GMEM else packets - -rooms[stages[s.reader].layer] * s.packets // pace
-            for s, packets in zip(lowered.streams, occupied, strict=True)
-        )
-
-    def _occupied(self, lowered: LoweredPipeline, routes: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-        """Packets by stream when nothing is in their way, and the pace at which the image is sent."""
-        loads = link_loads(lowered.streams, routes, self.hardware.links)
-        pace = max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
-        hops = self._hops(lowered, routes)
-        found = list(occupancies(lowered.pipeline, lowered.streams, lowered.ticks, hops, pace))
-        for number in lowered.may_be_held_up:
-            # What must fit is what is on the way at the pace.
-            stream = lowered.streams[number]
-            on_the_way = -(-(hops[number] + SUM_TICKS) * stream.packets // pace)
-            found[number] = min(found[number], stream.minimum_capacity + 1 + on_the_way)
-        return found, pace
-
     def with_roomy_buffers(self, candidate: Assignment) -> dict[str, Option]:
         """The candidate with the largest buffers that fit into the cores, layer by layer: with room enough no stream is held up by a
         reader that waits for another one. Layers that do not fit with any keep the smallest ones."""
         lowered = self.lowered(self.replicas(candidate))
-        occupied, pace = self._occupied(lowered, self._placed(lowered, candidate)[1])
-        stages, answers = lowered.pipeline.stages, dict(candidate)
-        for room in sorted(BUFFER_OPTIONS):
-            packets = [n - -room * s.packets // pace for n, s in zip(occupied, lowered.streams, strict=True)]
-            largest: dict[str, int] = {}
-            for stage, used in zip(stages, sram_bytes(lowered.streams, packets, len(stages)), strict=True):
-                largest[stage.layer] = max(used, largest.get(stage.layer, 0))
-            for layer, used in largest.items():
-                if room == 0 or used <= self.hardware.sram_bytes:
-                    answers[f"buffer {layer}"] = room
-        return answers
+        rooms = largest_rooms(lowered, self._placed(lowered, candidate)[1], self.hardware)
+        return {**candidate, **{f"buffer {layer}": room for layer, room in rooms.items()}}
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

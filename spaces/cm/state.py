@@ -11,7 +11,8 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import UNREACHABLE
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.search.space import Assignment, Decision, Option, answered
-from kilotune.spaces.cm.candidates import BUFFER_OPTIONS, CmCandidates
+from kilotune.spaces.cm.buffers import BUFFER_OPTIONS
+from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed, least_ticks
 from kilotune.spaces.cm.replication import Replication
 
