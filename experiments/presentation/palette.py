@@ -45,6 +45,7 @@ _STYLES: Mapping[str, Style] = MappingProxyType(
         "refine": Style(SKY, "star", "solid"),
         "anneal": Style(SKY, "triangle-down", "longdashdot"),
         "count_tpe": Style(GREEN, "hexagon", "longdash"),
+        "front": Style(VERMILLION, "pentagon", "solid"),
         "random": Style(NEUTRAL, "x", "dot"),
     }
 )

@@ -33,9 +33,7 @@ def down(value: Value, shift: int, rounding: Rounding) -> Value:
     """`value / 2**shift`, rounded; a negative shift multiplies."""
     if shift <= 0:
         return value.shift_left(-shift)
-    if not value.shape().signed:
-        return value.shift_right(shift)
-    if rounding is Rounding.TOWARD_ZERO:
+    if rounding is Rounding.TOWARD_ZERO and value.shape().signed:
         return (value + Mux(value < 0, (1 << shift) - 1, 0)).shift_right(shift)
     if rounding is Rounding.NEAREST:
         return (value + (1 << (shift - 1))).shift_right(shift)

@@ -83,13 +83,13 @@ class Storage:
                     m.d.sync += held.eq(data)
                 m.d.comb += [port.eq(held) for port in bank.data]
                 continue
-            memory = Memory(shape=signed(self.bits), depth=bank.depth, init=[])
-            m.submodules[f"{self.name}_bank{number}"] = memory
-            port = memory.write_port()
-            m.d.comb += [port.en.eq(enable), port.addr.eq(address), port.data.eq(data)]
+            # A copy for each port that reads, as the board's memories need: Yosys takes hours over one memory of sixteen ports.
             for slot, asked in enumerate(bank.reads):
                 if asked:
-                    reader = memory.read_port()
+                    memory = Memory(shape=signed(self.bits), depth=bank.depth, init=[])
+                    m.submodules[f"{self.name}_bank{number}_copy{slot}"] = memory
+                    port, reader = memory.write_port(), memory.read_port()
+                    m.d.comb += [port.en.eq(enable), port.addr.eq(address), port.data.eq(data)]
                     m.d.comb += [reader.addr.eq(_chosen(asked)), bank.data[slot].eq(reader.data)]
 
     def _bank_of(self, element: Value) -> Value:
