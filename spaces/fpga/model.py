@@ -9,8 +9,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
@@ -22,9 +23,6 @@ from kilotune.spaces.fpga.candidates import HardwareCandidates
 from kilotune.spaces.fpga.choices import PORTS, Way
 from kilotune.spaces.fpga.knapsack import Knapsack, Question, path_levels
 from kilotune.spaces.fpga.parts import PartTable, leaves
-
-FRONT_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-"""What the designs of a front may take, as shares of the LUTs of the fastest one."""
 
 ROUNDING = 1e-6
 
@@ -61,28 +59,31 @@ class KnapsackModel:
 
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """What is better than all trials, the best first, and the bound; see `search.space.CandidateModel`."""
+        if self._space.goal.objective == "front":
+            return self._front(seed, limit)
         clock = SolverClock(limit.work, limit.seconds)
         search = _Search(self._space, self._gates, clock, seed, self._best)
         bound = search.run()
         found = search.found[::-1][:count]
         if not found and not excluded and bound == math.inf:
             return ModelAnswer((), math.inf, exhausted=True)
-        if self._space.goal.objective == "front" and found:
-            found = [*found[:1], *self._front(found[0], clock, seed)][:count]
         return ModelAnswer(tuple(found), bound)
 
-    def _front(self, fastest: Assignment, clock: SolverClock, seed: int) -> list[Assignment]:
-        """The fastest designs of fewer LUTs each."""
-        most = self._space.evaluate([fastest])[0].metrics["luts"]
-        result = []
-        for share in FRONT_SHARES[::-1]:
-            gates = Gates(
-                int(share * most), *(getattr(self._gates, k) for k in ("flip_flops", "block_rams", "multipliers"))
-            )
-            search = _Search(self._space, gates, clock, seed, math.inf)
-            search.run()
-            result += search.found[-1:]
-        return result
+    def _front(self, seed: int, limit: SolveLimit) -> ModelAnswer:
+        """The fastest design, then the fastest of fewer look-up tables than the one before, until none has fewer (the epsilon-constraint
+        method, Haimes, Lasdon and Wismer 1971). Each gets the whole work of `limit`; its seconds are for all."""
+        gates, ends_s = self._gates, time.monotonic() + limit.seconds
+        bounds, points = list[float](), list[Assignment]()
+        while time.monotonic() < ends_s:
+            search = _Search(self._space, gates, SolverClock(limit.work, ends_s - time.monotonic()), seed, math.inf)
+            bounds.append(search.run())
+            if not search.found:
+                break
+            points.append(search.found[-1])
+            luts = math.ceil(self._space.evaluate(points[-1:])[0].metrics["luts"])
+            gates = replace(gates, luts=luts - 1)
+        bound = bounds[0] if bounds else -math.inf
+        return ModelAnswer(tuple(points), bound, exhausted=not points and bound == math.inf)
 
 
 class _Search:

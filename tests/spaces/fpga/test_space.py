@@ -70,6 +70,19 @@ def test_the_knapsack_finds_and_proves_the_best_of_all(goal: HardwareGoal) -> No
     assert [ranking.rank(m)[1] for m in found] == sorted(ranking.rank(m)[1] for m in found)
 
 
+def test_the_front_is_that_of_all_candidates() -> None:
+    """Also where its fastest design has been measured before, as the paper's hints may be."""
+    space = space_of("worked-example", HardwareGoal("front"))
+    of_all = {(m.metrics["latency_us"], m.metrics["luts"]) for _, m in every("worked-example")}
+    front = {a for a in of_all if not any(b != a and b[0] <= a[0] and b[1] <= a[1] for b in of_all)}
+    hints = run_procedure(space)
+    assert hints is not None
+    answer = space.model([hints]).solve(8, [], 0, SolveLimit(20.0))
+    found = {(m.metrics["latency_us"], m.metrics["luts"]) for m in space.evaluate(answer.candidates)}
+    assert front <= found
+    assert len(front) > 2
+
+
 @pytest.mark.parametrize("name", ["mlp-diabetes", "protonn-cancer", "bonsai-digits"])
 def test_an_estimate_is_the_sum_of_parts_that_are_known_apart(name: str) -> None:
     """Random designs of tables, divisions, loops and sparse products: gates, cycles of each unit and the longest path."""
