@@ -59,7 +59,7 @@ def test_lifetimes_that_end_inclusively(tune, tmp_path: Path) -> None:  # type: 
     ("space", "words"),
     [
         ("seedot", "expected a model folder, or a bundled model of `tune list models`"),
-        ("reverse-split", "expected JSON, or a filter of `tune list filters`"),
+        ("reverse-split", "expected JSON, a filter of `tune list filters`, or analognet2-digits, ternary8-digits"),
         ("cm", "expected ONNX, or a network of `tune list networks`"),
     ],
 )
