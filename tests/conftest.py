@@ -8,9 +8,11 @@ from hypothesis import settings
 
 pytest_plugins = ("tests.browser",)
 
-# Examples are not timed: these machines are shared, and a slow moment is no mistake.
-settings.register_profile("kilotune", deadline=None)
-settings.load_profile("kilotune")
+# Examples are not timed: these machines are shared, and a slow moment is no mistake. They are the same in every run, so that what passes
+# before a change passes after it unless the change is to blame; `make explore` draws new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # Tests start hundreds of interpreters. Where no bytecode may be stored, each of them compiles all that it imports: two thirds of
 # the time of a command.

@@ -51,7 +51,7 @@ def take_out_factors(context: Context, operation: ir.Product, total: SumOfProduc
         if number in total.modular and operation.a.variable != operation.b.variable:
             context = dataclasses.replace(context, storage=context.storage.of_codes(name))
             shift += encoding.shift
-            if encoding.rows is not None and any(encoding.rows.shifts):
+            if encoding.rows is not None:
                 rows.append((number, context.storage.row_shifts(name)))
         elif encoding.rows is not None:
             raise ValueError(f"{operation.location}: rows of {name} have shifts, and its products are divided")

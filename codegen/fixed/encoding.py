@@ -76,10 +76,15 @@ class RowShifts:
     """How much larger than those of the finest row the steps of each row are, as powers of two.
 
     A row is what lies at one place of the parameter's `axes`: the weights of one sum. `shifts`: one a row, in row-major order.
+    ValueError if no row is shifted: such a parameter has no scales of its own for its rows, and no array of them belongs into its program.
     """
 
     axes: tuple[int, ...]
     shifts: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not any(self.shifts):
+            raise ValueError(f"at least one of {len(self.shifts)} rows must be shifted")
 
     def of_shape(self, shape: tuple[int, ...]) -> IntArray:
         """The shifts, to be broadcast over a parameter of that shape."""

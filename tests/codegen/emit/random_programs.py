@@ -344,7 +344,8 @@ def random_encodings(
                 if computed == 16 and variable.name in rows_of and random.random() < 0.5:
                     width, axes = min(width, 8), rows_of[variable.name]
                     count = ir.count_elements(tuple(variable.shape[axis] for axis in axes))
-                    rows = RowShifts(axes, tuple(random.integers(0, computed - max(width, 2), count).tolist()))
+                    shifts = tuple(random.integers(0, computed - max(width, 2), count).tolist())
+                    rows = RowShifts(axes, shifts) if any(shifts) else None
                 left = computed - max(width, 2) - (max(rows.shifts) if rows else 0)
                 shift = int(random.integers(0, left + 1)) if random.random() < 0.5 else 0
                 one = ParameterEncoding(width, shift, rows=rows)

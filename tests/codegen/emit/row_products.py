@@ -51,7 +51,7 @@ def row_products(draw: st.DrawFn, form: str | None = None, width: int | None = N
     values[random.random(shapes["W"]) < (0.5 if sparse else 0.0)] = 0.0
     count = 0 if axes is None else ir.count_elements(tuple(shapes["W"][axis] for axis in axes))
     shifts = tuple(random.integers(0, 17 - max(stored, 2), count).tolist())
-    rows = None if axes is None else RowShifts(axes, shifts)
+    rows = RowShifts(axes, shifts) if axes is not None and any(shifts) else None
     encoding = ParameterEncoding(stored, rows=rows)
     bits = np.array([[int(random.choice([8, 16])), 16, int(random.choice([8, 16]))]])
     scales = bits - 4 + random.integers(-3, 4, bits.shape)

@@ -103,6 +103,12 @@ def test_rows_have_scales_of_their_own() -> None:
     assert encoding.integer_bits == 13
 
 
+def test_rows_that_are_not_shifted_are_no_rows_with_scales_of_their_own() -> None:
+    """A program would bring an array of zeros that nothing reads, which compilers refuse."""
+    with pytest.raises(ValueError, match="at least one of 2 rows must be shifted"):
+        RowShifts((0,), (0, 0))
+
+
 def test_rows_too_far_apart_keep_to_what_16_bits_hold() -> None:
     variable = ir.Variable("W", (3, 1), ir.Role.PARAMETER, ir.Location("two.sd", 1, 1))
     scales = row_scales(variable, (0,), np.array([[1e6], [1e-6], [0.0]]), 4)
