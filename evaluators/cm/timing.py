@@ -28,20 +28,24 @@ PACKETS_AT_ONCE = 200_000
 """Some hundredths of a second; more are simulated so that a signal ends it."""
 
 
-def simulate(setting: Setting, images: int, record_starts: bool = False, settle: bool = False) -> StreamTiming:
+def simulate(
+    setting: Setting, images: int, record_starts: bool = False, settle: bool = False, wanted: int | None = None
+) -> StreamTiming:
     """Run it: compiled, or tick by tick where there is no C compiler. `settle`: no further than to where the state of
     everything has come back, relative to the image that is through; the ticks of the images that follow are known then. They
-    are those of an endless stream: the last images of a stream, behind which links are free, may finish sooner."""
+    are those of an endless stream: the last images of a stream, behind which links are free, may finish sooner. `wanted`: no
+    further than to where so many images are through; what is told of those behind them may be nothing, or anything."""
     kernel = load_timing()
     if kernel is None:
         return simulate_reference(setting, images)
-    return _compiled(kernel, setting, images, record_starts, settle)
+    return _compiled(kernel, setting, images, record_starts, settle, images if wanted is None else wanted)
 
 
 @cache
 def load_timing() -> ctypes.CDLL | None:
     """The compiled tick simulation; None when there is no working C compiler."""
-    loaded = load_library(Path(__file__).with_name("timing.c"))
+    folder = Path(__file__).parent
+    loaded = load_library(folder / "timing.c", sorted(folder.glob("timing_*.h")))
     if loaded is None:
         return None
     loaded.library.kilotune_stream.argtypes = [ctypes.POINTER(StreamProblem), ctypes.POINTER(StreamOutcome)]
@@ -49,9 +53,11 @@ def load_timing() -> ctypes.CDLL | None:
     return loaded.library
 
 
-def _compiled(kernel: ctypes.CDLL, setting: Setting, images: int, record_starts: bool, settle: bool) -> StreamTiming:
+def _compiled(
+    kernel: ctypes.CDLL, setting: Setting, images: int, record_starts: bool, settle: bool, wanted: int
+) -> StreamTiming:
     flag = StopFlag()
-    problem, keep = stream_problem(setting, images, flag.address, settle and not record_starts)
+    problem, keep = stream_problem(setting, images, flag.address, settle and not record_starts, wanted)
     found = OutcomeArrays.of(setting, images, record_starts)
     outcome = found.structure(keep)
 

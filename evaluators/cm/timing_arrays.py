@@ -14,7 +14,7 @@ from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.ticks import TickArray
 
-StreamProblem, StreamOutcome = structures(Path(__file__).with_name("timing.c"), "Problem", "Outcome")
+StreamProblem, StreamOutcome = structures(Path(__file__).with_name("timing_state.h"), "Problem", "Outcome")
 
 
 class KeptArrays:
@@ -43,13 +43,15 @@ class KeptArrays:
 
 
 def stream_problem(
-    setting: Setting, images: int, stop_address: int, settle: bool
+    setting: Setting, images: int, stop_address: int, settle: bool, wanted: int
 ) -> tuple[ctypes.Structure, KeptArrays]:
     """The setting as C sees it, and what keeps its arrays alive."""
     streams, stages, keep = setting.streams, setting.pipeline.stages, KeptArrays()
-    numbers = range(len(streams))
-    into = keep.grouped([[n for n in numbers if streams[n].reader == s] for s in range(len(stages))])
-    out_of = keep.grouped([[n for n in numbers if streams[n].writer == s] for s in range(len(stages))])
+    ends: tuple[list[list[int]], ...] = tuple([[] for _ in range(len(stages) + 1)] for _ in range(2))
+    for number, stream in enumerate(streams):
+        for lists, stage in zip(ends, (stream.reader, stream.writer), strict=True):
+            lists[stage].append(number)  # GMEM, -1, is the last one
+    into, out_of = (keep.grouped(lists[:-1]) for lists in ends)
     routes = keep.grouped(setting.routes)
     problem = StreamProblem(
         stage_count=len(stages),
@@ -66,7 +68,7 @@ def stream_problem(
         writer_iterations=keep.ints([len(s.sends) for s in streams]),
         needed=keep.pointers([s.needed for s in streams]),
         released=keep.pointers([s.released for s in streams]),
-        sends=keep.pointers([s.sends.astype(np.uint8) for s in streams]),
+        sends=keep.pointers([s.sends.view(np.uint8) for s in streams]),
         in_start=into[0],
         in_stream=into[1],
         out_start=out_of[0],
@@ -78,6 +80,7 @@ def stream_problem(
         pace_ticks=setting.pace_ticks,
         stop=stop_address,
         settle=settle,
+        wanted=wanted,
     )
     return problem, keep
 

@@ -209,13 +209,14 @@ class CmCandidates:
         images: int,
         record_starts: bool = False,
         settle: bool = False,
+        wanted: int | None = None,
     ) -> StreamTiming:
-        """Fidelity B, GMEM sending at the promised pace."""
+        """Fidelity B, GMEM sending at the promised pace; see `evaluators.cm.timing.simulate`."""
         pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
         setting = Setting(
             lowered.pipeline, lowered.streams, lowered.ticks, mapping.routes, mapping.capacities, links, pace
         )
-        return simulate(setting, images, record_starts, settle)
+        return simulate(setting, images, record_starts, settle, wanted)
 
     def steady_timing(self, lowered: LoweredPipeline, mapping: CoreMapping) -> tuple[StreamTiming, float]:
         """Fidelity B over a stream of images, and the ticks from one to the next once it has settled. The first images meet
@@ -225,7 +226,8 @@ class CmCandidates:
             return first, math.inf
         under_way = math.ceil(int(first.finish_ticks[0]) / self.promised_ticks(lowered, mapping))
         warm = min(3 * under_way + 2, MOST_WARM_IMAGES)
-        timing = self.simulate(lowered, mapping, warm + SETTLED_IMAGES + under_way + 2, settle=True)
+        wanted = warm + SETTLED_IMAGES + 1
+        timing = self.simulate(lowered, mapping, wanted + under_way + 1, settle=True, wanted=wanted)
         if timing.deadlock is not None:
             return timing, math.inf
         ticks = steady_ticks(timing.finish_ticks[warm : warm + SETTLED_IMAGES + 1])

@@ -15,7 +15,7 @@ from kilotune.evaluators.c_structures import structures
 
 ROOT = Path(__file__).parents[2]
 SHARED = {
-    "evaluators/cm/timing.c": ("Problem", "Outcome"),
+    "evaluators/cm/timing_state.h": ("Problem", "Outcome"),
     "evaluators/fixed_point/first_fit.c": ("Temporaries", "Meeting"),
     "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Program", "Batch"),
     "evaluators/fixed_point/lookup.h": ("Table",),
@@ -23,6 +23,7 @@ SHARED = {
     "spaces/reverse_split/programs_state.h": ("Problem",),
 }
 COMPILED_IN = {
+    "evaluators/cm/timing_state.h": "evaluators/cm/timing.c",
     "evaluators/fixed_point/lookup.h": "evaluators/fixed_point/kernel.c",
     "spaces/reverse_split/programs_state.h": "spaces/reverse_split/programs.c",
 }

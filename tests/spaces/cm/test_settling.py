@@ -48,3 +48,15 @@ def test_the_procedure_begins_with_what_is_measured_soonest() -> None:
     """The replicated network was in the same batch, and takes several times as long: small budgets ended without a mapping."""
     space = CmSpace.of(integer_shape(weightless("resnet20")), load_hardware("mesh-8x8"))
     assert next(space.procedure()) == [snake_candidate(space, False)]
+
+
+def test_images_that_are_wanted_finish_when_the_whole_simulation_says() -> None:
+    late = 0
+    for seed in range(200):
+        setting = random_setting(seed)
+        whole, short = simulate(setting, 8), simulate(setting, 8, wanted=5)
+        assert (whole.deadlock is None) == (short.deadlock is None), seed
+        if whole.deadlock is None:
+            assert short.finish_ticks[:5].tolist() == whole.finish_ticks[:5].tolist(), seed
+            late += bool(short.finish_ticks[7] == 0)
+    assert late > 50, "it ends before the last image is through"

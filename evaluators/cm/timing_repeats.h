@@ -1,0 +1,69 @@
+/* Whenever an image is through, the whole state is compared, by a hash and relative to that tick and image, with that of the
+ * last few images. Where it has come back, everything from there on is known: so many images more every so many ticks.
+ */
+#include "timing_state.h"
+
+static uint64_t mixed(uint64_t hash, int64_t value) {
+    uint64_t x = (hash ^ (uint64_t)value) * 0x9E3779B97F4A7C15ULL;
+    x ^= x >> 29;
+    x *= 0xBF58476D1CE4E5B9ULL;
+    return x ^ (x >> 32);
+}
+
+/* All that decides what happens after `tick`, counted from this tick and from image `r->through` on. */
+static uint64_t state_hash(const Run *r, int64_t tick) {
+    const Problem *p = r->p;
+    const Outcome *o = r->o;
+    uint64_t hash = 1, events = 0;
+    for (int32_t s = 0; s < p->stage_count; s++) {
+        const StageState *stage = &r->stage[s];
+        int64_t before = r->through * p->iterations[s];
+        hash = mixed(hash, stage->free_at > tick ? stage->free_at - tick : 0);
+        hash = mixed(mixed(hash, stage->end_image * p->iterations[s] + stage->end_at - before), o->next[s] - before);
+    }
+    for (int32_t s = 0; s < p->stream_count; s++) {
+        int64_t before = r->through * p->packets[s];
+        hash = mixed(mixed(hash, o->delivered[s] - before), o->issued[s] - before);
+        if (p->reader[s] >= 0) hash = mixed(hash, o->freed[s] - before);
+        if (p->writer[s] < 0) hash = mixed(hash, r->gmem_next[s] - r->through * p->writer_iterations[s]);
+    }
+    for (int32_t k = 0; k < p->link_count; k++) {
+        int64_t taken = (r->taken[k].tick - tick - 1) * p->width[k] + r->taken[k].used;
+        hash = mixed(hash, taken > 0 ? taken : 0);
+    }
+    for (int32_t bucket = 0; bucket < WHEEL; bucket++)
+        for (int32_t at = r->wheel.buckets[bucket].first; at >= 0; at = next_chunk(&r->wheel, at))
+            for (int32_t k = 0; k < r->wheel.chunks[at].count; k++) {
+                const Event *event = &r->wheel.chunks[at].events[k]; /* in any order: those of one tick do not depend on it */
+                int64_t then = (int64_t)event->turn * WHEEL + bucket;
+                events += mixed(mixed(7, then - tick), event->what);
+            }
+    return mixed(hash, (int64_t)events);
+}
+
+/* Whether the state is that of some images ago. GMEM must be as far behind its pace as then, or the pace must not have
+   mattered since, and matter less and less. */
+static int has_settled(Run *r, int64_t tick) {
+    const Problem *p = r->p;
+    int64_t through = p->images;
+    for (int32_t i = 0; i < r->to_gmem_count; i++) {
+        int32_t s = r->to_gmem[i];
+        if (r->o->delivered[s] / p->packets[s] < through) through = r->o->delivered[s] / p->packets[s];
+    }
+    if (through == r->through) return 0;
+    r->through = through;
+    Snapshot now = {state_hash(r, tick), through, tick};
+    int32_t kept = r->snapshot_count < COMPARED ? r->snapshot_count : COMPARED;
+    for (int32_t k = 1; k <= kept; k++) {
+        const Snapshot *before = &r->snapshots[(r->snapshot_count - k) % COMPARED];
+        int64_t images = now.images - before->images, ticks = now.tick - before->tick;
+        int64_t later = ticks - images * p->pace_ticks;
+        if (before->hash != now.hash || later < 0 || (later > 0 && r->held_back >= before->tick)) continue;
+        r->o->settled_at = through;
+        r->o->period_images = images;
+        r->o->period_ticks = ticks;
+        return 1;
+    }
+    r->snapshots[r->snapshot_count++ % COMPARED] = now;
+    return 0;
+}
