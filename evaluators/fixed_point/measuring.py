@@ -62,6 +62,9 @@ def precision_metric(program: ir.Program) -> str:
     return "expected_flips" if program.result_kind is ir.ResultKind.CLASS else "expected_error"
 
 
+MARGIN_ERROR = "margin_error"
+"""How far a classifier's margins are off, as a share of the float program's: what is left to tell candidates apart that flip nothing."""
+
 MOST_MEASURED_BYTES = 512 << 20
 """How much candidates that are measured together may need for themselves."""
 
@@ -76,11 +79,11 @@ class FixedPointEvaluator:
 
     Metrics of a classifier: `accuracy_percent`; `disagreements` with the float program, and `disagreements_where_right`
     counting only samples that the float program classifies correctly; `expected_flips`, how many disagreements there would be on
-    other samples of the kind (`fidelity`). Of a numerical model: `precision_loss`, the largest absolute difference from the
-    float outputs (Shiftry Section 3), `expected_error`, their root mean square with its uncertainty (`fidelity`), and
-    `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`, `ram_bytes`, `memory_bytes` (their
-    sum), `input_bytes` (of the input in its format, which no other metric has), `demoted` (8-bit variables), and executed
-    `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
+    other samples of the kind (`fidelity`); with `margin_errors` also `margin_error`. Of a numerical model: `precision_loss`, the
+    largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root mean square with its
+    uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`,
+    `ram_bytes`, `memory_bytes` (their sum), `input_bytes` (of the input in its format, which no other metric has), `demoted` (8-bit
+    variables), and executed `multiplies_W` and `adds_W` by width. With `timing` also `cycles` and
     `latency_ms`, as its cost table predicts them, and those that `derived` computes from them. `in_place` lets results overwrite
     operands that die, `refine` improves placements (`codegen.fixed.footprint`). `profiler` observes the run of the float program.
     """
@@ -100,7 +103,7 @@ class FixedPointEvaluator:
         self.task = task
         self._backend = backend
         self.timing, self._derived = timing, dict(derived)
-        self._shows_margin_errors = margin_errors
+        self._asked_for_margin_errors = margin_errors
         self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
         simulator = Simulator(task.program, task.parameters, task.features, backend)
         observe = None if profiler is None else profiler.observe
@@ -151,7 +154,8 @@ class FixedPointEvaluator:
         costs = self._costs_of(batch)
         race = LabelRace(self.float_outputs[:, 0], targets, self._contest, self.simulator.least_tail_sums)
         scales = batch.scales[:, self._scored].tolist()
-        out = race.run(running, scales, _by_candidate(self._with_derived(dict(costs))), hurdle)
+        least = dict.fromkeys((MARGIN_ERROR,) if self.shows_margin_errors else (), np.zeros(len(batch)))
+        out = race.run(running, scales, _by_candidate(self._with_derived(costs | least)), hurdle)
         left = [i for i in range(len(batch)) if i not in out]
         measured: dict[int, Metrics] = {}
         if left:
@@ -168,7 +172,12 @@ class FixedPointEvaluator:
         classifiers it takes `margin_errors`."""
         if not self._classifies:
             return "expected_error"
-        return "expected_flips" if self._contest is None or not self._shows_margin_errors else "margin_error"
+        return MARGIN_ERROR if self.shows_margin_errors else "expected_flips"
+
+    @property
+    def shows_margin_errors(self) -> bool:
+        """Whether candidates have `margin_error`: it was asked for, and there are margins."""
+        return self._asked_for_margin_errors and self._contest is not None
 
     def costs(self, batch: FixedBatch) -> list[Metrics]:
         """What is known of every candidate before it meets a sample, derived metrics included."""
@@ -225,8 +234,8 @@ class FixedPointEvaluator:
         if self._contest is not None:
             errors = [margin_errors(self._contest, *pair) for pair in zip(sums, scales, strict=True)]
             flips = expected_flips(self.simulator.tail_sums(errors), disagreements)
-            if self._shows_margin_errors:
-                further["margin_error"] = relative_margin_errors(self._contest, errors)
+            if self.shows_margin_errors:
+                further[MARGIN_ERROR] = relative_margin_errors(self._contest, errors)
         return {
             **further,
             "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),

@@ -127,7 +127,7 @@ class ShiftryCandidates:
             refine,
             options.timing,
             options.derived_metrics,
-            margin_errors=bool(options.front),
+            margin_errors=bool(options.front) or options.precision_leads,
             profiler=profiler,
         )
         self.profile = profiler.made()

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 
+from kilotune.evaluators.fixed_point.measuring import MARGIN_ERROR
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import CandidateModel, Direction, Objective, Procedure, Trial
@@ -22,6 +23,9 @@ SEMANTICS, NARROW_SEMANTICS = 1, 2
 """Versions of what the decisions mean, part of the fingerprint: of plain widths, and where parameters may have few bits. The second of
 the latter counts the code that unpacks them as flash."""
 
+TOLD_APART = 2
+"""Added to either where candidates that are expected to flip nothing are told apart by the errors of their margins."""
+
 
 class ShiftrySpace(ShiftryCandidates):
     """The bitwidth and the scale of every variable: flat decisions, the best guess of each first."""
@@ -30,8 +34,8 @@ class ShiftrySpace(ShiftryCandidates):
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Precision first under limits, so that all that fits is used for it; else memory, or another objective that is asked for, and
-        then precision; of equals, the faster one.
+        """Precision first under limits, so that all that fits is used for it, and of classifiers that are expected to flip nothing the
+        one whose margins are least off; else memory, or another objective that is asked for, and then precision; of equals, the faster one.
 
         Without a cost table that is the one with more 8-bit variables. Of a front its quantities, and precision.
         """
@@ -42,6 +46,8 @@ class ShiftrySpace(ShiftryCandidates):
         ordered = [Objective(self.precision_metric), Objective("memory_bytes")]
         if not self.options.limited:
             ordered.reverse()
+        elif self._tells_apart:
+            ordered.insert(1, Objective(MARGIN_ERROR))
         last = Objective("demoted", Direction.MAXIMIZE) if self.options.timing is None else Objective("cycles")
         return (*ordered, last)
 
@@ -49,7 +55,12 @@ class ShiftrySpace(ShiftryCandidates):
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
         semantics = NARROW_SEMANTICS if self.options.narrow else SEMANTICS
+        semantics += TOLD_APART if self._tells_apart else 0
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
+
+    @property
+    def _tells_apart(self) -> bool:
+        return self.options.precision_leads and self.evaluator.shows_margin_errors
 
     def size(self) -> int:
         """Number of candidates."""

@@ -84,7 +84,7 @@ def test_golden_with_a_device() -> None:
     ]
     assert found == [
         *("3220c06f5b79debaf7cfff6767bbb7f0", "de98cd634593d8b4280034421c61d37b"),
-        *("42f6c43f68e627f3f02fed94b10bc35b", "a04cda807b13b7e6af65efb463efc2c2"),
+        *("42f6c43f68e627f3f02fed94b10bc35b", "77ca94d8e54eaeb3bb5080f278465f5b"),
     ]
 
 

@@ -43,6 +43,22 @@ def test_bytes_under_a_limit_are_used_for_what_disagreements_do_not_see() -> Non
     assert best_of(shiftry(), [narrow, wide])["memory_bytes"] == metrics[1]["memory_bytes"]
 
 
+def test_what_flips_nothing_is_told_apart_by_its_margins() -> None:
+    space = shiftry(flash_limit_bytes=ROOM)
+    wide: Assignment = {d.name: d.options[0] for d in space.decisions}
+    narrow = {**wide, "Z": next(o for d in space.decisions if d.name == "Z" for o in d.options if "int8" in str(o))}
+    metrics = [m.metrics for m in space.evaluate([narrow, wide])]
+    assert [m["expected_flips"] for m in metrics] == [0.0, 0.0]
+    assert 10 * metrics[1]["margin_error"] < metrics[0]["margin_error"]
+    assert metrics[0]["memory_bytes"] < metrics[1]["memory_bytes"]
+    assert best_of(space, [narrow, wide]) == metrics[1]
+    assert "margin_error" not in space_metrics(shiftry(), wide)
+
+
+def space_metrics(space: ShiftrySpace, candidate: Assignment) -> dict[str, float]:
+    return dict(space.evaluate([candidate])[0].metrics)
+
+
 def test_the_paper_evaluates_as_it_did() -> None:
     """Of candidates with as many disagreements its procedure takes the first, whatever their expected flips."""
     space = shiftry()

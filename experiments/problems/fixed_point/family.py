@@ -105,6 +105,7 @@ FAMILY = SpaceFamily(
         ("validation_disagreements", "validation disagreements"),
         ("test_disagreements", "test disagreements"),
         ("expected_flips", "expected flips"),
+        ("margin_error", "margin error"),
         ("precision_loss", "precision loss"),
         ("expected_error", "expected error"),
         ("mean_absolute_error", "mean absolute error"),

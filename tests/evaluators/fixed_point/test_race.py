@@ -101,8 +101,8 @@ def always() -> object:
         yield
 
 
-def spaces(seed: int, drop: float) -> tuple[ShiftrySpace, Unraced]:
-    options = ShiftryOptions(accuracy_drop=drop)
+def spaces(seed: int, drop: float, flash_limit_bytes: int | None = None) -> tuple[ShiftrySpace, Unraced]:
+    options = ShiftryOptions(accuracy_drop=drop, flash_limit_bytes=flash_limit_bytes)
     return ShiftrySpace(small_network(seed), options), Unraced(small_network(seed), options)
 
 
@@ -113,9 +113,9 @@ def study_of(space: ShiftrySpace, trials: int, seed: int = 0) -> Study:
 
 
 @needs_compiler
-@pytest.mark.parametrize(("seed", "drop"), [(0, 2.0), (1, 10.0), (2, 5.0)])
-def test_a_race_finds_what_is_found_without_one(seed: int, drop: float) -> None:
-    raced, whole = (study_of(space, 600, seed) for space in spaces(seed, drop))
+@pytest.mark.parametrize(("seed", "drop", "limit"), [(0, 2.0, None), (1, 10.0, None), (2, 5.0, None), (0, 2.0, 200)])
+def test_a_race_finds_what_is_found_without_one(seed: int, drop: float, limit: int | None) -> None:
+    raced, whole = (study_of(space, 600, seed) for space in spaces(seed, drop, limit))
     censored = [trial for trial in raced.trials() if trial.measurement.censored]
     assert len(censored) > 20
     firsts = list({trial.assignment_key: trial for trial in map(Keyed, raced.trials())})
@@ -130,7 +130,7 @@ def test_a_race_finds_what_is_found_without_one(seed: int, drop: float) -> None:
             assert trial.measurement.metrics["accuracy_percent"] >= true.metrics["accuracy_percent"]
             assert trial.measurement.metrics["disagreements"] <= true.metrics["disagreements"]
             assert trial.measurement.metrics["memory_bytes"] == true.metrics["memory_bytes"]
-    again = Study(spaces(seed, drop)[1], "local", seed, procedure_first=True)
+    again = Study(spaces(seed, drop, limit)[1], "local", seed, procedure_first=True)
     again.run(InProcessExecutor(again.space), Budget(trials=len(firsts)))
     assert [(t.assignment, t.metrics) for t in raced.front.trials] == [
         (t.assignment, t.metrics) for t in again.front.trials
