@@ -6,6 +6,7 @@ gigabytes, and a header of a hundred bytes can promise 10^14 elements.
 
 from __future__ import annotations
 
+import itertools
 import math
 import zipfile
 from array import array as packed
@@ -59,6 +60,24 @@ def read_array(path: Path, key: str | None = None) -> RealArray:
             return _read_member(path, key)
         stream.seek(0)
         return _read_npy(stream, path, path.stat().st_size)
+
+
+def read_table(path: Path) -> tuple[tuple[str, ...], RealArray]:
+    """The names of the columns in the first line of a text file, none where that has numbers, and the array, as `read_array`."""
+    if path.suffix not in (".csv", ".txt"):
+        return (), read_array(path)
+    first = next(iter(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)), "")
+    fields = [field.strip().strip('"') for field in (first.split(",") if "," in first else first.split())]
+    named = bool(fields) and not any(_is_number(field) for field in fields)
+    return (tuple(fields), _read_text(path, 1)) if named else ((), _read_text(path))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def array_names(path: Path) -> frozenset[str]:
@@ -148,10 +167,11 @@ def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
         raise ValueError("its header is damaged") from None
 
 
-def _read_text(path: Path) -> RealArray:
+def _read_text(path: Path, skipped: int = 0) -> RealArray:
+    """The numbers behind so many lines."""
     numbers, rows, width = packed("d"), 0, 0
-    lines = read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES)
-    for number, line in enumerate(lines, start=1):
+    lines = itertools.islice(read_text_lines(path, "a text file of numbers", MOST_TEXT_BYTES), skipped, None)
+    for number, line in enumerate(lines, start=1 + skipped):
         fields = line.split(",") if "," in line else line.split()
         if not fields:
             continue

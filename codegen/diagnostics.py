@@ -63,6 +63,8 @@ class InputError(ValueError):
     @classmethod
     def at(cls, location: Location, subject: str, expected: str, found: str) -> InputError:
         """An error at a place of a program's source."""
+        if location.place is not None:
+            return cls(location.path, expected=expected, found=found, subject=subject, place=location.place)
         path, line, column = location.path, location.line, location.column
         return cls(path, expected=expected, found=found, subject=subject, line=line, column=column)
 

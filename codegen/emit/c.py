@@ -199,8 +199,13 @@ def _emit_gathering(context: Context, operation: ir.Gathering, row: OperationRow
 
 
 def _place(location: ir.Location) -> str:
-    """The source place; only the file's name, so that the text does not depend on where it was compiled."""
-    return f"{PurePath(location.path).name}:{location.line}:{location.column}"
+    """The source place; only the file's name, so that the text does not depend on where it was compiled. Names in a file may hold
+    anything, also what ends a comment."""
+    name = PurePath(location.path).name
+    text = f"{name}:{location.line}:{location.column}" if location.place is None else f"{name}, {location.place}"
+    return (
+        "".join(c if c.isascii() and c.isprintable() else "?" for c in text).replace("*/", "* /").replace("/*", "/ *")
+    )
 
 
 def _sentence(operation: ir.Operation) -> str:

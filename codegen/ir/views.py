@@ -24,14 +24,15 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Location:
-    """A place in a source file; line and column count from 1."""
+    """A place in a source file: line and column, which count from 1, or, in a file without lines, a `place` in words."""
 
     path: str
     line: int
     column: int
+    place: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}"
+        return f"{self.path}:{self.line}:{self.column}" if self.place is None else f"{self.path}: {self.place}"
 
 
 @dataclass(frozen=True)

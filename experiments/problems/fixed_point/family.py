@@ -29,6 +29,23 @@ FAMILY = SpaceFamily(
     ),
     (
         click.Option(
+            ["--data", "data"],
+            metavar="FILE",
+            type=click.Path(),
+            help="Samples for a model of another tool: an .npz with X and y (test data as Xt and yt), or a table (.npy, .csv)"
+            " with the class or value in column 0; without labels the model's own outputs are the target",
+        ),
+        click.Option(
+            ["--label", "label"],
+            metavar="COLUMN|NAME",
+            help="With --data: which column (from 0, or by its name) or array is the class or value; none: all are features",
+        ),
+        click.Option(
+            ["--returns", "returns"],
+            type=click.Choice(["class", "value"]),
+            help="With --data: what the program returns  [default: a class where the labels or the model's end say so]",
+        ),
+        click.Option(
             ["--drop", "accuracy_drop"],
             type=click.FloatRange(0, 100),
             metavar="POINTS",
@@ -96,7 +113,7 @@ FAMILY = SpaceFamily(
         ),
     ),
     "kilotune.experiments.problems.fixed_point.problem",
-    inputs="a model folder, or a bundled model of `tune list models`",
+    inputs="a model folder, ONNX with --data, or a bundled model of `tune list models`",
     metrics=(
         ("accuracy_percent", "train accuracy %"),
         ("validation_accuracy_percent", "validation accuracy %"),
@@ -137,6 +154,6 @@ FAMILY = SpaceFamily(
             ),
         ),
     ),
-    model_files=(),
+    model_files=("ONNX",),
     rank=10,
 )

@@ -32,7 +32,8 @@ class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer` and `front`: as
     `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and
-    --loss say to seedot, which has no permitted loss of its own; None where they say nothing."""
+    --loss say to seedot, which has no permitted loss of its own; None where they say nothing. `data` (an absolute path), `label` and
+    `returns`: of a model of another tool, see `fixed_point.source`."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -55,6 +56,9 @@ class ModelOptions:
     seedot_drop: float | None = None
     seedot_loss: float | None = None
     front: tuple[str, ...] = ()
+    data: str | None = None
+    label: str | None = None
+    returns: str | None = None
 
     @property
     def board(self) -> Device | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from kilotune.codegen.bundle import Bundle, load_bundle
+from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
@@ -25,6 +25,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
+from kilotune.experiments.problems.fixed_point.source import data_options, is_trained_model, load_source
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
@@ -118,7 +119,7 @@ class ModelProblem(TunedModel):
 
 
 def resolve_input(text: str | None) -> Path:
-    """A folder, or the name of a bundled model. InputError when it is neither."""
+    """A folder, a file, or the name of a bundled model. InputError when it is none of them."""
     return resolve_model(text)
 
 
@@ -129,7 +130,7 @@ def input_names() -> tuple[str, ...]:
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     """`ModelOptions` as JSON. ValueError for one that cannot be used."""
-    given, limits = dict(asked.given), asked.limits
+    given, limits = {**asked.given, **data_options(asked.given)}, asked.limits
     if ACCURACY in limits:
         raise ValueError(f"--limit accuracy is for networks of the space reverse-split; the space {space} has --drop.")
     if not all(
@@ -177,14 +178,14 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
     """What reads a model, what executes candidates, and the solver that places variables within a limit on RAM."""
-    named = (*LIBRARIES, *COMPILED)
+    named = (*(("onnx",) if is_trained_model(Path(request.input)) else LIBRARIES), *COMPILED)
     return named if request.options.get("ram_limit_bytes") is None else (*named, LIBRARY)
 
 
 def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
     options = stored_fields(ModelOptions, request.options, "request")
-    bundle = load_bundle(Path(request.input))
+    bundle = load_source(Path(request.input), options.data, options.label, options.returns)
     searched, held_out = _parts(bundle, options.validation, request.seed)
     task = task_of(bundle, searched)
     decided: dict[str, Any] = {

@@ -58,7 +58,7 @@ def test_lifetimes_that_end_inclusively(tune, tmp_path: Path) -> None:  # type: 
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        ("seedot", "expected a model folder, or a bundled model of `tune list models`"),
+        ("seedot", "expected a model folder, ONNX with --data, or a bundled model of `tune list models`"),
         ("reverse-split", "expected JSON, a filter of `tune list filters`, or analognet2-digits, ternary8-digits"),
         ("cm", "expected ONNX, or a network of `tune list networks`"),
     ],

@@ -1,0 +1,1 @@
+"""Trained models of other tools as programs over the Reals."""

@@ -1,0 +1,56 @@
+"""Which operator of a trained model is converted by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from kilotune.codegen import ir
+from kilotune.codegen.trained import elementwise, products, rearranging, windows
+from kilotune.codegen.trained.builder import Builder
+from kilotune.codegen.trained.endings import arg_max
+from kilotune.codegen.trained.model import TrainedNode
+
+Converter = Callable[[Builder, TrainedNode], None]
+
+CONVERTERS: Mapping[str, Converter] = MappingProxyType(
+    {
+        "Gemm": products.gemm,
+        "MatMul": products.matmul,
+        "Conv": products.convolution,
+        "MaxPool": windows.pool,
+        "AveragePool": windows.pool,
+        "GlobalAveragePool": windows.global_pool,
+        "GlobalMaxPool": windows.global_pool,
+        "ReduceMean": windows.reduction,
+        "ReduceSum": windows.reduction,
+        "Add": elementwise.binary(ir.Add),
+        "Sub": elementwise.binary(ir.Subtract),
+        "Mul": elementwise.binary(ir.Multiply),
+        "Div": elementwise.divide,
+        "Relu": elementwise.function("relu"),
+        "Sigmoid": elementwise.function("sigmoid"),
+        "Tanh": elementwise.function("tanh"),
+        "Exp": elementwise.function("exp"),
+        "Abs": elementwise.function("abs"),
+        "HardSwish": elementwise.function("hardswish"),
+        "LeakyRelu": elementwise.leaky_relu,
+        "PRelu": elementwise.prelu,
+        "Clip": elementwise.clip,
+        "Identity": rearranging.identity,
+        "Dropout": rearranging.identity,
+        "Reshape": rearranging.reshape,
+        "Flatten": rearranging.reshape,
+        "Squeeze": rearranging.reshape,
+        "Unsqueeze": rearranging.reshape,
+        "Transpose": rearranging.transpose,
+        "Gather": rearranging.gather,
+        "Slice": rearranging.cut,
+        "Split": rearranging.split,
+        "Concat": rearranging.concat,
+        "Pad": rearranging.pad,
+        "Shape": rearranging.shape_of,
+        "ArgMax": arg_max,
+    }
+)
+"""By ONNX's names."""

@@ -1,0 +1,60 @@
+"""A trained model as its file states it: operators in ONNX's vocabulary, constants, shapes. What reads ONNX and TensorFlow Lite makes
+one; nothing here computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kilotune.codegen.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNode:
+    """One operator. `kind`: its ONNX name, behind its domain where that is not ONNX's own; an input that is left out is "". `place` says
+    in words which node of the file it is. `opset`: the version of its domain that the file is written for."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    place: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    opset: int = 13
+
+    @property
+    def output(self) -> str:
+        """The first output."""
+        return self.outputs[0]
+
+    def integer(self, name: str, default: int) -> int:
+        """An attribute that is a whole number. ValueError "expected X, found Y" for one that is none."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int):
+            raise ValueError(f"expected a whole number as {name}, found {value!r}")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """An attribute that is a number. ValueError "expected X, found Y" for one that is none."""
+        value = self.attributes.get(name, default)
+        if not isinstance(value, int | float):
+            raise ValueError(f"expected a number as {name}, found {value!r}")
+        return float(value)
+
+    def text(self, name: str, default: str) -> str:
+        """An attribute that is a text."""
+        value = self.attributes.get(name, default)
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
+    `outputs` are the values that the file returns, in its order."""
+
+    path: str
+    nodes: tuple[TrainedNode, ...]
+    constants: Mapping[str, Array]
+    input_name: str
+    input_shape: tuple[int, ...]
+    outputs: tuple[str, ...]

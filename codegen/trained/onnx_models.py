@@ -1,0 +1,87 @@
+"""From an ONNX file to a `TrainedModel`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.constants import decode
+from kilotune.codegen.onnx.importing import load_model
+from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, error_at, node_place, operator_name
+from kilotune.codegen.trained.model import TrainedModel, TrainedNode
+
+OLDEST_OPSET = 11
+
+
+def read_onnx(path: Path) -> TrainedModel:
+    """The model of an ONNX file. InputError, one sentence, for a file that is none, for weights that are not there, and for inputs other
+    than one tensor of known shape (a free first dimension is a batch of 1)."""
+    proto = load_model(path)
+    _check_opset(proto, str(path))
+    constants = _constants(proto, path)
+    given = [value for value in proto.graph.input if value.name not in constants]
+    if len(given) != 1:
+        names = ", ".join(repr(value.name) for value in given) or "none"
+        raise InputError(str(path), subject="graph inputs", expected="one tensor of features", found=names)
+    nodes = tuple(_node(proto, number, node, path) for number, node in enumerate(proto.graph.node))
+    shape = _input_shape(given[0], str(path))
+    return TrainedModel(
+        str(path), nodes, constants, given[0].name, shape, tuple(value.name for value in proto.graph.output)
+    )
+
+
+def _check_opset(proto: Any, path: str) -> None:
+    versions = [o.version for o in proto.opset_import if o.domain in MAIN_DOMAINS]
+    if versions and versions[0] < OLDEST_OPSET:
+        expected = f"opset {OLDEST_OPSET} or newer (onnx.version_converter brings older files up to date)"
+        raise InputError(path, subject="opset", expected=expected, found=str(versions[0]))
+
+
+def _constants(proto: Any, path: Path) -> dict[str, Array]:
+    if proto.graph.sparse_initializer:
+        raise InputError(str(path), subject="weights", expected="dense initialisers", found="sparse ones")
+    constants: dict[str, Array] = {}
+    for tensor in proto.graph.initializer:
+        try:
+            constants[tensor.name] = decode(tensor, str(path.parent))
+        except ValueError as error:
+            raise error_at(str(path), f"initialiser {tensor.name!r}", error) from None
+    return constants
+
+
+def _input_shape(value: Any, path: str) -> tuple[int, ...]:
+    place = f"input {value.name!r}"
+    if not value.type.HasField("tensor_type"):
+        raise InputError(path, place=place, expected="a tensor of numbers", found="something else")
+    sizes = [d.dim_value if d.HasField("dim_value") else 0 for d in value.type.tensor_type.shape.dim]
+    if not sizes:
+        raise InputError(path, place=place, expected="a shape with a batch and features", found="none")
+    if sizes[0] < 1:
+        sizes[0] = 1  # a free batch
+    if min(sizes) < 1:
+        dims = value.type.tensor_type.shape.dim
+        shown = "x".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
+        expected = "fixed sizes behind the batch (export the model with an example input, and only the batch dynamic)"
+        raise InputError(path, place=place, expected=expected, found=f"dynamic shape {shown}")
+    return tuple(int(size) for size in sizes)
+
+
+def _node(proto: Any, number: int, node: Any, path: Path) -> TrainedNode:
+    from onnx import helper
+
+    place = node_place(number, node)
+    attributes: dict[str, Any] = {}
+    try:
+        for attribute in node.attribute:
+            value = helper.get_attribute_value(attribute)
+            is_tensor = type(value).__name__ == "TensorProto"
+            attributes[attribute.name] = decode(value, str(path.parent)) if is_tensor else value
+    except ValueError as error:
+        raise error_at(str(path), place, error) from None
+    if not node.output:
+        raise InputError(str(path), place=place, expected="an output", found="none")
+    domains = MAIN_DOMAINS if node.domain in MAIN_DOMAINS else (node.domain,)
+    opset = next((int(o.version) for o in proto.opset_import if o.domain in domains), 1)
+    return TrainedNode(operator_name(node), tuple(node.input), tuple(node.output), place, attributes, opset)

@@ -1,0 +1,152 @@
+"""The samples that a trained model is tuned on: arrays by name in an .npz, or a table with a column for the class or the value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kilotune.codegen.array_files import RealArray, array_names, check_finite, read_array, read_table
+from kilotune.codegen.dataset import MOST_SAMPLES
+from kilotune.codegen.diagnostics import InputError
+
+NO_LABEL = "none"
+"""Said of a table whose columns are all features."""
+
+FEATURES = ("X", "x", "X_train", "x_train", "Xtr", "features", "images")
+LABELS = ("y", "Y", "y_train", "ytr", "labels", "targets")
+TEST_FEATURES = ("Xt", "Xte", "X_test", "x_test")
+TEST_LABELS = ("yt", "yte", "y_test")
+"""Names of arrays in an .npz, the usual ones."""
+
+TEST_MARK = "test"
+"""The array that marks which samples are test data, where both lie in one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """`features` [samples, features], row-major elements of a sample; `targets` [samples], None where there are none."""
+
+    features: RealArray
+    targets: RealArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """What a data file holds."""
+
+    train: Part
+    test: Part | None
+
+
+def read_samples(path: Path, shape: tuple[int, ...], label: str | None = None) -> Samples:
+    """The samples of a file for a model whose input is of `shape`, the batch first.
+
+    An .npz holds the features as X (or a usual name for it) and classes or values as y, test data as Xt and yt, or a mask `test`;
+    an .npy, .csv or .txt file is a table with the class or value in column 0. `label`: another column, counted from 0 (negative: from
+    the end) or by its name in the first line, or another array; NO_LABEL: all are features. InputError for a file that cannot be
+    read, a width that is not the model's, and for what is not finite.
+    """
+    if not path.is_file():
+        raise InputError(str(path), expected="a file of samples (.npz, .npy, .csv or .txt)", found="no such file")
+    with path.open("rb") as stream:
+        archive = stream.read(4) == b"PK\x03\x04"
+    return _of_archive(path, shape, label) if archive else _of_table(path, shape, label)
+
+
+def _of_archive(path: Path, shape: tuple[int, ...], label: str | None) -> Samples:
+    names = array_names(path)
+    features = _first(names, FEATURES)
+    if features is None and len(names) == 1:
+        return _of_table(path, shape, label)
+    if features is None:
+        found = ", ".join(sorted(names)) or "none"
+        raise InputError(str(path), subject="arrays", expected=f"one of {', '.join(FEATURES)}", found=found)
+    if label not in (None, NO_LABEL) and label not in names:
+        found = ", ".join(sorted(names))
+        raise InputError(str(path), subject="arrays", expected=f"{label}, as --label says", found=found)
+    labels = None if label == NO_LABEL else label or _first(names, LABELS)
+    whole = _part(path, shape, features, labels)
+    if TEST_MARK in names:
+        return _marked(path, whole)
+    test = _first(names, TEST_FEATURES)
+    if test is None:
+        return Samples(whole, None)
+    return Samples(whole, _part(path, shape, test, None if labels is None else _first(names, TEST_LABELS)))
+
+
+def _first(names: frozenset[str], wanted: tuple[str, ...]) -> str | None:
+    return next((name for name in wanted if name in names), None)
+
+
+def _part(path: Path, shape: tuple[int, ...], features: str, labels: str | None) -> Part:
+    rows = _rows(path, read_array(path, features), shape, f"array {features}")
+    if labels is None:
+        return Part(rows, None)
+    targets = read_array(path, labels)
+    if targets.size != len(rows):
+        raise InputError(str(path), subject=f"array {labels}", expected=f"{len(rows)} numbers", found=str(targets.size))
+    check_finite(targets, path)
+    return Part(rows, targets.reshape(-1))
+
+
+def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) -> RealArray:
+    """[samples, features] in the model's order. Images with their channels last are turned where the model has them first."""
+    wanted = shape[1:] if shape[0] == 1 else shape
+    if not array.ndim or not len(array):
+        raise InputError(str(path), subject=subject, expected="at least one sample", found="none")
+    if len(array) > MOST_SAMPLES:
+        raise InputError(str(path), subject=subject, expected=f"at most {MOST_SAMPLES} samples", found=str(len(array)))
+    if array.ndim == 4 and len(wanted) == 3 and array.shape[1:] != wanted == (array.shape[3], *array.shape[1:3]):
+        array = np.moveaxis(array, 3, 1)
+    if math.prod(array.shape[1:]) != math.prod(wanted):
+        expected = f"{math.prod(wanted)} features a sample ({'x'.join(map(str, wanted))}), as the model takes"
+        raise InputError(str(path), subject=subject, expected=expected, found=str(math.prod(array.shape[1:])))
+    check_finite(array, path)
+    return np.ascontiguousarray(array).reshape(len(array), -1)
+
+
+def _marked(path: Path, whole: Part) -> Samples:
+    """The samples that the mask does not mark, and those that it does."""
+    mark = read_array(path, TEST_MARK).reshape(-1)
+    tested = mark != 0
+    if len(mark) != len(whole.features) or not tested.any() or tested.all():
+        expected = f"a mark for each of {len(whole.features)} samples, for some of them 0"
+        found = f"{len(mark)}, {int(tested.sum())} of them not 0"
+        raise InputError(str(path), subject=f"array {TEST_MARK}", expected=expected, found=found)
+    targets = whole.targets
+    parts = [Part(whole.features[keep], None if targets is None else targets[keep]) for keep in (~tested, tested)]
+    return Samples(*parts)
+
+
+def _of_table(path: Path, shape: tuple[int, ...], label: str | None) -> Samples:
+    names, table = read_table(path)
+    if table.ndim != 2 or (label is None and table.shape[1] == math.prod(shape)) or label == NO_LABEL:
+        return Samples(Part(_rows(path, table, shape, "data"), None), None)
+    column = _column(path, names, table.shape[1], label)
+    features = np.delete(table, column, axis=1)
+    targets = table[:, column].copy()
+    check_finite(targets.reshape(-1, 1), path)
+    return Samples(Part(_rows(path, features, shape, "data without its label"), targets), None)
+
+
+def _column(path: Path, names: tuple[str, ...], width: int, label: str | None) -> int:
+    """The column of the label."""
+    if label is None:
+        return 0
+    if label in names:
+        return names.index(label)
+    try:
+        column = int(label)
+    except ValueError:
+        column = width
+    if not -width <= column < width:
+        there = (
+            f"one of {', '.join(names)}, or a column from 0 to {width - 1}"
+            if names
+            else f"a column from 0 to {width - 1}"
+        )
+        raise InputError(str(path), subject="--label", expected=there, found=label)
+    return column % width

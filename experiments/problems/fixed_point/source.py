@@ -1,0 +1,42 @@
+"""Where a model comes from: a folder of ours, or a file of another tool with samples beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kilotune.codegen.bundle import Bundle, load_bundle
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.file_kinds import FileKind, kind_of_file
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.importing import import_bundle
+
+SUFFIXES = (".onnx", ".tflite")
+"""Files that are taken for another tool's model whatever is in them."""
+
+
+def is_trained_model(path: Path) -> bool:
+    """Whether an input is another tool's file."""
+    return path.is_file() and (path.suffix in SUFFIXES or kind_of_file(path) in (FileKind.ONNX, FileKind.TFLITE))
+
+
+def load_source(path: Path, data: str | None, label: str | None, returns: str | None) -> Bundle:
+    """The model with its samples. InputError for what cannot be read, and for a file of another tool without `data`, or a folder with
+    it."""
+    if not is_trained_model(path):
+        given = {"--data": data, "--label": label, "--returns": returns}
+        named = [option for option, value in given.items() if value is not None]
+        if named:
+            raise InputError(str(path), expected=f"an ONNX model, to which {named[0]} belongs", found="a model folder")
+        return load_bundle(path)
+    if data is None:
+        expected = "--data FILE with samples for it (.npz with X and y, .npy or .csv)"
+        raise InputError(str(path), expected=expected, found="a model without any")
+    return import_bundle(path, Path(data), label, None if returns is None else Returns(returns))
+
+
+def data_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that belong to a file of another tool, the path of --data made absolute."""
+    data = given.get("data")
+    return {} if data is None else {"data": str(Path(data).resolve())}

@@ -1,0 +1,136 @@
+"""One small model for every operator that trained models may have, and for every way in which it may be written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.codegen.trained.onnx_files import Case
+
+IMAGE = (1, 3, 6, 5)
+
+
+def draw(*shape: int) -> np.ndarray:
+    """Weights that are the same in every run."""
+    return np.random.default_rng(sum(shape) + len(shape)).normal(0, 0.5, shape).astype(np.float32)
+
+
+def numbers(*values: int) -> np.ndarray:
+    """Sizes, axes or places."""
+    return np.array(values, dtype=np.int64)
+
+
+def one(
+    name: str, operator: str, shape: tuple[int, ...], constants: dict[str, np.ndarray] | None = None, **attributes: Any
+) -> Case:
+    """A single node that reads x and all the constants, in their order."""
+    given = constants or {}
+    return Case(name, shape, [(operator, ["x", *given], ["y"], attributes)], given)
+
+
+def image(name: str, operator: str, constants: dict[str, np.ndarray] | None = None, **attributes: Any) -> Case:
+    """`one` of an image."""
+    return one(name, operator, IMAGE, constants, **attributes)
+
+
+PRODUCTS = (
+    one("gemm", "Gemm", (1, 7), {"w": draw(7, 4), "b": draw(4)}),
+    one("gemm-factors", "Gemm", (1, 7), {"w": draw(4, 7), "b": draw(1, 4)}, transB=1, alpha=0.5, beta=3.0),
+    one("gemm-free-batch", "Gemm", ("n", 7), {"w": draw(7, 4)}),
+    one("gemm-rows", "Gemm", (3, 7), {"w": draw(7, 4), "b": draw(4)}),
+    one("matmul", "MatMul", (1, 7), {"w": draw(7, 4)}),
+    one("matmul-sequence", "MatMul", (1, 5, 7), {"w": draw(7, 4)}),
+    Case("matmul-both", (1, 4, 4), [("MatMul", ["x", "x"], ["y"], {})]),
+    Case("matmul-left", (1, 4, 3), [("MatMul", ["w", "x"], ["y"], {})], {"w": draw(2, 4)}),
+    image("conv", "Conv", {"w": draw(4, 3, 3, 3), "b": draw(4)}, pads=[1, 1, 1, 1]),
+    image("conv-strides", "Conv", {"w": draw(4, 3, 3, 2)}, pads=[1, 0, 0, 2], strides=[2, 1], dilations=[2, 1]),
+    image("conv-same", "Conv", {"w": draw(2, 3, 2, 2)}, auto_pad="SAME_UPPER"),
+    image("depthwise", "Conv", {"w": draw(6, 1, 3, 3), "b": draw(6)}, group=3),
+    one("conv-groups", "Conv", (1, 4, 5, 4), {"w": draw(6, 2, 2, 2)}, group=2),
+    one("conv-1d", "Conv", (1, 3, 9), {"w": draw(4, 3, 3), "b": draw(4)}, pads=[1, 0], strides=[2]),
+)
+
+WINDOWS = (
+    image("maxpool", "MaxPool", kernel_shape=[2, 2], strides=[2, 2]),
+    image("maxpool-padded", "MaxPool", kernel_shape=[3, 2], pads=[1, 1, 1, 0], ceil_mode=1, strides=[2, 2]),
+    one("maxpool-1d", "MaxPool", (1, 3, 8), kernel_shape=[3]),
+    image("averagepool", "AveragePool", kernel_shape=[2, 3], strides=[2, 1]),
+    image("averagepool-inside", "AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    image("averagepool-padded", "AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+    image("global-average", "GlobalAveragePool"),
+    image("global-max", "GlobalMaxPool"),
+    image("mean-of-image", "ReduceMean", axes=[2, 3], keepdims=0),
+    image("mean-of-channels", "ReduceMean", axes=[1]),
+    Case("sum", IMAGE, [("ReduceSum", ["x", "axes"], ["y"], {"keepdims": 0})], {"axes": numbers(3)}),
+)
+
+ELEMENTS = (
+    one("add", "Add", (1, 2, 3), {"b": draw(2, 1)}),
+    one("subtract", "Sub", (1, 2, 3), {"b": draw(3)}),
+    Case("subtract-from", (1, 6), [("Sub", ["one", "x"], ["y"], {})], {"one": np.float32(1)}),
+    one("multiply", "Mul", (1, 2, 3), {"b": draw(2, 3)}),
+    one("divide", "Div", (1, 6), {"b": draw(6)}),
+    Case("square", (1, 6), [("Mul", ["x", "x"], ["y"], {})]),
+    Case("relu", (1, 6), [("Relu", ["x"], ["y"], {})]),
+    Case("sigmoid", (1, 6), [("Sigmoid", ["x"], ["y"], {})]),
+    Case("tanh", (1, 6), [("Tanh", ["x"], ["y"], {})]),
+    Case("abs", (1, 6), [("Abs", ["x"], ["y"], {})]),
+    Case("hardswish", (1, 6), [("HardSwish", ["x"], ["y"], {})]),
+    Case("leaky", (1, 6), [("LeakyRelu", ["x"], ["y"], {"alpha": 0.2})]),
+    Case("leaky-turned", (1, 6), [("LeakyRelu", ["x"], ["y"], {"alpha": -0.5})]),
+    image("prelu", "PRelu", {"slope": draw(3, 1, 1)}),
+    one("relu6", "Clip", (1, 6), {"low": np.float32(0), "high": np.float32(6)}),
+    one("clip", "Clip", (1, 6), {"low": np.float32(-0.5), "high": np.float32(1.25)}),
+    one("clip-above", "Clip", (1, 6), {"low": np.float32(0), "high": np.float32(1)}),
+)
+
+VIEWS = (
+    Case("flatten", IMAGE, [("Flatten", ["x"], ["f"], {}), ("MatMul", ["f", "w"], ["y"], {})], {"w": draw(90, 3)}),
+    Case("transpose", (1, 3, 4), [("Transpose", ["x"], ["t"], {"perm": [0, 2, 1]}), ("Relu", ["t"], ["y"], {})]),
+    one("gather", "Gather", (1, 5, 3), {"i": np.array(-2)}, axis=1),
+    one("gather-several", "Gather", (1, 5, 3), {"i": numbers(3, 1)}, axis=1),
+    Case("slice", (1, 8, 3), [("Slice", ["x", "s", "e", "a", "t"], ["y"], {})],
+         {"s": numbers(-1), "e": numbers(-9), "a": numbers(1), "t": numbers(-3)}),
+    Case("split", (1, 7), [("Split", ["x", "n"], ["a", "b"], {"axis": 1}), ("Mul", ["b", "k"], ["y"], {})],
+         {"n": numbers(3, 4), "k": draw(4)}),
+    Case("concat", (1, 3, 4), [("Relu", ["x"], ["r"], {}), ("Concat", ["r", "x", "c"], ["y"], {"axis": 2})],
+         {"c": draw(1, 3, 2)}),
+    Case("pad", IMAGE, [("Pad", ["x", "p", "v"], ["y"], {})],
+         {"p": numbers(0, 0, 1, 0, 0, 0, 2, 1), "v": np.float32(0.5)}),
+    Case("squeeze", (1, 1, 6), [("Squeeze", ["x", "a"], ["s"], {}), ("Unsqueeze", ["s", "b"], ["y"], {})],
+         {"a": numbers(1), "b": numbers(0, 3)}),
+    Case("shape", (1, 2, 6), [("Shape", ["x"], ["n"], {}), ("Reshape", ["w", "n"], ["v"], {}), ("Add", ["x", "v"], ["y"], {})],
+         {"w": draw(12)}),
+)  # fmt: skip
+
+NETWORKS = (
+    Case(
+        "residual",
+        IMAGE,
+        [
+            ("Conv", ["x", "w"], ["c"], {"pads": [1, 1, 1, 1]}),
+            ("Relu", ["c"], ["r"], {}),
+            ("Conv", ["r", "v"], ["d"], {"pads": [1, 1, 1, 1]}),
+            ("Add", ["d", "x"], ["s"], {}),
+            ("MaxPool", ["s"], ["p"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+            ("Flatten", ["p"], ["f"], {}),
+            ("Gemm", ["f", "g", "b"], ["y"], {}),
+        ],
+        {"w": draw(4, 3, 3, 3), "v": draw(3, 4, 3, 3), "g": draw(18, 5), "b": draw(5)},
+    ),
+    Case(
+        "flattened-twice",
+        IMAGE,
+        [
+            ("Conv", ["x", "w"], ["c"], {}),
+            ("Reshape", ["c", "n"], ["f"], {}),
+            ("Relu", ["f"], ["r"], {}),
+            ("Add", ["r", "b"], ["s"], {}),
+            ("Reshape", ["s", "m"], ["y"], {}),
+        ],
+        {"w": draw(4, 3, 3, 3), "n": numbers(1, -1), "b": draw(48), "m": numbers(0, 4, 12)},
+    ),
+)
+
+CASES = (*PRODUCTS, *WINDOWS, *ELEMENTS, *VIEWS, *NETWORKS)

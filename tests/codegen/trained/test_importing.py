@@ -1,0 +1,131 @@
+"""A model with its samples: what it returns, and what keeps a file from being imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.importing import import_bundle
+from tests.codegen.trained.cases import draw
+from tests.codegen.trained.onnx_files import Case
+
+FEATURES = np.random.default_rng(7).normal(0, 1, (30, 6))
+
+
+def case(*tail: tuple[str, list[str], list[str], dict[str, Any]], outputs: int = 3, last: str = "s") -> Case:
+    """A layer, and what comes behind it; `last` reads its scores."""
+    layer = ("Gemm", ["x", "w", "b"], [last if tail else "y"], {})
+    return Case("net", (1, 6), [layer, *tail], {"w": draw(6, outputs), "b": draw(outputs)})
+
+
+def imported(model: Case, folder: Path, y: np.ndarray | None = None, **options: Any) -> Bundle:
+    path = model.write(folder)
+    np.savez(folder / "d.npz", X=FEATURES, **({} if y is None else {"y": y}))
+    return import_bundle(path, folder / "d.npz", **options)
+
+
+def labels_of(bundle: Bundle) -> np.ndarray:
+    assert bundle.train is not None
+    return run_float(bundle.program, bundle.parameters, bundle.train.features).labels
+
+
+SCORES = FEATURES @ draw(6, 3).astype(float) + draw(3)
+
+
+@pytest.mark.parametrize("ending", ["Softmax", "LogSoftmax", "ArgMax"])
+def test_a_model_that_says_its_class_is_a_classifier_and_its_own_class_the_target(ending: str, tmp_path: Path) -> None:
+    bundle = imported(case((ending, ["s"], ["y"], {"axis": 1})), tmp_path)
+    assert bundle.class_count == 3
+    assert bundle.train is not None
+    np.testing.assert_array_equal(bundle.train.targets, SCORES.argmax(axis=1))
+    np.testing.assert_array_equal(labels_of(bundle), SCORES.argmax(axis=1))
+    assert not any(isinstance(operation, ir.Exp) for operation in ir.operations(bundle.program.body))
+
+
+def test_labels_that_scores_can_stand_for_make_a_classifier(tmp_path: Path) -> None:
+    classes = np.arange(30) % 3
+    bundle = imported(case(), tmp_path, classes)
+    assert (bundle.class_count, bundle.program.result_kind) == (3, ir.ResultKind.CLASS)
+    assert bundle.train is not None
+    assert (bundle.train.targets == classes).all()
+
+
+def test_real_targets_make_a_numerical_model(tmp_path: Path) -> None:
+    bundle = imported(case(outputs=1), tmp_path, np.arange(30) / 7)
+    assert (bundle.class_count, bundle.program.result_kind) == (None, ir.ResultKind.REAL)
+
+
+def test_a_probability_of_one_class_is_its_scores_sign(tmp_path: Path) -> None:
+    bundle = imported(case(("Sigmoid", ["s"], ["y"], {}), outputs=1), tmp_path, np.arange(30) % 2)
+    assert bundle.class_count == 2
+    np.testing.assert_array_equal(labels_of(bundle), (FEATURES @ draw(6, 1) + draw(1) > 0)[:, 0])
+
+
+def test_what_a_program_returns_may_be_said(tmp_path: Path) -> None:
+    bundle = imported(case(), tmp_path, np.arange(30) % 3, returns=Returns.VALUE)
+    assert bundle.program.result_kind is ir.ResultKind.REAL
+    np.testing.assert_allclose(run_float(bundle.program, bundle.parameters, FEATURES).outputs, SCORES, atol=1e-6)
+
+
+def test_a_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"sample 29 \(counted from 0\): label: expected a class from 0 to 2, found 5"):
+        imported(case(), tmp_path, np.append(np.zeros(29), 5.0), returns=Returns.CLASS)
+
+
+def test_one_message_has_every_obstacle_with_its_node(tmp_path: Path) -> None:
+    nodes = [("Det", ["s"], ["d"], {}), ("Relu", ["d"], ["r"], {}), ("Einsum", ["x"], ["e"], {"equation": "ij"}),
+             ("Softplus", ["r"], ["y"], {})]  # fmt: skip
+    with pytest.raises(InputError) as error:
+        imported(case(*nodes), tmp_path)
+    message = str(error.value)
+    assert message.startswith(f"{tmp_path / 'net.onnx'}: node 1 (Det that writes 'd'): expected a supported operator")
+    assert "node 3 (Einsum that writes 'e')" in message
+    assert "node 4 (Softplus that writes 'y')" in message
+    assert "Relu that" not in message
+
+
+@pytest.mark.parametrize(
+    ("constants", "expected"),
+    [
+        ({"w": draw(5, 3)}, "expected weights for [1, 6], found shape [5, 3]"),
+        ({"w": np.full((6, 3), np.nan, np.float32)}, "expected finite weights, found NaN or infinity"),
+        ({"b": draw(4)}, "expected shapes that broadcast, found [1, 3] and [4]"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(constants: dict[str, np.ndarray], expected: str, tmp_path: Path) -> None:
+    fitting = case()
+    with pytest.raises(InputError) as error:
+        imported(Case("net", (1, 6), fitting.nodes, {**fitting.constants, **constants}), tmp_path)
+    assert f"node 0 (Gemm that writes 'y'): {expected}" in str(error.value)
+
+
+def test_a_dynamic_shape_behind_the_batch_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"input 'x': expected fixed sizes behind the batch .*, found dynamic shape nxt"
+    ):
+        imported(Case("net", ("n", "t"), [("Relu", ["x"], ["y"], {})]), tmp_path)
+
+
+def test_weights_in_a_file_that_is_gone_are_refused(tmp_path: Path) -> None:
+    path = case().write(tmp_path)
+    onnx.save(onnx.load(path), str(path), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (tmp_path / "weights.bin").unlink()
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    with pytest.raises(
+        InputError, match=r"initialiser 'w': expected 6x3 elements of type float, found an external file"
+    ):
+        import_bundle(path, tmp_path / "d.npz")
+
+
+def test_an_old_opset_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"opset: expected opset 11 or newer \(onnx.version_converter .*\), found 9"):
+        imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=9), tmp_path)

@@ -1,0 +1,97 @@
+"""Samples from every kind of file, with the class or value where it is said to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.trained.samples import read_samples
+
+FEATURES = np.arange(24.0).reshape(4, 6)
+CLASSES = np.array([1.0, 0.0, 2.0, 1.0])
+
+
+def write_table(path: Path, table: np.ndarray, header: str = "") -> Path:
+    np.savetxt(path, table, delimiter=",", header=header, comments="")
+    return path
+
+
+def test_names_of_arrays_say_what_is_training_and_what_test_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", X_train=FEATURES, y_train=CLASSES, X_test=FEATURES[:1], y_test=CLASSES[:1])
+    found = read_samples(tmp_path / "d.npz", (1, 6))
+    np.testing.assert_array_equal(found.train.features, FEATURES)
+    assert found.train.targets is not None
+    assert found.train.targets.tolist() == CLASSES.tolist()
+    assert found.test is not None
+    assert found.test.targets is not None
+    assert (found.test.features.tolist(), found.test.targets.tolist()) == ([FEATURES[0].tolist()], [1.0])
+
+
+def test_a_mask_says_what_is_test_data(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", X=FEATURES, y=CLASSES, test=np.array([False, True, False, True]))
+    found = read_samples(tmp_path / "d.npz", (1, 6))
+    assert found.test is not None
+    assert found.test.targets is not None
+    np.testing.assert_array_equal(found.train.features, FEATURES[[0, 2]])
+    np.testing.assert_array_equal(found.test.features, FEATURES[[1, 3]])
+    assert found.test.targets.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("header", "column", "label"), [("", 0, None), ("", 6, "-1"), ("", 2, "2"), ("a,b,c,d,kind,e,f", 4, "kind")]
+)
+def test_the_label_of_a_table_is_where_it_is_said_to_be(
+    header: str, column: int, label: str | None, tmp_path: Path
+) -> None:
+    path = write_table(tmp_path / "d.csv", np.insert(FEATURES, column, CLASSES, axis=1), header)
+    found = read_samples(path, (1, 6), label)
+    np.testing.assert_array_equal(found.train.features, FEATURES)
+    assert found.train.targets is not None
+    assert found.train.targets.tolist() == CLASSES.tolist()
+
+
+def test_a_table_as_wide_as_the_model_has_no_label(tmp_path: Path) -> None:
+    np.save(tmp_path / "d.npy", FEATURES)
+    assert read_samples(tmp_path / "d.npy", (1, 6)).train.targets is None
+
+
+def test_images_with_their_channels_last_are_turned_for_a_model_that_has_them_first(tmp_path: Path) -> None:
+    images = np.arange(2 * 4 * 5 * 3.0).reshape(2, 4, 5, 3)
+    np.savez(tmp_path / "d.npz", X=images)
+    found = read_samples(tmp_path / "d.npz", (1, 3, 4, 5)).train.features.reshape(2, 3, 4, 5)
+    np.testing.assert_array_equal(found, images.transpose(0, 3, 1, 2))
+    same = read_samples(tmp_path / "d.npz", (1, 4, 5, 3)).train.features.reshape(images.shape)
+    np.testing.assert_array_equal(same, images)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "label", "expected"),
+    [
+        ({"X": FEATURES[:, :5]}, None, "array X: expected 6 features a sample (6), as the model takes, found 5"),
+        ({"X": FEATURES, "y": CLASSES[:3]}, None, "array y: expected 4 numbers, found 3"),
+        ({"X": FEATURES, "y": CLASSES}, "z", "arrays: expected z, as --label says, found X, y"),
+        ({"a": FEATURES, "b": CLASSES}, None, "arrays: expected one of X, x, "),
+        ({"X": np.where(FEATURES == 7, np.nan, FEATURES)}, None, "element [1, 1]: expected a finite number, found nan"),
+        ({"X": FEATURES, "test": np.ones(4)}, None, "array test: expected a mark for each of 4 samples"),
+        ({"X": FEATURES[:0]}, None, "array X: expected at least one sample, found none"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    arrays: dict[str, np.ndarray], label: str | None, expected: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(InputError) as error:
+        read_samples(tmp_path / "d.npz", (1, 6), label)
+    assert expected in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    path = write_table(tmp_path / "d.csv", np.insert(FEATURES, 0, CLASSES, axis=1), "y,a,b,c,d,e,f")
+    with pytest.raises(
+        InputError, match=r"--label: expected one of y, a, b, c, d, e, f, or a column from 0 to 6, found 7"
+    ):
+        read_samples(path, (1, 6), "7")

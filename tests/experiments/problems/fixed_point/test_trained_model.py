@@ -1,0 +1,76 @@
+"""An ONNX file and samples at the command line: searched, exported, resumed, and refused where one of the two is missing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from tests.codegen.trained.onnx_files import Case, reference
+from tests.commands import tune
+
+
+def write_model(folder: Path) -> Path:
+    """A classifier of digits by least squares on random features, and its data."""
+    digits = load_digits()
+    features = digits.data.astype(np.float32)
+    random = np.random.default_rng(3)
+    hidden = random.normal(0, 0.06, (64, 24)).astype(np.float32)
+    units = np.maximum(features @ hidden, 0)
+    scores, *_ = np.linalg.lstsq(np.c_[units, np.ones(len(units))], np.eye(10)[digits.target], rcond=None)
+    nodes = [("MatMul", ["x", "h"], ["u"], {}), ("Relu", ["u"], ["r"], {}), ("Gemm", ["r", "w", "b"], ["s"], {}),
+             ("Softmax", ["s"], ["y"], {"axis": 1})]  # fmt: skip
+    constants = {"h": hidden, "w": scores[:-1].astype(np.float32), "b": scores[-1].astype(np.float32)}
+    np.savez(
+        folder / "data.npz", X=features[:600], y=digits.target[:600], Xt=features[600:800], yt=digits.target[600:800]
+    )
+    return Case("dense", ("n", 64), nodes, constants).write(folder)
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    place = folder.parent if folder.name == "elsewhere" else folder
+    done = tune(folder, {"KILOTUNE_STORAGE": str(place / "studies.db"), "PATH": "/usr/bin:/bin"}, *arguments)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_an_onnx_file_is_searched_and_its_float_program_is_onnxruntimes(tmp_path: Path) -> None:
+    path = write_model(tmp_path)
+    search = ("--space", "shiftry", "--input", "dense.onnx", "--data", "data.npz", "--study", "s", "--json", "s.json")
+    status, _, error = run(tmp_path, *search, "--budget", "40trials")
+    assert status == 0, error
+    found = json.loads((tmp_path / "s.json").read_text())
+    arrays = np.load(tmp_path / "data.npz")
+    classes = reference(path, arrays["Xt"]).argmax(axis=1)
+    assert found["float"]["test"]["accuracy_percent"] == pytest.approx(100 * (classes == arrays["yt"]).mean())
+    assert found["best"]["metrics"]["accuracy_percent"] >= found["float"]["train"]["accuracy_percent"] - 2
+    (tmp_path / "elsewhere").mkdir()
+    status, _, error = run(tmp_path / "elsewhere", "resume", "s", "--budget", "60trials", "--json", "s.json")
+    assert status == 0, error
+    resumed = json.loads((tmp_path / "elsewhere" / "s.json").read_text())
+    assert resumed["best"]["metrics"]["memory_bytes"] <= found["best"]["metrics"]["memory_bytes"]
+
+
+def test_a_file_without_samples_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    path = Case("net", (1, 6), [("Relu", ["x"], ["y"], {})]).write(tmp_path)
+    status, _, error = run(tmp_path, "--space", "shiftry", "--input", "net.onnx")
+    assert status == 4
+    assert f"{path}: expected --data FILE with samples for it" in " ".join(error.split())
+    assert {file.name for file in tmp_path.iterdir()} <= {"net.onnx", "studies.db"}
+
+
+def test_samples_do_not_go_with_a_model_folder(tmp_path: Path) -> None:
+    status, _, error = run(tmp_path, "--space", "seedot", "--input", "protonn-cancer", "--data", "x.npz")
+    assert status == 4
+    assert "expected an ONNX model, to which --data belongs, found a model folder" in " ".join(error.split())
+
+
+def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
+    path = write_model(tmp_path)
+    path.write_bytes(path.read_bytes()[:300])
+    status, _, error = run(tmp_path, "--space", "shiftry", "--input", "dense.onnx", "--data", "data.npz")
+    assert status == 4
+    assert "expected an ONNX file, found bytes that are none, or are cut short" in " ".join(error.split())
