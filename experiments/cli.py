@@ -86,6 +86,12 @@ def cli(context: click.Context, /, **options: Any) -> None:
 @cli.command("resume")
 @click.argument("study", shell_complete=completion.studies)
 @click.option("--input", "input_", metavar="PATH", help="Where the input is now, if it was moved: the same content.")
+@click.option(
+    "--place",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Of hardware: how many candidates are tried by synthesis, place and route this time  [default: the study's].",
+)
 @budget_option
 @storage_option
 @with_run_options
@@ -127,6 +133,7 @@ def export_command(
     from kilotune.evaluators.architectures.registry import project_target
     from kilotune.experiments.problems.problem import HasTargets, export_trial
     from kilotune.experiments.studies import tuning
+    from kilotune.experiments.studies.placing_finalists import exported_trial
     from kilotune.experiments.studies.storage import open_store
 
     problem, stored, _ = tuning.resume(open_store(storage), study)
@@ -139,7 +146,7 @@ def export_command(
             f"{output}: {export_optuna(stored, output)} trials; `optuna-dashboard {output}` shows them", err=True
         )
         return
-    best = stored.result().point(point)
+    best = exported_trial(problem, stored, point)
     artefacts = export_trial(problem, best, output, target, level)
     check = f"; {project_target(target or 'c').next_step(output)}" if isinstance(problem, HasTargets) else ""
     click.echo(f"{output}: {', '.join(artefacts)} of trial {best.number}{check}", err=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kilotune.search.encoding import CandidateKey
 from kilotune.search.front import Front
@@ -89,6 +90,15 @@ class StudyRecord:
             elapsed_s=self.elapsed_before_s + run_elapsed_s,
         )
         self._unwritten.clear()
+
+    def stored_request(self) -> Mapping[str, Any]:
+        """The caller's JSON object that the store holds with the study; empty without a store. StoreError."""
+        return {} if self._store is None else self._store.study(self.name).request
+
+    def keep_in_request(self, key: str, value: Any) -> None:
+        """Add what can be JSON to that object; nothing without a store. StoreError."""
+        if self._store is not None:
+            self._store.change_request(self.name, {**self.stored_request(), key: value})
 
     def work_sharing(self) -> WorkSharing:
         """How this process shares the study's trials with others."""

@@ -33,20 +33,24 @@ def implement(plan: HardwarePlan, board: Board) -> Implementation:
     """Synthesise, place and route a plan's hardware. ToolError when the board has too few gates, or when a tool is missing or fails: the
     message says where all that it said is kept."""
     rtlil = _rtlil(plan)
-    kept = _kept_file(rtlil, board)
-    if kept.exists():
-        return _stored(kept)
+    try:
+        kept = _kept_file(rtlil, board)
+        return _stored(kept) if kept.exists() else _made_and_kept(rtlil, board, kept)
+    except MissingToolError:
+        raise
+    except ToolError as error:
+        if not error.log:
+            raise
+        log = cache_folder() / f"failed-{hashlib.sha256(f'{rtlil}{board}'.encode()).hexdigest()[:20]}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(error.log)
+        raise ToolError(f"{error} All that it said is in {log}.", error.log) from None
+
+
+def _made_and_kept(rtlil: str, board: Board, kept: Path) -> Implementation:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        try:
-            made = _implemented(rtlil, board, folder)
-        except ToolError as error:
-            if not error.log:
-                raise
-            log = kept.with_name(f"failed-{kept.stem}.log")
-            log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(error.log)
-            raise ToolError(f"{error} All that it said is in {log}.", error.log) from None
+        made = _implemented(rtlil, board, folder)
         kept.parent.mkdir(parents=True, exist_ok=True)
         (folder / "kept.json").write_text(json.dumps(asdict(made)))
         _move(folder / "kept.json", kept)

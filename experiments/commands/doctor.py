@@ -46,7 +46,7 @@ def findings() -> Iterator[str]:
 
 def _hardware_tools() -> Iterator[str]:
     """The tools that make and check hardware, and how to get each."""
-    placers = [family.placer for family in FAMILIES.values() if family.placer is not None]
+    placers = dict.fromkeys(family.placer for family in FAMILIES.values() if family.placer is not None)
     for tool in (YOSYS, VERILATOR, *placers):
         found = tool.find()
         yield f"{tool.name:<13} " + (

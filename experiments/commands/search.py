@@ -18,7 +18,7 @@ from kilotune.experiments.artefacts.folder import RefusedOutputError
 from kilotune.experiments.artefacts.inputs import files_of_store, files_read
 from kilotune.experiments.artefacts.output_file import check_output_file, write_output
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.problems.problem import PlacesFinalists, Problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies import tuning
 from kilotune.experiments.studies.command_time import CommandTime
@@ -77,8 +77,17 @@ def resume(study: str, options: dict[str, Any]) -> int:
         of = row.request["comparison"]
         raise ValueError(f"{study} is a run of the comparison {of}: `tune compare --name {of}` goes on with it.")
     resumed.make_strategy()  # refused before the study is running, where it cannot be had
+    if options["place"] is not None:
+        problem = _with_places(problem, options["place"], study)
     stop = given or StopRule.parse(TuneRequest.from_json(row.request).stop or str(SETTLED))
     return _run(problem, resumed, time, stop, _checked_output(problem, study, options), options)
+
+
+def _with_places(problem: Problem, most: int, study: str) -> Problem:
+    """ValueError, a sentence, for a study of no hardware."""
+    if not isinstance(problem, PlacesFinalists):
+        raise ValueError(f"--place is for hardware: {study} is a study of the space {problem.request.space}.")
+    return problem.with_places(most)
 
 
 def _load(request: TuneRequest, options: dict[str, Any]) -> None:
@@ -153,7 +162,7 @@ def _deliver(outcome: tuning.TuneOutcome, folder: Path | None, options: dict[str
     if result.status is Status.INTERRUPTED:
         click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)
         return ExitStatus.INTERRUPTED
-    return ExitStatus.FEASIBLE if result.feasible else ExitStatus.INFEASIBLE
+    return ExitStatus.FEASIBLE if outcome.usable else ExitStatus.INFEASIBLE
 
 
 def _export(outcome: tuning.TuneOutcome, folder: Path) -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
 from kilotune.evaluators.fpga.synthesis import Implementation
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
 from kilotune.search.space import Metrics, Trial
@@ -63,6 +64,16 @@ class FinalistPlacing:
             said.append(f"None of the {len(self.tried)} candidates tried can be used on {self.board}.")
         return [*said, *([] if self.unplaced is None else [self.unplaced])]
 
+    @staticmethod
+    def from_json(stored: Mapping[str, Any], trials: Sequence[Trial]) -> FinalistPlacing:
+        """What `as_json` has written, of a study with these trials by number."""
+        tried = [
+            PlacedTrial(trials[found["trial"]], _implementation(found["measured"]), found["reason"])
+            for found in stored["tried"]
+            if found["trial"] < len(trials)
+        ]
+        return FinalistPlacing(stored["board"], tuple(tried), stored["reason"])
+
     def as_json(self) -> dict[str, Any]:
         """For the result file."""
         return {
@@ -74,6 +85,13 @@ class FinalistPlacing:
             "held": None if self.held is None else self.held.trial.number,
             "reason": self.unplaced,
         }
+
+
+def _implementation(measured: Metrics | None) -> Implementation | None:
+    """The inverse of `PlacedTrial.metrics`."""
+    if measured is None:
+        return None
+    return Implementation(Gates(**{kind: int(measured[kind]) for kind in GATE_KINDS}), measured.get("clock_mhz"))
 
 
 def placed_in_turn(

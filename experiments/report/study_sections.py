@@ -12,6 +12,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.report.convergence import convergence_section
 from kilotune.experiments.report.pareto_front import pareto_sections
+from kilotune.experiments.report.placed_candidates import placed_sections
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.report.request_section import request_section
 from kilotune.experiments.report.result_section import artefact_sections, result_section, unended
@@ -36,10 +37,11 @@ def study_sections(problem: Problem, study: Study, row: StudyRow) -> tuple[Secti
         nothing = Paragraph(f"This study holds no trial yet. {ended}")
         return (asked, Section("What was found", (nothing,)))
     reported = ReportData(problem, study, row, trials, tuning.conclude(problem, study, study.result(), most_checked=0))
-    best = reported.outcome.result.best
+    best = reported.outcome.exported
     return (
         asked,
         result_section(reported),
+        *placed_sections(reported.outcome.placing),
         *drawn_sections(problem, study),
         *pareto_sections(reported),
         convergence_section(reported),

@@ -25,7 +25,6 @@ from kilotune.experiments.problems.problem import (
     CapacityAnswer,
     Explains,
     LoadsTestData,
-    PlacesFinalists,
     Problem,
     RunsOnDevice,
     approximation_of,
@@ -36,14 +35,14 @@ from kilotune.experiments.problems.problem import (
 )
 from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, DEVICE_SHARE, CommandTime, made_in_time, never
+from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
+from kilotune.experiments.studies.placing_finalists import kept_placing, place_finalists
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.search.budget import Budget
 from kilotune.search.candidates import count_candidates
 from kilotune.search.executor import Executor
-from kilotune.search.front import Ranking
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
 from kilotune.search.result import Progress, Result
@@ -88,6 +87,12 @@ class TuneOutcome:
         """The candidate to be used: the best, or the one that a board has turned out to have room for."""
         held = None if self.placing is None else self.placing.held
         return self.result.best if held is None else held.trial
+
+    @property
+    def usable(self) -> bool:
+        """Whether a candidate keeps all limits, and where some were tried on a board, one of these does there."""
+        placing = self.placing
+        return self.result.feasible and (placing is None or not placing.tried or placing.held is not None)
 
 
 def free_study_name(store: Store, space: str) -> str:
@@ -260,23 +265,8 @@ def conclude(
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=made_in_time(is_over, lambda: approximation_of(problem)),
-        placing=_placed(problem, study, result, is_over) if most_checked else None,
+        placing=place_finalists(problem, study, result, is_over) if most_checked else kept_placing(problem, study),
     )
-
-
-def _placed(problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]) -> FinalistPlacing | None:
-    """The front from its first candidate, then all others from the best, as hardware."""
-    if not isinstance(problem, PlacesFinalists) or not result.feasible:
-        return None
-    ranking = Ranking.of(problem.space)
-    others = sorted(study.trials(), key=lambda trial: ranking.rank(trial.measurement))
-    finalists = {trial.number: trial for trial in (*result.front, *others) if not ranking.violation(trial.measurement)}
-
-    def interrupted() -> bool:
-        return study.stopped_for_s() >= AFTER_INTERRUPT_S
-
-    over = interrupted if problem.places_beyond_budget else is_over
-    return made_in_time(over, lambda: problem.place(finalists.values()))
 
 
 def procedure_of(problem: Problem, study: Study) -> Trial | None:

@@ -11,7 +11,7 @@ from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
-from kilotune.experiments.problems.problem import Explains, certificate_of
+from kilotune.experiments.problems.problem import Explains, PlacesFinalists, certificate_of
 from kilotune.experiments.problems.problem_entry import entry_of
 from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
 from kilotune.experiments.terminal.budget_usage import usage_sentence
@@ -115,16 +115,18 @@ def conclusion(outcome: TuneOutcome) -> str:
     """What is known about the optimum, in a sentence or two."""
     result = outcome.result
     leading = outcome.problem.space.objectives[0].metric
+    # what places finalists measures them after the search, which has proved what it has by a model
+    proved = "Proved by the cost model" if isinstance(outcome.problem, PlacesFinalists) else "Proved"
     if not result.feasible and result.proved:
-        text = "Proved: no candidate meets the constraints. The nearest one met is shown."
+        text = f"{proved}: no candidate meets the constraints. The nearest one met is shown."
     elif result.best is None:
         text = "No candidate was measured before the end, so nothing is known: expected a larger --budget."
     elif not result.feasible:
         text = "No candidate found meets the constraints yet. The nearest is shown."
     elif result.proved and result.outcome is Outcome.EXHAUSTED:
-        text = "Proved: every candidate was measured, and none is better."
+        text = f"{proved}: every candidate was measured, and none is better."
     elif result.proved:
-        text = f"Proved: no candidate is better in {leading}."
+        text = f"{proved}: no candidate is better in {leading}."
     elif result.bound is not None and result.gap is not None:
         text = f"No candidate is better than {number(result.bound)} in {leading} (gap {100 * result.gap:.1f} %)."
     else:

@@ -6,7 +6,7 @@ What it takes is the cost model's estimate; its cycles are exact.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from kilotune.codegen.arrays import FloatArray
@@ -87,10 +87,22 @@ class HardwareCandidates:
             for ports in PORTS
         }
         self.least = LeastCosts(self.tables, goal.objective, {c.metric: c.limit for c in self.constraints})
-        short = self.least.shortage(program.name)
+        # tables of all parts take seconds, in which nothing is searched: they are asked where hardware of one lane has no room only
+        short = None if self._one_lane_fits() else self.least.shortage(program.name)
         if short is not None:
             raise ValueError(short)
         self.decisions: tuple[Decision, ...] = self.choices.decisions
+
+    def _one_lane_fits(self) -> bool:
+        """Whether the gates do for hardware that does one step after the other, of multipliers or without."""
+        board, choices = replace(self.board, gates=self.goal.budget or self.board.gates), self.choices
+        ways = [choices.ways(row) for row in range(len(choices.operations))]
+        for soft in (False, True):
+            chosen = {row: next((w for w in several if w.soft == soft), several[0]) for row, several in enumerate(ways)}
+            plan = make_plan(self.program.batch, self.program.parameters, choices.design(chosen, True, 1))
+            if not estimate(plan, board).gates.missing(board.gates):
+                return True
+        return False
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:

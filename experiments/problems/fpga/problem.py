@@ -129,6 +129,10 @@ class HardwareProblem:
         """How each operation is done, in how many cycles, on which gates."""
         return hardware_section(self.space, trial)
 
+    def with_places(self, most: int) -> HardwareProblem:
+        """The same problem with another `--place`."""
+        return replace(self, request=replace(self.request, options={**self.request.options, "place": most}))
+
     def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
         """Synthesis, place and route, until one holds what the board has and what was asked."""
         most = self.options.place

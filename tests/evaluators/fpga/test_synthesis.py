@@ -11,7 +11,7 @@ from kilotune.codegen.rtl.plan import make_plan
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
 from kilotune.evaluators.fpga.synthesis import implement
-from kilotune.evaluators.fpga.tools import YOSYS, ToolError
+from kilotune.evaluators.fpga.tools import YOSYS, ToolChoice, ToolError
 from tests.codegen.rtl.models import candidate
 
 pytestmark = pytest.mark.slow
@@ -83,3 +83,20 @@ def test_a_design_that_a_board_has_too_few_gates_for(monkeypatch: pytest.MonkeyP
     board = replace(known, name="small", gates=replace(known.gates, multipliers=1))
     with pytest.raises(ToolError, match=r"^The design needs at least 2 multipliers; small has 1\.$"):
         implement(make_plan(batch, bundle.parameters), board)
+
+
+def test_a_synthesiser_that_does_not_even_say_its_version_leaves_its_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(monkeypatch, tmp_path / "cache")
+    broken = tmp_path / "broken-yosys"
+    broken.write_text("#!/bin/sh\necho loading\necho 'error: a library is missing' >&2\nexit 127\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice((broken.name,), None, "", "gates"))
+    bundle, batch = candidate("worked-example")
+    with pytest.raises(ToolError, match=r"failed with status 127: error: a library is missing All that it") as found:
+        implement(make_plan(batch, bundle.parameters), find_board("ecp5-25f"))
+    (log,) = (tmp_path / "cache").glob("failed-*.log")
+    assert str(log) in str(found.value)
+    assert log.read_text() == "loading\nerror: a library is missing\n"

