@@ -88,7 +88,7 @@ class FinalistPlacing:
 
 
 def _implementation(measured: Metrics | None) -> Implementation | None:
-    """The inverse of `PlacedTrial.metrics`."""
+    """What was measured of a trial as the tools have said it; None where nothing was."""
     if measured is None:
         return None
     return Implementation(Gates(**{kind: int(measured[kind]) for kind in GATE_KINDS}), measured.get("clock_mhz"))

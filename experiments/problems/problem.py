@@ -117,7 +117,7 @@ class PlacesFinalists(Protocol):
         """Whether it was asked for, and takes what time it needs; else it ends with the budget."""
 
     def with_places(self, most: int) -> Problem:
-        """The same problem, with up to so many candidates tried however long that takes; 0: none."""
+        """This problem, with up to so many candidates tried however long that takes; 0: none."""
 
     def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
         """Try them in order until one can be used; None where that is not wanted."""

@@ -130,7 +130,7 @@ class HardwareProblem:
         return hardware_section(self.space, trial)
 
     def with_places(self, most: int) -> HardwareProblem:
-        """The same problem with another `--place`."""
+        """This problem with another number of candidates to place."""
         return replace(self, request=replace(self.request, options={**self.request.options, "place": most}))
 
     def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
