@@ -20,6 +20,9 @@ from kilotune.codegen.trained.model import TrainedNode
 INPUT = "X"
 """The features of a program."""
 
+FOLDED_NAME = "/folded/"
+"""Between the name of weights, into which something was folded, and that of the value that they are for."""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -28,6 +31,16 @@ class Tensor:
 
     view: View
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """The variable `states` keeps what `state` was after each step of a loop; `last` is the number of the first element of what it was
+    in the end."""
+
+    states: str
+    state: str
+    last: int
 
 
 @dataclass
@@ -41,6 +54,7 @@ class Builder:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     labels: dict[str, View] = field(default_factory=dict)
     parameters: dict[str, RealArray] = field(default_factory=dict)
+    histories: list[History] = field(default_factory=list)
 
     @property
     def lowering(self) -> Lowering:
@@ -143,5 +157,5 @@ def finite(values: Array, what: str) -> RealArray:
 
 def identifier(name: str, otherwise: str) -> str:
     """A name of the file as one of a program: letters, digits and underscores, without an exporter's ending."""
-    stem = re.sub(r"[^A-Za-z0-9]+", "_", name.removesuffix("_output_0")).strip("_")
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", name.partition(FOLDED_NAME)[0].removesuffix("_output_0")).strip("_")
     return stem if stem[:1].isalpha() else f"{otherwise}{stem}"

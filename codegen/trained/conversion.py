@@ -1,8 +1,8 @@
-"""From a `TrainedModel` to a program: its operators one after the other, and one message for all that cannot be converted."""
+"""From a `TrainedGraph` to a program: its operators one after the other, and one message for all that cannot be converted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -16,12 +16,14 @@ from kilotune.codegen.language.emitter import Emitter
 from kilotune.codegen.language.sizes import check_length, check_work
 from kilotune.codegen.language.sparsity import sparse_parameters
 from kilotune.codegen.language.views import reshaped
-from kilotune.codegen.onnx.constants import FOLDED
 from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.trained.builder import INPUT, Builder
 from kilotune.codegen.trained.converters import CONVERTERS
 from kilotune.codegen.trained.endings import Ending, Returns, ending_of, largest, positive, without
-from kilotune.codegen.trained.model import TrainedModel, TrainedNode
+from kilotune.codegen.trained.folded import FOLDED
+from kilotune.codegen.trained.folding import fold
+from kilotune.codegen.trained.histories import without_histories
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 MISTAKES = MappingProxyType(
     {IndexError: "too few inputs", KeyError: "an attribute that is missing", OverflowError: "a number out of range"}
@@ -38,21 +40,23 @@ class Converted:
     class_count: int | None
 
 
-def convert(model: TrainedModel, name: str, returns: Returns) -> Converted:
+def convert(model: TrainedGraph, name: str, returns: Returns) -> Converted:
     """The program of a model. InputError, one sentence, that says of all of its operators which cannot be converted, and why."""
     ending = ending_of(model)
-    shortened = without(model, ending) if returns is Returns.CLASS else model
+    shortened = fold(without(model, ending) if returns is Returns.CLASS else model)
     builder = _start(shortened)
     _convert_nodes(builder, shortened)
     result, kind = _result(builder, shortened, ending, returns)
-    body = tuple(builder.emitter.body)
-    check_length(body)
-    check_work(body)
-    used = _used(Program(name, tuple(builder.emitter.variables), body, result, kind))
-    parameters = {variable.name: builder.parameters[variable.name] for variable in used.variables if _trained(variable)}
-    builder.emitter.mark_sparse(sparse_parameters(used, parameters))
-    marked = {variable.name: variable for variable in builder.emitter.variables}
-    program = Program(name, tuple(marked[v.name] for v in used.variables), body, result, kind)
+    whole = Program(name, tuple(builder.emitter.variables), tuple(builder.emitter.body), result, kind)
+    program = _used(without_histories(whole, builder.histories))
+    check_length(program.body)
+    check_work(program.body)
+    parameters = {
+        variable.name: builder.parameters[variable.name] for variable in program.variables if _trained(variable)
+    }
+    sparse = sparse_parameters(program, parameters)
+    variables = tuple(replace(v, sparse=True) if v.name in sparse else v for v in program.variables)
+    program = replace(program, variables=variables)
     return Converted(program, parameters, _class_count(program))
 
 
@@ -64,7 +68,7 @@ def _used(program: Program) -> Program:
     """Without parameters that nothing reads."""
     names = ir.used_variables(program)
     kept = tuple(v for v in program.variables if not _trained(v) or v.name in names)
-    return Program(program.name, kept, program.body, program.result, program.result_kind)
+    return replace(program, variables=kept)
 
 
 def _class_count(program: Program) -> int | None:
@@ -74,7 +78,7 @@ def _class_count(program: Program) -> int | None:
     return 2 if program.result_kind is ResultKind.CLASS else None
 
 
-def _start(model: TrainedModel) -> Builder:
+def _start(model: TrainedGraph) -> Builder:
     emitter = Emitter(frozenset({INPUT}))
     location = Location(model.path, 0, 0, f"input {model.input_name!r}")
     builder = Builder(emitter, dict(model.constants), location)
@@ -83,7 +87,7 @@ def _start(model: TrainedModel) -> Builder:
     return builder
 
 
-def _convert_nodes(builder: Builder, model: TrainedModel) -> None:
+def _convert_nodes(builder: Builder, model: TrainedGraph) -> None:
     """All operators. InputError for those that cannot be converted: all unknown ones, and the first of each kind that does not fit."""
     obstacles: dict[tuple[str, str], tuple[TrainedNode, ValueError, int]] = {}
     unread: set[str] = set()
@@ -107,7 +111,10 @@ def _convert_nodes(builder: Builder, model: TrainedModel) -> None:
 def _refusal(path: str, found: list[tuple[TrainedNode, ValueError, int]]) -> InputError:
     (node, error, _), *others = found
     first = error_at(path, node.place, error)
-    besides = [f"{other.place}{f' and {count - 1} more' if count > 1 else ''}: {why}" for other, why, count in others]
+    besides = []
+    for other, why, count in others:
+        more = f" and {count - 1} more" if count > 1 else ""
+        besides.append(f"{other.place}{more}: {why if other.kind in CONVERTERS else 'not supported'}")
     return InputError(path, place=first.place, expected=first.expected, found=first.found, besides=besides)
 
 
@@ -120,8 +127,9 @@ def _convert(builder: Builder, node: TrainedNode) -> None:
         builder.constants[node.output] = _folded(builder, node)
         return
     if node.kind not in CONVERTERS:
-        known = ", ".join(sorted({*CONVERTERS, *FOLDED}))
-        raise ValueError(f"expected a supported operator ({known}), found {node.kind}")
+        known = ", ".join(sorted(CONVERTERS))
+        what = f"{node.kind} of what is computed" if node.kind in FOLDED else node.kind
+        raise ValueError(f"expected a supported operator ({known}), found {what}")
     there = (builder.constants, builder.tensors, builder.labels)
     unwritten = [name for name in names if not any(name in values for values in there)]
     if unwritten:
@@ -143,7 +151,7 @@ def _folded(builder: Builder, node: TrainedNode) -> Array:
         raise ValueError(f"expected constants that {node.kind} takes, found others ({error})") from None
 
 
-def _result(builder: Builder, model: TrainedModel, ending: Ending, returns: Returns) -> tuple[View, ResultKind]:
+def _result(builder: Builder, model: TrainedGraph, ending: Ending, returns: Returns) -> tuple[View, ResultKind]:
     """What the program returns."""
     name, path = model.outputs[0], model.path
     builder.location = Location(path, 0, 0, f"output {name!r}")

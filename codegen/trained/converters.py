@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kilotune.codegen import ir
-from kilotune.codegen.trained import elementwise, products, rearranging, windows
+from kilotune.codegen.trained import elementwise, normalising, products, rearranging, recurrent, windows
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.endings import arg_max
 from kilotune.codegen.trained.model import TrainedNode
@@ -37,6 +37,11 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "LeakyRelu": elementwise.leaky_relu,
         "PRelu": elementwise.prelu,
         "Clip": elementwise.clip,
+        "Neg": normalising.negate,
+        "BatchNormalization": normalising.batch_normalization,
+        "QuantizeLinear": normalising.quantize,
+        "DequantizeLinear": normalising.dequantize,
+        "Cast": normalising.cast,
         "Identity": rearranging.identity,
         "Dropout": rearranging.identity,
         "Reshape": rearranging.reshape,
@@ -50,6 +55,9 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Concat": rearranging.concat,
         "Pad": rearranging.pad,
         "Shape": rearranging.shape_of,
+        "GRU": recurrent.recurrent,
+        "LSTM": recurrent.recurrent,
+        "RNN": recurrent.recurrent,
         "ArgMax": arg_max,
     }
 )

@@ -10,7 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import View
 from kilotune.codegen.trained.builder import Builder
-from kilotune.codegen.trained.model import TrainedModel, TrainedNode
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 PROBABILITIES = frozenset(("Softmax", "LogSoftmax"))
 """Functions of scores that leave the largest where it is."""
@@ -45,7 +45,7 @@ class Ending:
         return any(node.kind == "Sigmoid" for node in self.dropped)
 
 
-def ending_of(model: TrainedModel) -> Ending:
+def ending_of(model: TrainedGraph) -> Ending:
     """The model without the probabilities at its end. InputError for a file that does not return one value."""
     if len(model.outputs) != 1:
         names = ", ".join(model.outputs) or "none"
@@ -63,11 +63,11 @@ def ending_of(model: TrainedModel) -> Ending:
     return Ending(last, tuple(dropped)) if dropped else Ending(model.outputs[0])
 
 
-def without(model: TrainedModel, ending: Ending) -> TrainedModel:
+def without(model: TrainedGraph, ending: Ending) -> TrainedGraph:
     """The model up to `ending.output`."""
     gone: Collection[int] = {id(node) for node in ending.dropped}
     nodes = tuple(node for node in model.nodes if id(node) not in gone)
-    return TrainedModel(model.path, nodes, model.constants, model.input_name, model.input_shape, (ending.output,))
+    return TrainedGraph(model.path, nodes, model.constants, model.input_name, model.input_shape, (ending.output,))
 
 
 def arg_max(builder: Builder, node: TrainedNode) -> None:

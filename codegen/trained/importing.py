@@ -13,9 +13,9 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns, ending_of
-from kilotune.codegen.trained.model import TrainedModel
+from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.onnx_models import read_onnx
-from kilotune.codegen.trained.samples import Part, read_samples
+from kilotune.codegen.trained.samples import SamplePart, read_samples
 
 
 def import_bundle(path: Path, data: Path, label: str | None = None, returns: Returns | None = None) -> Bundle:
@@ -33,7 +33,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count)
 
 
-def _returns(model: TrainedModel, targets: RealArray | None) -> Returns:
+def _returns(model: TrainedGraph, targets: RealArray | None) -> Returns:
     """What a program is to return, by how its model ends and what the labels are."""
     ending = ending_of(model)
     makers = {node.output: node.kind for node in model.nodes}
@@ -46,12 +46,12 @@ def _returns(model: TrainedModel, targets: RealArray | None) -> Returns:
     return Returns.CLASS if fits and (labels != 2 or ending.sigmoid or _scores(model) > 1) else Returns.VALUE
 
 
-def _scores(model: TrainedModel) -> int:
+def _scores(model: TrainedGraph) -> int:
     """How many numbers the model returns."""
     return convert(model, "", Returns.VALUE).program.result.size
 
 
-def _dataset(converted: Converted, part: Part, path: Path) -> Dataset:
+def _dataset(converted: Converted, part: SamplePart, path: Path) -> Dataset:
     """The samples with their targets; where there are none, with what the float program makes of them."""
     targets = part.targets
     if targets is None:

@@ -48,7 +48,7 @@ class TrainedNode:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedModel:
+class TrainedGraph:
     """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
     `outputs` are the values that the file returns, in its order."""
 

@@ -1,4 +1,4 @@
-"""From an ONNX file to a `TrainedModel`."""
+"""From an ONNX file to a `TrainedGraph`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import decode
 from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, error_at, node_place, operator_name
-from kilotune.codegen.trained.model import TrainedModel, TrainedNode
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 OLDEST_OPSET = 11
 
 
-def read_onnx(path: Path) -> TrainedModel:
+def read_onnx(path: Path) -> TrainedGraph:
     """The model of an ONNX file. InputError, one sentence, for a file that is none, for weights that are not there, and for inputs other
     than one tensor of known shape (a free first dimension is a batch of 1)."""
     proto = load_model(path)
@@ -27,7 +27,7 @@ def read_onnx(path: Path) -> TrainedModel:
         raise InputError(str(path), subject="graph inputs", expected="one tensor of features", found=names)
     nodes = tuple(_node(proto, number, node, path) for number, node in enumerate(proto.graph.node))
     shape = _input_shape(given[0], str(path))
-    return TrainedModel(
+    return TrainedGraph(
         str(path), nodes, constants, given[0].name, shape, tuple(value.name for value in proto.graph.output)
     )
 

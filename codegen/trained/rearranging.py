@@ -19,7 +19,7 @@ from kilotune.codegen.trained.model import TrainedNode
 
 
 def identity(builder: Builder, node: TrainedNode) -> None:
-    """The same value under another name: also what does nothing after training."""
+    """A value under another name: also what does nothing after training."""
     name = node.inputs[0]
     if name in builder.labels:
         builder.labels[node.output] = builder.labels[name]

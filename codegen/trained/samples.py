@@ -26,7 +26,7 @@ TEST_MARK = "test"
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SamplePart:
     """`features` [samples, features], row-major elements of a sample; `targets` [samples], None where there are none."""
 
     features: RealArray
@@ -37,8 +37,8 @@ class Part:
 class Samples:
     """What a data file holds."""
 
-    train: Part
-    test: Part | None
+    train: SamplePart
+    test: SamplePart | None
 
 
 def read_samples(path: Path, shape: tuple[int, ...], label: str | None = None) -> Samples:
@@ -81,15 +81,15 @@ def _first(names: frozenset[str], wanted: tuple[str, ...]) -> str | None:
     return next((name for name in wanted if name in names), None)
 
 
-def _part(path: Path, shape: tuple[int, ...], features: str, labels: str | None) -> Part:
+def _part(path: Path, shape: tuple[int, ...], features: str, labels: str | None) -> SamplePart:
     rows = _rows(path, read_array(path, features), shape, f"array {features}")
     if labels is None:
-        return Part(rows, None)
+        return SamplePart(rows, None)
     targets = read_array(path, labels)
     if targets.size != len(rows):
         raise InputError(str(path), subject=f"array {labels}", expected=f"{len(rows)} numbers", found=str(targets.size))
     check_finite(targets, path)
-    return Part(rows, targets.reshape(-1))
+    return SamplePart(rows, targets.reshape(-1))
 
 
 def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) -> RealArray:
@@ -108,7 +108,7 @@ def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) ->
     return np.ascontiguousarray(array).reshape(len(array), -1)
 
 
-def _marked(path: Path, whole: Part) -> Samples:
+def _marked(path: Path, whole: SamplePart) -> Samples:
     """The samples that the mask does not mark, and those that it does."""
     mark = read_array(path, TEST_MARK).reshape(-1)
     tested = mark != 0
@@ -117,19 +117,19 @@ def _marked(path: Path, whole: Part) -> Samples:
         found = f"{len(mark)}, {int(tested.sum())} of them not 0"
         raise InputError(str(path), subject=f"array {TEST_MARK}", expected=expected, found=found)
     targets = whole.targets
-    parts = [Part(whole.features[keep], None if targets is None else targets[keep]) for keep in (~tested, tested)]
+    parts = [SamplePart(whole.features[keep], None if targets is None else targets[keep]) for keep in (~tested, tested)]
     return Samples(*parts)
 
 
 def _of_table(path: Path, shape: tuple[int, ...], label: str | None) -> Samples:
     names, table = read_table(path)
     if table.ndim != 2 or (label is None and table.shape[1] == math.prod(shape)) or label == NO_LABEL:
-        return Samples(Part(_rows(path, table, shape, "data"), None), None)
+        return Samples(SamplePart(_rows(path, table, shape, "data"), None), None)
     column = _column(path, names, table.shape[1], label)
     features = np.delete(table, column, axis=1)
     targets = table[:, column].copy()
     check_finite(targets.reshape(-1, 1), path)
-    return Samples(Part(_rows(path, features, shape, "data without its label"), targets), None)
+    return Samples(SamplePart(_rows(path, features, shape, "data without its label"), targets), None)
 
 
 def _column(path: Path, names: tuple[str, ...], width: int, label: str | None) -> int:

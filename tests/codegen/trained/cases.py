@@ -133,4 +133,96 @@ NETWORKS = (
     ),
 )
 
-CASES = (*PRODUCTS, *WINDOWS, *ELEMENTS, *VIEWS, *NETWORKS)
+STATISTICS = {"s": draw(4), "o": draw(4), "m": draw(4), "v": np.abs(draw(4)) + np.float32(0.1)}
+
+
+def folded(
+    name: str, shape: tuple[int, ...], *nodes: tuple[str, list[str], dict[str, Any]], **constants: np.ndarray
+) -> Case:
+    """A chain of nodes: each reads what the one before it wrote, and constants; nothing of it but products may be left."""
+    names = ["x", *(f"v{number}" for number in range(len(nodes) - 1)), "y"]
+    chain = [
+        (kind, [names[number], *reads] if "." not in reads else [names[number] if r == "." else r for r in reads],
+         [names[number + 1]], attributes)
+        for number, (kind, reads, attributes) in enumerate(nodes)
+    ]  # fmt: skip
+    return Case(name, shape, chain, constants)
+
+
+FOLDS = (
+    folded("conv-norm", IMAGE, ("Conv", ["w"], {"pads": [1, 1, 1, 1]}), ("BatchNormalization", list(STATISTICS), {}),
+           w=draw(4, 3, 3, 3), **STATISTICS),
+    folded("depthwise-norm", (1, 4, 5, 5), ("Conv", ["w", "b"], {"group": 4}), ("BatchNormalization", list(STATISTICS), {}),
+           w=draw(4, 1, 3, 3), b=draw(4), **STATISTICS),
+    folded("gemm-norm", (1, 6), ("Gemm", ["w", "b"], {"transB": 1, "alpha": 2.0}), ("BatchNormalization", list(STATISTICS), {}),
+           w=draw(4, 6), b=draw(4), **STATISTICS),
+    folded("norm-gemm", (1, 4), ("BatchNormalization", list(STATISTICS), {}), ("Gemm", ["w"], {}), w=draw(4, 5), **STATISTICS),
+    folded("norm-conv", (1, 4, 5, 5), ("BatchNormalization", list(STATISTICS), {}), ("Conv", ["w"], {"group": 2}),
+           w=draw(6, 2, 3, 3), **STATISTICS),
+    folded("scaler", (1, 6), ("Sub", ["mean"], {}), ("Div", ["deviation"], {}), ("MatMul", ["w"], {}), ("Add", ["b"], {}),
+           ("Mul", ["two"], {}), w=draw(6, 3), b=draw(3), mean=draw(6), deviation=draw(6) + np.float32(2), two=np.float32(2)),
+    folded("pixels", (1, 75), ("Div", ["most"], {}), ("Reshape", ["n"], {}), ("Sub", ["one", "."], {}), ("Conv", ["w", "b"], {}),
+           most=np.float32(255), n=numbers(1, 3, 5, 5), one=np.float32(1), w=draw(2, 3, 3, 3), b=draw(2)),
+)  # fmt: skip
+
+UNFOLDED = (
+    folded("norm-padded-conv", (1, 4, 5, 5), ("BatchNormalization", list(STATISTICS), {}), ("Conv", ["w"], {"pads": [1, 1, 1, 1]}),
+           w=draw(2, 4, 3, 3), **STATISTICS),
+    folded("norm-alone", (1, 4, 3, 2), ("BatchNormalization", list(STATISTICS), {}), ("Relu", [], {}), **STATISTICS),
+    folded("product-of-rows", (2, 6), ("MatMul", ["w"], {}), ("Add", ["rows"], {}), w=draw(6, 2), rows=draw(2, 1)),
+    folded("negated", (1, 6), ("Neg", [], {}), ("Cast", [], {"to": 1}), ("Relu", [], {})),
+    Case("read-twice", (1, 6), [("MatMul", ["x", "w"], ["m"], {}), ("Mul", ["m", "k"], ["n"], {}), ("Add", ["m", "n"], ["y"], {})],
+         {"w": draw(6, 4), "k": draw(4)}),
+)  # fmt: skip
+
+SEQUENCE = (5, 1, 3)
+
+
+def cell(
+    name: str,
+    operator: str,
+    gates: int,
+    outputs: list[str],
+    inputs: dict[str, np.ndarray] | None = None,
+    **attributes: Any,
+) -> Case:
+    """A recurrent operator with 4 units; `inputs` follow its biases, and one without an array is left out."""
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    shape = (1, 5, 3) if attributes.get("layout") else SEQUENCE
+    constants = {
+        "W": draw(directions, 4 * gates, 3),
+        "R": draw(directions, 4 * gates, 4),
+        "B": draw(directions, 8 * gates),
+    }
+    reads = ["x", *constants, *(inputs or {})]
+    node = (operator, reads, outputs, {"hidden_size": 4, **attributes})
+    return Case(name, shape, [node], {**constants, **{k: v for k, v in (inputs or {}).items() if k}})
+
+
+def last_step(name: str, operator: str, gates: int, opset: int = 17) -> Case:
+    """The state after the last step as PyTorch picks it out of all steps."""
+    whole = cell(name, operator, gates, ["s"])
+    tail = [("Squeeze", ["s", "one"], ["q"], {}), ("Transpose", ["q"], ["t"], {"perm": [1, 0, 2]}),
+            ("Gather", ["t", "last"], ["y"], {"axis": 1})]  # fmt: skip
+    constants = {**whole.constants, "one": numbers(1), "last": np.array(-1)}
+    return Case(name, whole.shape, [*whole.nodes, *tail], constants, opset)
+
+
+RECURRENT = (
+    cell("gru", "GRU", 3, ["", "y"]),
+    cell("gru-linear", "GRU", 3, ["", "y"], linear_before_reset=1),
+    cell("gru-steps", "GRU", 3, ["y"], linear_before_reset=1),
+    cell("gru-reverse", "GRU", 3, ["y"], direction="reverse"),
+    cell("gru-both", "GRU", 3, ["y"], direction="bidirectional"),
+    cell("gru-both-ends", "GRU", 3, ["", "y"], direction="bidirectional", linear_before_reset=1),
+    cell("gru-started", "GRU", 3, ["", "y"], {"": numbers(), "h": draw(1, 1, 4)}),
+    cell("lstm", "LSTM", 4, ["", "y"]),
+    cell("lstm-cell", "LSTM", 4, ["", "", "y"], {"": numbers(), "h": draw(1, 1, 4), "c": draw(1, 1, 4) / 2}),
+    cell("lstm-both", "LSTM", 4, ["y"], direction="bidirectional"),
+    cell("rnn", "RNN", 1, ["", "y"]),
+    cell("rnn-relu", "RNN", 1, ["y"], activations=["Relu"]),
+    last_step("gru-last", "GRU", 3),
+    last_step("lstm-last", "LSTM", 4),
+)
+
+CASES = (*PRODUCTS, *WINDOWS, *ELEMENTS, *VIEWS, *NETWORKS, *FOLDS, *UNFOLDED, *RECURRENT)

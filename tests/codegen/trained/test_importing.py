@@ -83,13 +83,13 @@ def test_a_label_that_is_no_class_is_refused(tmp_path: Path) -> None:
 
 def test_one_message_has_every_obstacle_with_its_node(tmp_path: Path) -> None:
     nodes = [("Det", ["s"], ["d"], {}), ("Relu", ["d"], ["r"], {}), ("Einsum", ["x"], ["e"], {"equation": "ij"}),
-             ("Softplus", ["r"], ["y"], {})]  # fmt: skip
+             ("Add", ["r", "e"], ["a"], {}), ("Softplus", ["a"], ["y"], {})]  # fmt: skip
     with pytest.raises(InputError) as error:
         imported(case(*nodes), tmp_path)
     message = str(error.value)
     assert message.startswith(f"{tmp_path / 'net.onnx'}: node 1 (Det that writes 'd'): expected a supported operator")
-    assert "node 3 (Einsum that writes 'e')" in message
-    assert "node 4 (Softplus that writes 'y')" in message
+    assert "node 3 (Einsum that writes 'e'): not supported" in message
+    assert "node 5 (Softplus that writes 'y'): not supported" in message
     assert "Relu that" not in message
 
 
@@ -129,3 +129,23 @@ def test_weights_in_a_file_that_is_gone_are_refused(tmp_path: Path) -> None:
 def test_an_old_opset_is_refused_with_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"opset: expected opset 11 or newer \(onnx.version_converter .*\), found 9"):
         imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=9), tmp_path)
+
+
+def test_a_quantised_file_is_a_float_model_again_with_the_relu_that_its_integers_are(tmp_path: Path) -> None:
+    """Exporters leave a Relu out where the unsigned integers behind it end at 0."""
+    step = np.float32(0.05)
+    codes = np.clip(np.rint(draw(6, 3) / step), -127, 127).astype(np.int8)
+    nodes = [
+        ("DequantizeLinear", ["codes", "step", "none"], ["w"], {}),
+        ("Gemm", ["x", "w", "b"], ["s"], {}),
+        ("QuantizeLinear", ["s", "step", "low"], ["q"], {}),
+        ("DequantizeLinear", ["q", "step", "low"], ["d"], {}),
+        ("Gemm", ["d", "v"], ["r"], {}),
+        ("QuantizeLinear", ["r", "step", "middle"], ["t"], {}),
+        ("DequantizeLinear", ["t", "step", "middle"], ["y"], {}),
+    ]
+    constants = {"codes": codes, "step": step, "none": np.int8(0), "low": np.uint8(0), "middle": np.uint8(128),
+                 "b": draw(3), "v": draw(3, 2)}  # fmt: skip
+    bundle = imported(Case("qdq", (1, 6), nodes, constants), tmp_path)
+    expected = np.maximum(FEATURES @ (codes * float(step)) + draw(3), 0) @ draw(3, 2)
+    np.testing.assert_allclose(run_float(bundle.program, bundle.parameters, FEATURES).outputs, expected, atol=1e-5)

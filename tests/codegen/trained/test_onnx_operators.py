@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
@@ -14,7 +15,7 @@ from kilotune.codegen.profile import profile
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
-from tests.codegen.trained.cases import CASES
+from tests.codegen.trained.cases import CASES, FOLDS
 from tests.codegen.trained.onnx_files import Case, converted, float_results, reference
 
 
@@ -53,3 +54,18 @@ def test_c_and_both_simulators_agree_on_every_operator(tmp_path: Path) -> None:
         np.testing.assert_array_equal(compiled.run(number, case.features), expected[0], err_msg=case.name)
         found = Simulator(batch.program, parameters, case.features, Backend.NATIVE).run(batch)
         np.testing.assert_array_equal(found, expected, err_msg=case.name)
+
+
+def test_a_state_of_which_only_the_last_is_read_is_not_kept_for_every_step(tmp_path: Path) -> None:
+    kept = {case.name: converted(case.write(tmp_path)).program for case in CASES if case.name.startswith("gru-")}
+    sizes = {name: max(v.size for v in made.variables if v.role is ir.Role.TEMPORARY) for name, made in kept.items()}
+    assert sizes["gru-last"] == sizes["gru-linear"] == 8
+    assert sizes["gru-steps"] == 20
+
+
+@pytest.mark.parametrize("case", FOLDS, ids=lambda case: case.name)
+def test_factors_and_offsets_become_part_of_the_weights(case: Case, tmp_path: Path) -> None:
+    body = converted(case.write(tmp_path)).program.body
+    assert sum(isinstance(operation, ir.MatMul | ir.Conv2D) for operation in body) == 1
+    assert all(isinstance(operation, ir.MatMul | ir.Conv2D | ir.Add) for operation in body)
+    assert len(body) == 2  # the product and its bias
