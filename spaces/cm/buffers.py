@@ -4,45 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.bound import link_loads, link_ticks
 from kilotune.evaluators.cm.occupancy import occupancies
+from kilotune.search.space import Option
 from kilotune.spaces.cm.lowered import LoweredPipeline
 
 SUM_TICKS = 8
 
-BUFFER_OPTIONS = (128, 64, 32, 256, 0, 512, 1024, 2048)
+ALL_OF_IT = "all"
+"""The option that fills the memory of each of a layer's cores, all of its input buffers with the same ticks."""
+
+BUFFER_OPTIONS: tuple[Option, ...] = (128, 64, 32, 256, 0, 512, 1024, 2048, ALL_OF_IT)
 """By how many ticks a layer's reader may fall behind before its input buffers hold up the writers."""
+
+MOST_ROOM = 4
+"""In paces: what nothing is gained by more of."""
 
 
 def buffer_capacities(
-    lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware, rooms: Mapping[str, int]
+    lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware, rooms: Mapping[str, Option]
 ) -> tuple[int, ...]:
     """Packets by stream: what it occupies when nothing is in its way, and what comes in during the ticks `rooms` of its reader's
     layer; 0, unbounded, towards GMEM. routes: link numbers by stream."""
     occupied, pace = _occupied(lowered, routes, hardware)
     stages = lowered.pipeline.stages
+    most = np.zeros(len(stages), dtype=np.int64)
+    if ALL_OF_IT in rooms.values():
+        most = _largest_rooms(lowered.streams, occupied, pace, hardware, len(stages))
+    ticks = [int(most[n] if rooms[s.layer] == ALL_OF_IT else rooms[s.layer]) for n, s in enumerate(stages)]
     return tuple(
-        0 if s.reader == GMEM else packets - -rooms[stages[s.reader].layer] * s.packets // pace
+        0 if s.reader == GMEM else packets - -ticks[s.reader] * s.packets // pace
         for s, packets in zip(lowered.streams, occupied, strict=True)
     )
 
 
-def largest_rooms(lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware) -> dict[str, int]:
-    """By layer, the most ticks of `BUFFER_OPTIONS` whose buffers fit into its cores; the fewest where none do."""
-    occupied, pace = _occupied(lowered, routes, hardware)
-    stages, rooms = lowered.pipeline.stages, dict[str, int]()
-    for room in sorted(BUFFER_OPTIONS):
-        packets = [n - -room * s.packets // pace for n, s in zip(occupied, lowered.streams, strict=True)]
-        largest: dict[str, int] = {}
-        for stage, used in zip(stages, sram_bytes(lowered.streams, packets, len(stages)), strict=True):
-            largest[stage.layer] = max(used, largest.get(stage.layer, 0))
-        for layer, used in largest.items():
-            if room == 0 or used <= hardware.sram_bytes:
-                rooms[layer] = room
-    return rooms
+def _largest_rooms(
+    streams: Sequence[Stream], occupied: Sequence[int], pace: int, hardware: Hardware, stages: int
+) -> NDArray[np.int64]:
+    """By stage, the most ticks with which its buffers fit into a core, all stages halving at once; 0 where none do."""
+    inner = [number for number, stream in enumerate(streams) if stream.reader != GMEM]
+    reader = np.array([streams[n].reader for n in inner], dtype=np.int64)
+    packets, bits = (np.array([getattr(streams[n], of) for n in inner]) for of in ("packets", "cell_bits"))
+    least = np.array([occupied[n] for n in inner])
+    low, high = np.zeros(stages, dtype=np.int64), np.full(stages, MOST_ROOM * pace)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        capacities = least - -middle[reader] * packets // pace
+        used = np.bincount(reader, -(-capacities * bits // 8), minlength=stages)
+        fits = used <= hardware.sram_bytes
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+    return low
 
 
 def _occupied(lowered: LoweredPipeline, routes: Sequence[Sequence[int]], hardware: Hardware) -> tuple[list[int], int]:

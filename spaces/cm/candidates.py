@@ -24,7 +24,7 @@ from kilotune.search.space import (
     Objective,
     Option,
 )
-from kilotune.spaces.cm.buffers import BUFFER_OPTIONS, buffer_capacities, largest_rooms
+from kilotune.spaces.cm.buffers import BUFFER_OPTIONS, buffer_capacities
 from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed, layer_costs, least_ticks
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
@@ -139,7 +139,7 @@ class CmCandidates:
         """Cores, routes and capacities of a candidate."""
         lowered = self.lowered(self.replicas(assignment))
         cores, routes = self._placed(lowered, assignment)
-        rooms = {shape.name: int(assignment[f"buffer {shape.name}"]) for shape in self.shapes}
+        rooms = {shape.name: assignment[f"buffer {shape.name}"] for shape in self.shapes}
         return CoreMapping(cores, routes, buffer_capacities(lowered, routes, self.hardware, rooms))
 
     def _placed(
@@ -244,7 +244,7 @@ class CmCandidates:
         replicas: Mapping[str, Replication],
         cores: Sequence[int],
         shapes: Sequence[int] | None = None,
-        buffer: int = BUFFER_OPTIONS[0],
+        buffer: Option = BUFFER_OPTIONS[0],
     ) -> dict[str, Option]:
         """The assignment of a placement. shapes: of the routes, as `RouteTables.route` numbers them; None: the first."""
         lowered = self.lowered(replicas)
@@ -263,13 +263,6 @@ class CmCandidates:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lowered": {}}  # workers lower again what they need
-
-    def with_roomy_buffers(self, candidate: Assignment) -> dict[str, Option]:
-        """The candidate with the largest buffers that fit into the cores, layer by layer: with room enough no stream is held up by a
-        reader that waits for another one. Layers that do not fit with any keep the smallest ones."""
-        lowered = self.lowered(self.replicas(candidate))
-        rooms = largest_rooms(lowered, self._placed(lowered, candidate)[1], self.hardware)
-        return {**candidate, **{f"buffer {layer}": room for layer, room in rooms.items()}}
 
     def _check_sram(self, once: LoweredPipeline) -> None:
         """ValueError when a stage's least buffers exceed a core's SRAM, and cutting its layer up does not help."""

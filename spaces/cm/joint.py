@@ -20,6 +20,7 @@ from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
 from kilotune.spaces.cm.baselines import snake_cores
+from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
 from kilotune.spaces.cm.pacing import Replicas, paced_replicas, paces
@@ -32,7 +33,7 @@ STEP = 0.03
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
 EQUALLY_GOOD = 8
-BUFFERS = (128, 32)
+BUFFERS = (ALL_OF_IT, 128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
 
 Part = tuple[str, int, int, int]
@@ -273,12 +274,9 @@ class _Joint:
         return measurement.metrics.get(OBJECTIVES[self.space.objective], math.inf)
 
     def candidates(self, design: Design) -> Iterator[Assignment]:
-        """As the space's decisions say it: with room for all that is held up, then with some sizes of the buffers."""
-        for number, buffer in enumerate(BUFFERS):
-            candidate = self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
-            if number == 0:
-                yield self.space.with_roomy_buffers(candidate)
-            yield candidate
+        """As the space's decisions say it: with room for all that is held up, then with less."""
+        for buffer in BUFFERS:
+            yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
 
 
 def _parts(lowered: LoweredPipeline) -> list[Part]:

@@ -5,16 +5,35 @@ from __future__ import annotations
 import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.experiments.problems.cm.networks import weightless
+from kilotune.spaces.cm.buffers import ALL_OF_IT, MOST_ROOM, buffer_capacities
 from kilotune.spaces.cm.space import CmSpace
 
 
-def test_roomy_buffers_fit_and_are_the_largest_that_do() -> None:
-    space = CmSpace.of(integer_shape(weightless("resnet18")), load_hardware("mesh-16x16"))
-    stages = len(space.lowered({}).pipeline.stages)
-    roomy = space.with_roomy_buffers(space.candidate({}, range(stages)))
-    space.check(roomy)
-    layer = next(name for name, room in roomy.items() if name.startswith("buffer") and room != 2048)
-    with pytest.raises(ValueError, match="too many"):
-        space.check({**roomy, layer: 2048})
+@pytest.mark.parametrize(("name", "hardware"), [("resnet20", "mesh-8x8"), ("resnet20", "mesh-8x8-bits")])
+def test_buffers_that_fill_a_core_fit_and_a_tick_more_does_not(name: str, hardware: str) -> None:
+    space = CmSpace.of(integer_shape(weightless(name)), load_hardware(hardware))
+    lowered = space.lowered({})
+    stages, streams = lowered.pipeline.stages, lowered.streams
+    mapping = space.mapping(space.candidate({}, range(len(stages)), buffer=ALL_OF_IT))
+    pace = space.promised_ticks(lowered, mapping)
+    none = buffer_capacities(lowered, mapping.routes, space.hardware, {s.layer: 0 for s in stages})
+    used = sram_bytes(streams, mapping.capacities, len(stages))
+    assert max(used) <= space.hardware.sram_bytes
+    filled = 0
+    for s in range(len(stages)):
+        own = [n for n in lowered.touching[s] if streams[n].reader == s]
+
+        def with_room(ticks: int, own: list[int] = own, s: int = s) -> list[int]:
+            packets = {n: none[n] - -ticks * streams[n].packets // pace for n in own}
+            return [packets[n] for n in own] + [sum(-(-packets[n] * streams[n].cell_bits // 8) for n in own)]
+
+        mine = [mapping.capacities[n] for n in own]
+        fitting = [ticks for ticks in range(MOST_ROOM * pace + 2) if with_room(ticks)[:-1] == mine]
+        assert fitting, "all buffers of a core have the same room, in ticks"
+        if fitting[-1] < MOST_ROOM * pace:
+            filled += 1
+            assert with_room(fitting[-1] + 1)[-1] > space.hardware.sram_bytes
+    assert filled > 5
