@@ -152,7 +152,7 @@ class _Lowering:
         return self._unit(operation, row, kind, nest)
 
     def _unit(self, operation: ir.Operation, row: int, kind: UnitKind, nest: StepNest, suffix: str = "") -> NestUnit:
-        cycles = unit_cycles(kind, operation, self.batch, row, nest, self.design.pipelined)
+        cycles = unit_cycles(kind, operation, self.batch, row, nest, self.design)
         name = f"op{row}_{operation.content_kind}{suffix}"
         return NestUnit(name, row, operation, kind, nest, cycles, unit_interval(cycles, kind))
 
@@ -180,9 +180,7 @@ class _Lowering:
         values = scale_down(stored, int(self.batch.rows[0, row, Column.SHIFT_A]), self.batch.rounding)
         steps = tuple(element_steps(values, columns) for columns in shares.columns)
         name = f"op{row}_{operation.content_kind}"
-        return SparseUnit(
-            name, row, operation, steps, sparse_cycles(self.design.pipelined), closing_cycles(shares.elements)
-        )
+        return SparseUnit(name, row, operation, steps, sparse_cycles(self.design, row), closing_cycles(shares.elements))
 
 
 def _memories(batch: FixedBatch) -> dict[str, tuple[int, int]]:

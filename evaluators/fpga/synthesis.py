@@ -12,6 +12,7 @@ from typing import Any
 
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
+from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
 from kilotune.evaluators.fpga.tools import NO_AMARANTH, SYNTHESISER, MissingToolError, ToolChoice, ToolError, run_tool
 
@@ -82,6 +83,8 @@ def _kept_file(rtlil: str, board: Board) -> Path:
     versions = [_version(SYNTHESISER, "-V", SYNTHESISER.find())]
     if family.placer is not None:
         versions.append(_version(family.placer, "--version", family.placer.find()))
+    if family.registers_move:
+        versions.append(Path(multiplier_registers.__file__).read_text(encoding="utf-8"))
     key = "\0".join((rtlil, family.synthesis, *family.options, *board.part, str(WANTED_MHZ), SEED, *versions))
     return cache_folder() / f"gates-{hashlib.sha256(key.encode()).hexdigest()[:20]}.json"
 
@@ -109,6 +112,8 @@ def _implemented(rtlil: str, board: Board, folder: Path) -> Implementation:
         raise ToolError(f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.")
     if family.placer is None:
         return Implementation(least, None)
+    if family.registers_move:
+        multiplier_registers.change_file(str(folder / "model.json"))
     arguments = [*board.part, *family.options, "--freq", str(WANTED_MHZ), "--seed", SEED, "--timing-allow-fail"]
     try:
         run_tool(family.placer, [*arguments, "--json", "model.json", "--report", "report.json", "-q"], folder)

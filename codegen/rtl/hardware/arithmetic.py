@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -66,14 +67,20 @@ def combined(values: Sequence[Value], combine: Callable[[Value, Value], Value]) 
     return level[0]
 
 
-def product(a: Value, b: Value, soft: bool) -> Value:
-    """Two signed values multiplied: by a multiplier of the board, or `soft`, as a tree of sums of one shifted by the places of the other.
-    Yosys spends half as many look-up tables again on a multiplication that it is given as one."""
+def product(m: Module, a: Value, b: Value, bits: int, soft: bool, cycles: int, name: str) -> Value:
+    """Two signed values multiplied, wrapped to `bits`, so many cycles later: by a multiplier of the board, or `soft`, as a tree of sums of
+    one shifted by the places of the other, which has its first register half the way down where there are two. Yosys spends half as many
+    look-up tables again on a multiplication that it is given as one."""
     if not soft:
-        return a * b
+        return delayed(m, wrap(a * b, bits), cycles, name)
     wide, narrow = (a, b) if len(a) >= len(b) else (b, a)
     rows = [Mux(narrow[place], wide, 0) << place for place in range(len(narrow))]
-    return combined([*rows[:-1], -rows[-1]], lambda x, y: x + y)
+    rows[-1] = -rows[-1]
+    if cycles > 1:
+        several = 1 << ((len(rows) - 1).bit_length() // 2)
+        sums = [combined(rows[first : first + several], operator.add) for first in range(0, len(rows), several)]
+        rows = [delayed(m, value, cycles - 1, f"{name}_part{number}") for number, value in enumerate(sums)]
+    return delayed(m, wrap(combined(rows, operator.add), bits), min(cycles, 1), name)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column
-from kilotune.codegen.rtl.hardware.arithmetic import Signals, constant, delayed, delayed_flag, down, product, wrap
+from kilotune.codegen.rtl.hardware.arithmetic import Signals, constant, delayed, delayed_flag, down, wrap
 from kilotune.codegen.rtl.hardware.division import quotient
 from kilotune.codegen.rtl.hardware.rom import read_table
 from kilotune.codegen.rtl.units import Cycles, UnitPart
@@ -25,10 +25,8 @@ def operand_columns(operation: ir.Operation) -> tuple[tuple[Column | None, Colum
     return (a, b)[: len(operation.operands)]
 
 
-def element_result(
-    operation: ir.Elementwise, values: Sequence[Value], rounding: Rounding, row: Int32Array, soft: bool
-) -> Value:
-    """The result of shifted operands before it is scaled, of an operation without a table. `soft`: as `product` has it."""
+def element_result(operation: ir.Elementwise, values: Sequence[Value], rounding: Rounding, row: Int32Array) -> Value:
+    """The result of shifted operands before it is scaled, of an operation without a table or a multiplication."""
     accumulator = int(row[Column.ACC_BITS])
     match operation:
         case ir.Fill():
@@ -40,8 +38,6 @@ def element_result(
             return wrap(values[0] + values[1], accumulator)
         case ir.Subtract():
             return wrap(values[0] - values[1], accumulator)
-        case ir.Multiply():
-            return wrap(product(values[0], values[1], soft), accumulator)
         case ir.Pointwise():
             constants = ir.Constants(int(row[Column.CONSTANT_A]), int(row[Column.CONSTANT_B]), int(row[Column.SHIFT_B]))
             return operation.integer(Signals(rounding, accumulator), values[0], constants)

@@ -146,9 +146,12 @@ class _NestBuilder:
         elif isinstance(operation, ir.TableFunction):
             table = self.batch.functions[int(self.row[Column.FUNCTION])]
             value = table_result(m, operation, values[0], valid, table, self.rounding, cycles, name)
+        elif isinstance(operation, ir.Multiply):
+            later = cycles[UnitPart.PRODUCT]
+            value = product(m, values[0], values[1], self.accumulator, self.soft, later, f"{name}_value")
         else:
             assert isinstance(operation, ir.Elementwise)
-            value = element_result(operation, values, self.rounding, self.row, self.soft)
+            value = element_result(operation, values, self.rounding, self.row)
             value = delayed(m, value, cycles[UnitPart.PRODUCT], f"{name}_value")
         return scaled_result(value, self.row, self.rounding, isinstance(operation, ir.INTEGER_RESULTS))
 
@@ -183,8 +186,8 @@ class _NestBuilder:
         m, cycles = self.m, self.unit.cycles
         shift, terms = int(self.row[Column.SHIFT_TERM]), []
         for lane, (a, b) in enumerate(lanes):
-            whole = wrap(product(a, b, self.soft), self.accumulator)
-            terms.append(down(delayed(m, whole, cycles[UnitPart.PRODUCT], f"product{lane}"), shift, self.rounding))
+            whole = product(m, a, b, self.accumulator, self.soft, cycles[UnitPart.PRODUCT], f"product{lane}")
+            terms.append(down(whole, shift, self.rounding))
         if self.unit.nest.gathers_lanes:
             terms = [wrap(combined(terms, lambda x, y: x + y), self.accumulator)]
         return [delayed(m, term, cycles[UnitPart.TERMS], f"term{n}") for n, term in enumerate(terms)]

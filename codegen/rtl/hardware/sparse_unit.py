@@ -110,12 +110,8 @@ class _SparseBuilder:
         x = delayed(self.m, down(x, int(row[Column.SHIFT_B]), self.rounding), cycles[UnitPart.OPERANDS], f"{name}_x")
         value = delayed(self.m, value, cycles[UnitPart.OPERANDS], f"{name}_weight")
         soft = self.unit.row in self.around.plan.design.soft
-        whole = wrap(product(value, x, soft), self.accumulator)
-        term = down(
-            delayed(self.m, whole, cycles[UnitPart.PRODUCT], f"{name}_product"),
-            int(row[Column.SHIFT_TERM]),
-            self.rounding,
-        )
+        whole = product(self.m, value, x, self.accumulator, soft, cycles[UnitPart.PRODUCT], f"{name}_product")
+        term = down(whole, int(row[Column.SHIFT_TERM]), self.rounding)
         return delayed(self.m, term, cycles[UnitPart.TERMS], f"{name}_term")
 
     def _accumulate(

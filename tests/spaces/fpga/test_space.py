@@ -80,7 +80,7 @@ def test_the_front_is_that_of_all_candidates() -> None:
     answer = space.model([hints]).solve(8, [], 0, SolveLimit(20.0))
     found = {(m.metrics["latency_us"], m.metrics["luts"]) for m in space.evaluate(answer.candidates)}
     assert front <= found
-    assert len(front) > 2
+    assert len(front) > 1
 
 
 @pytest.mark.parametrize("name", ["mlp-diabetes", "protonn-cancer", "bonsai-digits"])
