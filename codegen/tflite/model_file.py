@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import math
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -36,6 +36,19 @@ ELEMENT_BITS = MappingProxyType(
 """By the schema's names of element types; strings, resources and variants have no fixed size."""
 
 
+OptionValue = int | float | bool | str | tuple[int, ...]
+"""What an option of an operator may be."""
+
+
+@dataclass(frozen=True, eq=False)
+class TfliteQuantisation:
+    """Real numbers are (integer - zero point) * scale; several of both are those of the places along `axis`."""
+
+    scales: NDArray[np.float64]
+    zero_points: NDArray[np.int64]
+    axis: int
+
+
 @dataclass(frozen=True, eq=False)
 class TfliteTensor:
     """`shape` as the file states it, with 1 for a free batch. `data`: the bytes of a constant, shape (bytes,), uint8; None for what is
@@ -47,6 +60,7 @@ class TfliteTensor:
     element_type: str
     data: NDArray[np.uint8] | None
     variable: bool
+    quantisation: TfliteQuantisation | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -59,12 +73,13 @@ class TfliteTensor:
 @dataclass(frozen=True)
 class TfliteOperator:
     """`kind`: the schema's name of a built-in operator, or a custom one's own. `reads` and `writes` are numbers of tensors; an
-    optional operand that is not there is -1."""
+    optional operand that is not there is -1. `options`: those of a built-in operator, by the schema's names (`StrideW`)."""
 
     number: int
     kind: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,7 +168,19 @@ def _tensor(model: Any, tensor: Any, number: int, types: dict[int, str]) -> Tfli
     if buffer is not None and buffer.Offset() > 1:
         raise _MisplacedError(f"weights of tensor {number} {name!r} beyond the flatbuffer")
     kind = types.get(tensor.Type(), f"type {tensor.Type()}")
-    return TfliteTensor(number, name, shape, kind, None if tensor.IsVariable() else data, bool(tensor.IsVariable()))
+    variable = bool(tensor.IsVariable())
+    return TfliteTensor(number, name, shape, kind, None if variable else data, variable, _quantisation(tensor))
+
+
+def _quantisation(tensor: Any) -> TfliteQuantisation | None:
+    found = tensor.Quantization()
+    if found is None or not found.ScaleLength():
+        return None
+    scales = np.array(found.ScaleAsNumpy(), dtype=np.float64)
+    zero = np.array(found.ZeroPointAsNumpy(), dtype=np.int64) if found.ZeroPointLength() else np.zeros(1, np.int64)
+    if zero.size not in (1, scales.size):
+        raise _MisplacedError(f"{zero.size} zero points for {scales.size} scales")
+    return TfliteQuantisation(scales, zero, int(found.QuantizedDimension()))
 
 
 def _kind(code: Any, names: dict[int, str]) -> str:
@@ -165,8 +192,35 @@ def _kind(code: Any, names: dict[int, str]) -> str:
 
 def _operator(operator: Any, number: int, kinds: list[str]) -> TfliteOperator:
     return TfliteOperator(
-        number, kinds[operator.OpcodeIndex()], _numbers(operator.InputsAsNumpy()), _numbers(operator.OutputsAsNumpy())
+        number,
+        kinds[operator.OpcodeIndex()],
+        _numbers(operator.InputsAsNumpy()),
+        _numbers(operator.OutputsAsNumpy()),
+        _options(operator),
     )
+
+
+def _options(operator: Any) -> dict[str, OptionValue]:
+    """What the generated class of the operator's options has, each number by the name of the method that reads it."""
+    import tflite
+
+    table = operator.BuiltinOptions()
+    names = {value: name for name, value in vars(tflite.BuiltinOptions).items() if isinstance(value, int)}
+    kind = names.get(operator.BuiltinOptionsType())
+    if table is None or kind is None or not hasattr(tflite, kind):
+        return {}
+    made = getattr(tflite, kind)()
+    made.Init(table.Bytes, table.Pos)
+    found: dict[str, OptionValue] = {}
+    for name, method in vars(type(made)).items():
+        if name == "Init" or name.startswith(("_", "GetRootAs")) or name.endswith("BufferHasIdentifier"):
+            continue
+        if name.endswith("AsNumpy"):
+            found[name.removesuffix("AsNumpy")] = _numbers(method(made))
+        elif method.__code__.co_argcount == 1 and not name.endswith(("IsNone", "Length")):
+            value = method(made)
+            found[name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return found
 
 
 def _require_tensors(model: TfliteModel) -> None:

@@ -30,6 +30,9 @@ MISTAKES = MappingProxyType(
 )
 """What a converter raises where a file leaves out or overdoes something."""
 
+NOT_SUPPORTED = "expected a supported operator"
+"""How the refusal of an operator begins that has no converter; only the first one lists those that have."""
+
 
 @dataclass(frozen=True, eq=False)
 class Converted:
@@ -92,7 +95,7 @@ def _convert_nodes(builder: Builder, model: TrainedGraph) -> None:
     obstacles: dict[tuple[str, str], tuple[TrainedNode, ValueError, int]] = {}
     unread: set[str] = set()
     for node in model.nodes:
-        known = node.kind in CONVERTERS or node.kind in FOLDED
+        known = not node.refusal and (node.kind in CONVERTERS or node.kind in FOLDED)
         if known and unread.intersection(node.inputs):
             unread.update(node.outputs)
             continue
@@ -101,7 +104,7 @@ def _convert_nodes(builder: Builder, model: TrainedGraph) -> None:
             _convert(builder, node)
         except ValueError as error:
             unread.update(node.outputs)
-            key = (node.kind, str(error) if known else "")
+            key = (node.kind, "" if NOT_SUPPORTED in str(error) else str(error))
             first = obstacles.get(key, (node, error, 0))
             obstacles[key] = (*first[:2], first[2] + 1)
     if obstacles:
@@ -114,12 +117,14 @@ def _refusal(path: str, found: list[tuple[TrainedNode, ValueError, int]]) -> Inp
     besides = []
     for other, why, count in others:
         more = f" and {count - 1} more" if count > 1 else ""
-        besides.append(f"{other.place}{more}: {why if other.kind in CONVERTERS else 'not supported'}")
+        besides.append(f"{other.place}{more}: {'not supported' if NOT_SUPPORTED in str(why) else why}")
     return InputError(path, place=first.place, expected=first.expected, found=first.found, besides=besides)
 
 
 def _convert(builder: Builder, node: TrainedNode) -> None:
     """Add one operator to the program. ValueError "expected X, found Y"."""
+    if node.refusal:
+        raise ValueError(node.refusal)
     names = [name for name in node.inputs if name]
     if any(name in builder.constants or name in builder.tensors for name in node.outputs if name):
         raise ValueError(f"expected outputs of its own, found {node.output!r}, which is there already")
@@ -129,7 +134,7 @@ def _convert(builder: Builder, node: TrainedNode) -> None:
     if node.kind not in CONVERTERS:
         known = ", ".join(sorted(CONVERTERS))
         what = f"{node.kind} of what is computed" if node.kind in FOLDED else node.kind
-        raise ValueError(f"expected a supported operator ({known}), found {what}")
+        raise ValueError(f"{NOT_SUPPORTED} ({known}), found {what}")
     there = (builder.constants, builder.tensors, builder.labels)
     unwritten = [name for name in names if not any(name in values for values in there)]
     if unwritten:

@@ -10,12 +10,14 @@ from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns, ending_of
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.samples import SamplePart, read_samples
+from kilotune.codegen.trained.tflite_models import read_tflite
 
 
 def import_bundle(path: Path, data: Path, label: str | None = None, returns: Returns | None = None) -> Bundle:
@@ -25,12 +27,17 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     labels are whole numbers that its outputs can stand for. Without labels the model's own outputs are the targets. InputError, one
     sentence, for whatever cannot be used.
     """
-    model = read_onnx(path)
+    model = read_trained(path)
     samples = read_samples(data, model.input_shape, label)
     converted = convert(model, path.stem, returns or _returns(model, samples.train.targets))
     train = _dataset(converted, samples.train, data)
     test = None if samples.test is None else _dataset(converted, samples.test, data)
     return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count)
+
+
+def read_trained(path: Path) -> TrainedGraph:
+    """The model of an ONNX or TensorFlow Lite file."""
+    return read_tflite(path) if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite" else read_onnx(path)
 
 
 def _returns(model: TrainedGraph, targets: RealArray | None) -> Returns:

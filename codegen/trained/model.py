@@ -13,7 +13,8 @@ from kilotune.codegen.arrays import Array
 @dataclass(frozen=True, eq=False)
 class TrainedNode:
     """One operator. `kind`: its ONNX name, behind its domain where that is not ONNX's own; an input that is left out is "". `place` says
-    in words which node of the file it is. `opset`: the version of its domain that the file is written for."""
+    in words which node of the file it is. `opset`: the version of its domain that the file is written for. `refusal`: "expected X, found Y"
+    of an operator that cannot be stated in this vocabulary."""
 
     kind: str
     inputs: tuple[str, ...]
@@ -21,6 +22,7 @@ class TrainedNode:
     place: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
     opset: int = 13
+    refusal: str = ""
 
     @property
     def output(self) -> str:

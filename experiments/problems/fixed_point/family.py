@@ -113,7 +113,7 @@ FAMILY = SpaceFamily(
         ),
     ),
     "kilotune.experiments.problems.fixed_point.problem",
-    inputs="a model folder, ONNX with --data, or a bundled model of `tune list models`",
+    inputs="a model folder, ONNX or TFLite with --data, or a bundled model of `tune list models`",
     metrics=(
         ("accuracy_percent", "train accuracy %"),
         ("validation_accuracy_percent", "validation accuracy %"),
@@ -154,6 +154,6 @@ FAMILY = SpaceFamily(
             ),
         ),
     ),
-    model_files=("ONNX",),
+    model_files=("ONNX", "TFLITE"),
     rank=10,
 )

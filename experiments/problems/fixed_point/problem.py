@@ -178,7 +178,7 @@ def command_options(options: Mapping[str, Any]) -> CommandOptions:
 
 def libraries(request: TuneRequest) -> tuple[str, ...]:
     """What reads a model, what executes candidates, and the solver that places variables within a limit on RAM."""
-    named = (*(("onnx",) if is_trained_model(Path(request.input)) else LIBRARIES), *COMPILED)
+    named = (*(("onnx", "tflite") if is_trained_model(Path(request.input)) else LIBRARIES), *COMPILED)
     return named if request.options.get("ram_limit_bytes") is None else (*named, LIBRARY)
 
 

@@ -28,7 +28,9 @@ def load_source(path: Path, data: str | None, label: str | None, returns: str | 
         given = {"--data": data, "--label": label, "--returns": returns}
         named = [option for option, value in given.items() if value is not None]
         if named:
-            raise InputError(str(path), expected=f"an ONNX model, to which {named[0]} belongs", found="a model folder")
+            raise InputError(
+                str(path), expected=f"an ONNX or TFLite model, to which {named[0]} belongs", found="a model folder"
+            )
         return load_bundle(path)
     if data is None:
         expected = "--data FILE with samples for it (.npz with X and y, .npy or .csv)"

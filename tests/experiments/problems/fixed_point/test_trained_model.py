@@ -65,7 +65,7 @@ def test_a_file_without_samples_is_refused_before_anything_is_written(tmp_path: 
 def test_samples_do_not_go_with_a_model_folder(tmp_path: Path) -> None:
     status, _, error = run(tmp_path, "--space", "seedot", "--input", "protonn-cancer", "--data", "x.npz")
     assert status == 4
-    assert "expected an ONNX model, to which --data belongs, found a model folder" in " ".join(error.split())
+    assert "expected an ONNX or TFLite model, to which --data belongs, found a model folder" in " ".join(error.split())
 
 
 def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_lifetimes_that_end_inclusively(tune, tmp_path: Path) -> None:  # type: 
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        ("seedot", "expected a model folder, ONNX with --data, or a bundled model of `tune list models`"),
+        ("fpga", "expected a model, as for seedot"),
         ("reverse-split", "expected JSON, a filter of `tune list filters`, or analognet2-digits, ternary8-digits"),
         ("cm", "expected ONNX, or a network of `tune list networks`"),
     ],
@@ -67,7 +67,7 @@ def test_a_model_of_another_tool_is_named(tune, space: str, words: str) -> None:
     status, _, said = tune(space, DATA / "kws_int8.tflite")
     assert status == ExitStatus.BAD_INPUT
     assert len(said.splitlines()) == 1
-    assert f"{words}, found a TFLite model (which is for --space memory)" in said
+    assert f"{words}, found a TFLite model (which is for --space seedot or --space shiftry or --space memory)" in said
 
 
 @pytest.mark.parametrize("option", [("--inclusive",), ("--heap", "1")])
