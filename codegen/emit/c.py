@@ -55,7 +55,8 @@ class CSource:
 
     `ram_bytes` is the size of the one RAM array, of which variables take the first `variable_bytes` (what a search reports
     as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
-    parameters and tables, and about what the code takes that unpacks parameters (`unpacking_size`).
+    parameters and whole tables (whose end may be left out, `tables`), and about what the code takes that unpacks parameters
+    (`unpacking_size`).
     `candidate`: what it was made from, for targets that are not C; None for floats.
     """
 
@@ -290,6 +291,15 @@ _PRELUDE = """\
 #define KT_INLINE static inline
 #define KT_NOINLINE static
 #define KT_ALIAS
+#endif
+/* where avr-gcc is asked for small code: what it does for speed alone, and a counter that stays one, not the end of a pointer */
+#if defined(__AVR__) && defined(__OPTIMIZE_SIZE__)
+#if !defined(__clang__)
+#pragma GCC optimize ("no-move-loop-invariants", "no-tree-dominator-opts", "no-tree-ter")
+#endif
+#define KT_COUNT(n) __asm__ ("" : "+r"(n))
+#else
+#define KT_COUNT(n) ((void)0)
 #endif
 /* what follows each operation, by its number: nothing, unless a tracing build defines it */
 #ifndef KT_AFTER

@@ -110,7 +110,7 @@ def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int
     packings = [context.storage.packing(variable) for variable in (a, b)]
     walked = [n for n, packing in enumerate(packings) if packing is not None and walks(packing.width)]
     step = "\n        ".join(_step(context, total, a, b))
-    body = f"    do {{\n        {step}\n    }} while (--n != 0);\n    return sum;\n"
+    body = f"    do {{\n        {step}\n        KT_COUNT(n);\n    }} while (--n != 0);\n    return sum;\n"
     if len(walked) == 1:
         body = _walking(context, total, (a, b), walked[0])
     takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
@@ -174,7 +174,7 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
         name,
         f"/* sum + p0[0] * p1[0] + ... over n > 0 groups of {layout.codes} */\n"
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {_counter(groups)} n)\n"
-        f"{{\n    do {{\n{body}    }} while (--n != 0);\n    return sum;\n}}",
+        f"{{\n    do {{\n{body}        KT_COUNT(n);\n    }} while (--n != 0);\n    return sum;\n}}",
     )
 
 

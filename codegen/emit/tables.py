@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,11 +45,13 @@ class Functions:
             return self.operators.saturating(argument, -shift, bits)
         return self.operators.exact(argument, shift)
 
-    def _array(self, bits: int, entries: tuple[int, ...]) -> str:
+    def _array(self, bits: int, entries: tuple[int, ...], counted: int) -> str:
+        """The name of the array; `counted`: entries that a search counts as flash, some of which may not be stored."""
         key = (bits, entries)
         if key not in self._array_names:
             self._array_names[key] = name = f"kt_table{len(self._array_names)}"
-            self.arrays.append(constant_array(name, int_type(bits), entries, bits))
+            stored = constant_array(name, int_type(bits), entries, bits)
+            self.arrays.append(dataclasses.replace(stored, size_bytes=counted * bits // 8))
         return self._array_names[key]
 
     def _exponential(self, table: Exponential, width: int) -> CExpression:
@@ -106,7 +109,8 @@ class Functions:
     ) -> CExpression:
         """The element of a table that t chooses. Its operand shift is applied here, once, instead of on the device."""
         scaled = scale_down(np.array(entries, dtype=np.int64), operand_shift, self.operators.rounding)
-        name = self._array(table.bits, tuple(scaled.tolist()))
+        stored = scaled if table.fine else scaled[: (last_told_apart(table) >> shift) + 1]
+        name = self._array(table.bits, tuple(stored.tolist()), len(scaled))
         place = f"t >> {shift}" if shift else "t"
         if mask is not None:
             place = f"({place}) & {mask}" if shift else f"t & {mask}"
@@ -150,13 +154,23 @@ class Functions:
         return f"{name}(({kind})({numerator}), ({kind})({one} + decayed), {table.scale})"
 
 
+def last_told_apart(table: Exponential) -> int:
+    """The least t (of `Exponential`) from which on all entries are one number: of e**v in 8 bits, zero. No later one is stored."""
+    if table.fine:
+        return table.limit
+    last = table.limit >> table.coarse_shift
+    while last and table.coarse[last - 1] == table.coarse[last]:
+        last -= 1
+    return min(last << table.coarse_shift, table.limit)
+
+
 def _argument_ends(table: Exponential) -> tuple[int, int]:
     """The arguments beyond which the table does not change."""
-    other = table.reference + table.sign * table.limit
+    other = table.reference + table.sign * last_told_apart(table)
     return min(table.reference, other), max(table.reference, other)
 
 
 def _argument_width(table: Exponential, bits: int) -> int:
     """The width at which an argument of `bits` bits can be clamped and subtracted from the reference."""
     low, high = _argument_ends(table)
-    return max(16, bits, width_for(low, high), width_for(0, table.limit))
+    return max(16, bits, width_for(low, high), width_for(0, last_told_apart(table)))

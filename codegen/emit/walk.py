@@ -60,7 +60,10 @@ class LoopNestWriter:
             for level in range(first, last):
                 name, count = self._counters[level]
                 if count != 1:
-                    nest.enter_context(writer.block(self._context.storage.loop(name, count, name in self._numbered)))
+                    numbered = name in self._numbered
+                    nest.enter_context(writer.block(self._context.storage.loop(name, count, numbered)))
+                    if not numbered:
+                        writer.line(f"KT_COUNT({name});")
                 self._enter(level + 1)
             yield
 
