@@ -3,6 +3,7 @@
 - the goal itself is asked for: only this can prove that no placement is lower;
 - something on the way is asked for: a capacity half the way down from the best peak to the goal, then less, until one is met;
 - buffers that fit together are glued, and the fewer ones searched in the same way (`spaces.memory.gluing`);
+- buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
 - where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`).
 """
 
@@ -20,6 +21,8 @@ from kilotune.spaces.memory.ejecting import WORK as EJECTION_WORK
 from kilotune.spaces.memory.ejecting import Ejection
 from kilotune.spaces.memory.fit_result import FitStatus
 from kilotune.spaces.memory.gluing import GluedBuffers, glued
+from kilotune.spaces.memory.loose_search import EJECTION_WORK as LOOSE_WORK
+from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy
 
@@ -38,8 +41,17 @@ FIRST_SHARE = 0.5
 WORK_ON_THE_WAY = 40_000_000
 """Buffers looked at for one capacity on the way before a higher one is asked for; about a second."""
 
-SHARES = {"goal": 2, "way": 1, "glued": 2, "ejection": 1}
+FEWEST_LOOSE = 100
+"""Buffers of a component from which on they are glued loosely: fewer are searched as they are."""
+
+WORK_BEFORE_LOOSE = 40_000_000
+"""What the other ways get before the first loose gluing: most programs are solved by then."""
+
+SHARES = {"goal": 2, "way": 1, "glued": 2, "loose": 4, "ejection": 1}
 """How the work is divided among the ways that are open."""
+
+LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 8, "ejection": 1}
+"""How the work is divided from LARGE buffers on, about which a question is seldom answered."""
 
 
 class ComponentSearch:
@@ -63,6 +75,8 @@ class ComponentSearch:
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
         self._glued = _GluedSearch.of(buffers, seed, work_unit) if gluing else None
+        is_loose = len(buffers) >= FEWEST_LOOSE and load_ejection() is not None and self._glued is None
+        self._loose = LooseSearch(buffers, seed) if is_loose else None
         if self._glued is not None:
             self._take_glued(self._glued)
 
@@ -92,7 +106,10 @@ class ComponentSearch:
             steps["way"] = self._ask_on_the_way
         if len(self.buffers) >= LARGE and load_ejection() is not None:
             steps["ejection"] = self._eject
-        way = min(steps, key=lambda name: self._spent[name] / SHARES[name])
+        if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
+            steps["loose"] = self._move_blocks
+        shares = LARGE_SHARES if len(self.buffers) >= LARGE else SHARES
+        way = min(steps, key=lambda name: self._spent[name] / shares[name])
         self._spent[way] += steps[way](target, seconds)
 
     def _ask(self, capacity: int, seconds: float) -> int:
@@ -135,6 +152,13 @@ class ComponentSearch:
         if lowered is not None:
             self._lower(lowered)
         return EJECTION_WORK
+
+    def _move_blocks(self, target: int, seconds: float) -> int:
+        assert self._loose is not None
+        found = self._loose.improve(target, seconds)
+        if found is not None and int((found + self.buffers.size).max()) < self.peak:
+            self._lower(found)
+        return LOOSE_WORK
 
     def _lower(self, offsets: IntArray) -> None:
         self.offsets = offsets

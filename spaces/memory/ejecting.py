@@ -32,8 +32,8 @@ WEIGHT_UNIT = 100
 class Ejection:
     """The search of one connected set of buffers, of positive sizes. MemoryError when its lists do not fit."""
 
-    def __init__(self, buffers: BufferArrays, seed: int) -> None:
-        self._buffers = buffers
+    def __init__(self, buffers: BufferArrays, seed: int, work: int = WORK) -> None:
+        self._buffers, self._work = buffers, work
         self._share = LARGEST_SHARE
         count = len(buffers)
         self._start = np.zeros(count + 1, dtype=np.int64)
@@ -59,7 +59,7 @@ class Ejection:
         lowered, penalty = offsets.copy(), np.ones(len(buffers), dtype=np.int64)
         columns = (buffers.size, buffers.alignment, self._start, self._neighbours, self._worth)
         flag = StopFlag()
-        steps = max(WORK // (int(buffers.conflicts.mean()) + 1), 1)
+        steps = max(self._work // (int(buffers.conflicts.mean()) + 1), 1)
         limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
         given = tuple(column.ctypes.data for column in columns)
         changed = tuple(column.ctypes.data for column in (self._random, lowered, penalty))

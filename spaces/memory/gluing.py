@@ -1,6 +1,7 @@
 """Fewer buffers: those that fit together without a gap are glued, and the glued ones are searched in place of all.
 
-Two buffers of equal lives are stacked; two of equal sizes of which one begins where the other ends become one of both lives.
+Two buffers of equal lives are stacked; two of equal sizes of which one begins where the other ends become one of both lives; five
+that turn around one of them as a pinwheel, which no two of them fill, become one rectangle (`spaces.memory.wheels`).
 This goes on until nothing fits any more: a program of a thousand buffers that fill a memory may come down to a dozen. A
 placement of the glued ones is one of all, but not the other way round, so only placements are taken from it, never bounds.
 """
@@ -14,6 +15,7 @@ import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
+from kilotune.spaces.memory.wheels import wheels_among
 
 MOST_LEFT = 0.9
 """The share of the buffers that may be left: a search of almost as many has nothing to add."""
@@ -36,7 +38,7 @@ class GluedBuffers:
 def glued(buffers: BufferArrays) -> GluedBuffers | None:
     """None when hardly any fit together."""
     blocks = _BlocksLeft(buffers)
-    while blocks.stack() or blocks.join():
+    while blocks.stack() or blocks.join() or blocks.close_wheels():
         pass
     if not blocks.left or len(blocks.left) > MOST_LEFT * len(buffers):
         return None
@@ -95,6 +97,18 @@ class _BlocksLeft:
             ending[block.upper, block.size].append(block)
         self.left = [block for blocks in ending.values() for block in blocks]
         return len(self.left) < before
+
+    def close_wheels(self) -> bool:
+        """Glue five blocks around one of them; whether there were any. Only blocks that may lie at any byte."""
+        free = [block for block in self.left if block.alignment == 1]
+        wheels = list(wheels_among([(block.lower, block.upper, block.size) for block in free]))
+        used: set[int] = set()
+        for wheel in wheels:
+            used |= {id(free[index]) for index in wheel.members}
+            parts = tuple((free[index], at) for index, at in zip(wheel.members, wheel.shifts, strict=True))
+            self.left.append(_GluedBlock(wheel.lower, wheel.upper, wheel.size, 1, parts))
+        self.left = [block for block in self.left if id(block) not in used]
+        return bool(wheels)
 
     def result(self) -> GluedBuffers:
         """The blocks as buffers, and where in them the buffers are."""
