@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.onnx.graph import TensorShape, Window
 
+WIDEST = 1 << 16
+"""The largest kernel, stride, dilation or padding: no image is so large, and pixels of a window are counted one by one."""
+
 
 def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: int, shape: TensorShape) -> Window:
     """The window of a Conv or a pooling over a tensor of `shape`, whose ONNX rank is `rank` (3: no vertical dimension).
@@ -23,6 +26,9 @@ def read_window(attributes: Mapping[str, Any], kernel: tuple[int, ...], rank: in
     pads = _explicit_pads(attributes, spatial)
     if min((*stride, *dilation, *size)) < 1:
         raise ValueError(f"expected positive kernel, strides and dilations, found {size}, {stride}, {dilation}")
+    if max((*stride, *dilation, *size, *pads)) > WIDEST:
+        widest = max((*stride, *dilation, *size, *pads))
+        raise ValueError(f"expected kernel, strides, dilations and pads of at most {WIDEST}, found {widest}")
     mode = attributes.get("auto_pad", b"NOTSET")
     mode = mode.decode() if isinstance(mode, bytes) else str(mode)
     if mode in ("SAME_UPPER", "SAME_LOWER"):

@@ -19,7 +19,7 @@ from kilotune.codegen.language.views import reshaped
 from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.trained.builder import INPUT, Builder
 from kilotune.codegen.trained.converters import CONVERTERS
-from kilotune.codegen.trained.endings import Ending, Returns, ending_of, largest, positive, without
+from kilotune.codegen.trained.endings import Returns, ended, ending_of, largest, positive
 from kilotune.codegen.trained.folded import FOLDED
 from kilotune.codegen.trained.folding import fold
 from kilotune.codegen.trained.histories import without_histories
@@ -45,11 +45,10 @@ class Converted:
 
 def convert(model: TrainedGraph, name: str, returns: Returns) -> Converted:
     """The program of a model. InputError, one sentence, that says of all of its operators which cannot be converted, and why."""
-    ending = ending_of(model)
-    shortened = fold(without(model, ending) if returns is Returns.CLASS else model)
+    shortened = fold(ended(model, ending_of(model), returns))
     builder = _start(shortened)
     _convert_nodes(builder, shortened)
-    result, kind = _result(builder, shortened, ending, returns)
+    result, kind = _result(builder, shortened, returns)
     whole = Program(name, tuple(builder.emitter.variables), tuple(builder.emitter.body), result, kind)
     program = _used(without_histories(whole, builder.histories))
     check_length(program.body)
@@ -156,7 +155,7 @@ def _folded(builder: Builder, node: TrainedNode) -> Array:
         raise ValueError(f"expected constants that {node.kind} takes, found others ({error})") from None
 
 
-def _result(builder: Builder, model: TrainedGraph, ending: Ending, returns: Returns) -> tuple[View, ResultKind]:
+def _result(builder: Builder, model: TrainedGraph, returns: Returns) -> tuple[View, ResultKind]:
     """What the program returns."""
     name, path = model.outputs[0], model.path
     builder.location = Location(path, 0, 0, f"output {name!r}")
@@ -170,6 +169,9 @@ def _result(builder: Builder, model: TrainedGraph, ending: Ending, returns: Retu
         if builder.emitter.role(view) is Role.TEMPORARY:
             return view, ResultKind.REAL
         return builder.lowering.copy(view, builder.location), ResultKind.REAL
+    if sum(extent > 1 for extent in tensor.shape) > 1:
+        shape = "x".join(map(str, tensor.shape))
+        raise InputError(path, subject=f"output {name!r}", expected="a score for each class", found=f"shape {shape}")
     if tensor.view.size > 1:
         row = reshaped(builder.view(tensor), (tensor.view.size,))
         return largest(builder, builder.view(tensor) if row is None else row), ResultKind.CLASS

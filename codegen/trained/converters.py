@@ -39,6 +39,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Clip": elementwise.clip,
         "Neg": normalising.negate,
         "BatchNormalization": normalising.batch_normalization,
+        "NormaliseL2": normalising.normalise,
         "QuantizeLinear": normalising.quantize,
         "DequantizeLinear": normalising.dequantize,
         "Cast": normalising.cast,

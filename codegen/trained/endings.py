@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
@@ -15,8 +15,11 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 PROBABILITIES = frozenset(("Softmax", "LogSoftmax"))
 """Functions of scores that leave the largest where it is."""
 
+MONOTONE = PROBABILITIES | {"Sigmoid", "NormaliseL1"}
+"""What may be left out before the largest of all elements is looked for."""
+
 RENAMING = frozenset(("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Dropout"))
-"""What may stand behind them."""
+"""What may stand between and behind them."""
 
 
 class Returns(enum.Enum):
@@ -28,46 +31,81 @@ class Returns(enum.Enum):
 
 @dataclass(frozen=True)
 class Ending:
-    """`output`: the value of the file that the program computes last. `threshold`: from where on a single score means class 1; None
-    where the file says the class itself, or has several scores. `dropped`: the nodes behind `output`, which change no class."""
+    """`score`: the value of the file that decides the class, `value`: the one that is returned as real numbers. `passed`: the kinds of the
+    operators behind `score`, which change no class; "Concat" among them stands for the probabilities of no and yes, of which `score`
+    is the one of yes before its Sigmoid."""
 
-    output: str
-    dropped: tuple[TrainedNode, ...] = ()
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether the file returns probabilities of classes."""
-        return any(node.kind in PROBABILITIES for node in self.dropped)
+    score: str
+    value: str
+    passed: frozenset[str] = frozenset()
 
     @property
-    def sigmoid(self) -> bool:
-        """Whether the file returns the probability of class 1."""
-        return any(node.kind == "Sigmoid" for node in self.dropped)
+    def classifies(self) -> bool:
+        """Whether the file itself says that it tells classes apart."""
+        return bool(self.passed & (PROBABILITIES | {"ArgMax", "Concat"}))
 
 
-def ending_of(model: TrainedGraph) -> Ending:
-    """The model without the probabilities at its end. InputError for a file that does not return one value."""
-    if len(model.outputs) != 1:
-        names = ", ".join(model.outputs) or "none"
-        raise InputError(model.path, subject="graph outputs", expected="one", found=names)
-    makers = {node.output: node for node in model.nodes}
-    output, dropped = model.outputs[0], list[TrainedNode]()
-    passed = list[TrainedNode]()
-    while output in makers and makers[output].kind in PROBABILITIES | RENAMING | {"Sigmoid"}:
-        node = makers[output]
-        passed.append(node)
-        output = node.inputs[0] if node.inputs else ""
-        if node.kind in PROBABILITIES or node.kind == "Sigmoid":
-            dropped, last = list(passed), output
-            break
-    return Ending(last, tuple(dropped)) if dropped else Ending(model.outputs[0])
+def ending_of(graph: TrainedGraph) -> Ending:
+    """The model without the probabilities at its end. InputError for a file that returns more than a label and its probabilities."""
+    makers = {name: node for node in graph.nodes for name in node.outputs}
+    labels = [name for name in graph.outputs if _is_label(makers, name)]
+    others = [name for name in graph.outputs if name not in labels]
+    if not graph.outputs or len(labels) > 1 or len(others) > 1:
+        names = ", ".join(graph.outputs) or "none"
+        raise InputError(graph.path, subject="graph outputs", expected="one, or a label and probabilities", found=names)
+    value = (others or labels)[0]
+    score, passed = _score(graph, makers, (labels or others)[0])
+    return Ending(score, value, passed)
 
 
-def without(model: TrainedGraph, ending: Ending) -> TrainedGraph:
-    """The model up to `ending.output`."""
-    gone: Collection[int] = {id(node) for node in ending.dropped}
-    nodes = tuple(node for node in model.nodes if id(node) not in gone)
-    return TrainedGraph(model.path, nodes, model.constants, model.input_name, model.input_shape, (ending.output,))
+def _is_label(makers: Mapping[str, TrainedNode], name: str) -> bool:
+    seen = set[str]()
+    while name in makers and makers[name].kind in RENAMING and makers[name].inputs and name not in seen:
+        seen.add(name)
+        name = makers[name].inputs[0]
+    return name in makers and makers[name].kind == "ArgMax"
+
+
+def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) -> tuple[str, frozenset[str]]:
+    """The value behind which nothing changes a class, and the kinds of what is behind it."""
+    kept, passed, kinds, seen = name, frozenset[str](), set[str](), set[str]()
+    while name in makers and name not in seen:
+        seen.add(name)
+        node = makers[name]
+        if node.kind in RENAMING and node.inputs:
+            name = node.inputs[0]
+            continue
+        if node.kind in MONOTONE or (node.kind == "ArgMax" and "ArgMax" not in kinds):
+            name = node.inputs[0] if node.inputs else ""
+        else:
+            yes = _yes_of_two(graph, makers, node)
+            if yes is None or "ArgMax" not in kinds:
+                break
+            name = yes
+        kinds.add(node.kind)
+        if node.kind != "ArgMax":
+            kept, passed = name, frozenset(kinds)
+    if kept == name or "ArgMax" not in kinds or passed:
+        return kept, passed
+    return kept, frozenset({"ArgMax"})
+
+
+def _yes_of_two(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: TrainedNode) -> str | None:
+    """p of (1 - p, p) that are put together, where p is a Sigmoid; None for anything else."""
+    if node.kind != "Concat" or len(node.inputs) != 2:
+        return None
+    no, yes = node.inputs
+    makes_no, makes_yes = makers.get(no), makers.get(yes)
+    if makes_no is None or makes_yes is None or makes_no.kind != "Sub" or makes_yes.kind != "Sigmoid":
+        return None
+    one = graph.constants.get(makes_no.inputs[0]) if len(makes_no.inputs) == 2 else None
+    is_complement = one is not None and one.size == 1 and float(one.reshape(-1)[0]) == 1.0 and makes_no.inputs[1] == yes
+    return yes if is_complement else None
+
+
+def ended(graph: TrainedGraph, ending: Ending, returns: Returns) -> TrainedGraph:
+    """The graph with the one output that the program is to compute."""
+    return replace(graph, outputs=(ending.score if returns is Returns.CLASS else ending.value,))
 
 
 def arg_max(builder: Builder, node: TrainedNode) -> None:

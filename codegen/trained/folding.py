@@ -70,18 +70,27 @@ def _fold_one(model: TrainedGraph) -> TrainedGraph | None:
     readers = Counter(name for node in model.nodes for name in node.inputs)
     readers.update(model.outputs)
     for node in model.nodes:
-        affine = affine_of(node, model.constants)
-        if affine is None:
+        try:
+            folded = _fold_at(model, node, makers, readers)
+        except (ValueError, IndexError, TypeError):  # attributes that are none: conversion says so
             continue
-        maker = makers.get(affine.source)
-        behind = None if maker is None or readers[affine.source] != 1 else _behind(model, maker, node, affine)
-        if behind is not None:
-            return behind
-        if readers[node.output] == 1 and node.output not in model.outputs:
-            before = _before(model, node, affine)
-            if before is not None:
-                return before
+        if folded is not None:
+            return folded
     return None
+
+
+def _fold_at(
+    model: TrainedGraph, node: TrainedNode, makers: Mapping[str, TrainedNode], readers: Mapping[str, int]
+) -> TrainedGraph | None:
+    """The model without that node, if it is a factor and an offset that weights can take over."""
+    affine = affine_of(node, model.constants)
+    if affine is None:
+        return None
+    maker = makers.get(affine.source)
+    behind = None if maker is None or readers[affine.source] != 1 else _behind(model, maker, node, affine)
+    if behind is not None or readers[node.output] != 1 or node.output in model.outputs:
+        return behind
+    return _before(model, node, affine)
 
 
 def affine_of(node: TrainedNode, constants: Mapping[str, Array]) -> Rescaling | None:
@@ -187,7 +196,7 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
         if len(readers) != 1 or (name in model.outputs):
             return None
         reader = readers[0]
-        if reader.kind not in VIEWS:
+        if reader.kind not in VIEWS or reader in between:
             break
         between.append(reader)
         name = reader.output

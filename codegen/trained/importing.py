@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.bundle import Bundle
@@ -12,6 +13,7 @@ from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.trained.classical import without_classical
 from kilotune.codegen.trained.conversion import Converted, convert
 from kilotune.codegen.trained.endings import Returns, ending_of
 from kilotune.codegen.trained.model import TrainedGraph
@@ -30,45 +32,53 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     model = read_trained(path)
     samples = read_samples(data, model.input_shape, label)
     converted = convert(model, path.stem, returns or _returns(model, samples.train.targets))
-    train = _dataset(converted, samples.train, data)
-    test = None if samples.test is None else _dataset(converted, samples.test, data)
+    train = _dataset(converted, samples.train, data, model.classes)
+    test = None if samples.test is None else _dataset(converted, samples.test, data, model.classes)
     return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count)
 
 
 def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
-    return read_tflite(path) if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite" else read_onnx(path)
+    if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
+        return read_tflite(path)
+    return without_classical(read_onnx(path))
 
 
 def _returns(model: TrainedGraph, targets: RealArray | None) -> Returns:
     """What a program is to return, by how its model ends and what the labels are."""
     ending = ending_of(model)
-    makers = {node.output: node.kind for node in model.nodes}
-    if ending.probabilities or makers.get(ending.output) == "ArgMax":
+    if ending.classifies:
         return Returns.CLASS
     if targets is None or (targets != np.floor(targets)).any() or targets.min() < 0:
         return Returns.VALUE
-    labels = convert(model, "", Returns.CLASS).class_count
-    fits = labels is not None and targets.max() < labels
-    return Returns.CLASS if fits and (labels != 2 or ending.sigmoid or _scores(model) > 1) else Returns.VALUE
+    scores = convert(model, "", Returns.VALUE).program.result.size
+    fits = targets.max() < max(2, scores)
+    return Returns.CLASS if fits and (scores > 1 or "Sigmoid" in ending.passed) else Returns.VALUE
 
 
-def _scores(model: TrainedGraph) -> int:
-    """How many numbers the model returns."""
-    return convert(model, "", Returns.VALUE).program.result.size
-
-
-def _dataset(converted: Converted, part: SamplePart, path: Path) -> Dataset:
+def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[int, ...]) -> Dataset:
     """The samples with their targets; where there are none, with what the float program makes of them."""
-    targets = part.targets
-    if targets is None:
-        targets = run_float(converted.program, converted.parameters, part.features).outputs[:, 0]
+    given = part.targets
+    if given is None:
+        given = run_float(converted.program, converted.parameters, part.features).outputs[:, 0]
+        classes = ()
     if converted.class_count is None:
-        return Dataset(part.features, targets)
-    wrong = np.flatnonzero((targets != np.floor(targets)) | (targets < 0) | (targets >= converted.class_count))
+        return Dataset(part.features, given)
+    named = classes if len(classes) == converted.class_count else tuple(range(converted.class_count))
+    targets = _places(given, named)
+    wrong = np.flatnonzero(targets < 0)
     if len(wrong):
         row = int(wrong[0])
-        expected = f"a class from 0 to {converted.class_count - 1}"
+        words = f"a class from 0 to {len(named) - 1}"
+        expected = words if named == tuple(range(len(named))) else f"one of the classes {', '.join(map(str, named))}"
         place = f"sample {row} (counted from 0)"
-        raise InputError(str(path), place=place, subject="label", expected=expected, found=f"{targets[row]:g}")
-    return Dataset(part.features, targets.astype(np.int64))
+        raise InputError(str(path), place=place, subject="label", expected=expected, found=f"{given[row]:g}")
+    return Dataset(part.features, targets)
+
+
+def _places(targets: RealArray, classes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Which of the classes each target is, -1 for one that is none."""
+    order = np.argsort(classes)
+    found = np.minimum(np.searchsorted(np.asarray(classes)[order], targets), len(classes) - 1)
+    places = order[found]
+    return np.where(np.asarray(classes)[places] == targets, places, -1).astype(np.int64)

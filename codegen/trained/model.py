@@ -52,7 +52,8 @@ class TrainedNode:
 @dataclass(frozen=True, eq=False)
 class TrainedGraph:
     """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
-    `outputs` are the values that the file returns, in its order."""
+    `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it in whole
+    numbers."""
 
     path: str
     nodes: tuple[TrainedNode, ...]
@@ -60,3 +61,4 @@ class TrainedGraph:
     input_name: str
     input_shape: tuple[int, ...]
     outputs: tuple[str, ...]
+    classes: tuple[int, ...] = ()

@@ -29,6 +29,14 @@ def batch_normalization(builder: Builder, node: TrainedNode) -> None:
     builder.bind(node.output, add(builder, scaled, affine.offset.reshape(shape), node.inputs[2], node.output))
 
 
+def normalise(builder: Builder, node: TrainedNode) -> None:
+    """Each row over its Euclidean length."""
+    view = builder.view(builder.tensor(node.inputs[0]))
+    out = builder.temporary(view.shape, node.output)
+    builder.emit(ir.NormaliseL2(out, builder.location, view))
+    builder.bind(node.output, out)
+
+
 def quantize(builder: Builder, node: TrainedNode) -> None:
     """Rounding to integers, which a program decides itself: what is left of it is where the integers end, if that is at 0, as behind a
     Relu that was taken into them."""

@@ -12,7 +12,8 @@ from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, error_at, node_place, operator_name
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
-OLDEST_OPSET = 11
+OLDEST_OPSET = 9
+"""Older files differ in what their operators mean. Exporters of classical models state the oldest one that they need."""
 
 
 def read_onnx(path: Path) -> TrainedGraph:
@@ -62,7 +63,7 @@ def _input_shape(value: Any, path: str) -> tuple[int, ...]:
         sizes[0] = 1  # a free batch
     if min(sizes) < 1:
         dims = value.type.tensor_type.shape.dim
-        shown = "x".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
+        shown = "x".join(str(d.dim_value) if d.HasField("dim_value") else str(d.dim_param) or "?" for d in dims)
         expected = "fixed sizes behind the batch (export the model with an example input, and only the batch dynamic)"
         raise InputError(path, place=place, expected=expected, found=f"dynamic shape {shown}")
     return tuple(int(size) for size in sizes)

@@ -29,6 +29,9 @@ def identity(builder: Builder, node: TrainedNode) -> None:
 
 def reshape(builder: Builder, node: TrainedNode) -> None:
     """Reshape, Flatten, Squeeze or Unsqueeze: the elements in their order, as another shape."""
+    if node.inputs[0] in builder.labels:
+        identity(builder, node)
+        return
     tensor = builder.tensor(node.inputs[0])
     shape = _new_shape(builder, node, tensor.shape)
     if math.prod(shape) != math.prod(tensor.shape):
@@ -120,6 +123,7 @@ def gather(builder: Builder, node: TrainedNode) -> None:
 def along(view: View, axis: int, start: int, step: int, count: int) -> View:
     """`count` places of one axis, from `start` in steps, which may be negative."""
     stride = view.strides[axis]
+    step = step if count > 1 else 1
     shape = (*view.shape[:axis], count, *view.shape[axis + 1 :])
     strides = (*view.strides[:axis], stride * step, *view.strides[axis + 1 :])
     return replace(view, shape=shape, strides=strides, offset=view.offset + Affine(start * stride))

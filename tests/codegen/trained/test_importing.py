@@ -127,8 +127,8 @@ def test_weights_in_a_file_that_is_gone_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_old_opset_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"opset: expected opset 11 or newer \(onnx.version_converter .*\), found 9"):
-        imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=9), tmp_path)
+    with pytest.raises(InputError, match=r"opset: expected opset 9 or newer \(onnx.version_converter .*\), found 8"):
+        imported(Case("net", (1, 6), [("Relu", ["x"], ["y"], {})], opset=8), tmp_path)
 
 
 def test_a_quantised_file_is_a_float_model_again_with_the_relu_that_its_integers_are(tmp_path: Path) -> None:

@@ -1,0 +1,146 @@
+"""Operators of classical models (the domain ai.onnx.ml: scalers, linear models, what puts names to classes) in terms of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.arrays import Array
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+
+DOMAIN = "ai.onnx.ml."
+"""Before the names of their operators."""
+
+PROBABILITIES_OF = MappingProxyType({"NONE": "Identity", "SOFTMAX": "Softmax", "LOGISTIC": "Sigmoid"})
+"""What stands behind scores, by `post_transform`."""
+
+Replacement = tuple[list[TrainedNode], dict[str, Array]]
+"""Nodes, and their constants."""
+
+
+def without_classical(graph: TrainedGraph) -> TrainedGraph:
+    """The graph with none of them but those that are refused, and with the classes that its labels stand for."""
+    nodes, constants, classes = list[TrainedNode](), dict(graph.constants), graph.classes
+    for node in graph.nodes:
+        kind = node.kind.removeprefix(DOMAIN)
+        if node.kind == kind or kind not in REPLACEMENTS:
+            nodes.append(node)
+            continue
+        classes = _classes_of(node, constants) or classes
+        try:
+            made, added = REPLACEMENTS[kind](node)
+        except (ValueError, IndexError, KeyError, TypeError) as error:
+            found = str(error) if isinstance(error, ValueError) else "others"
+            refusal = found if found.startswith("expected ") else f"expected the attributes of {kind}, found {found}"
+            made, added = [replace(node, refusal=refusal)], {}
+        nodes += made
+        constants |= added
+    return replace(graph, nodes=tuple(nodes), constants=constants, classes=classes)
+
+
+def _classes_of(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[int, ...]:
+    """The classes that a node names, in their order; none for names that are texts, and for all other nodes."""
+    named = node.attributes.get("classlabels_ints") or node.attributes.get("classlabels_int64s") or ()
+    if node.kind == DOMAIN + "ArrayFeatureExtractor" and node.inputs and node.inputs[0] in constants:
+        array = constants[node.inputs[0]].reshape(-1)
+        named = array.tolist() if array.dtype.kind in "iu" else ()
+    return tuple(int(number) for number in named)
+
+
+def _array(node: TrainedNode, name: str) -> Array:
+    """A list of numbers. ValueError "expected X, found Y" where it is missing or not finite."""
+    values = np.asarray(node.attributes.get(name, ()), dtype=np.float64).reshape(-1)
+    if not values.size or not np.isfinite(values).all():
+        raise ValueError(f"expected finite {name}, found {'none' if not values.size else 'NaN or infinity'}")
+    return values
+
+
+def _made(node: TrainedNode, kind: str, reads: list[str], write: str, **attributes: Any) -> TrainedNode:
+    return replace(node, kind=kind, inputs=tuple(reads), outputs=(write,), attributes=attributes, opset=13)
+
+
+def _scaler(node: TrainedNode) -> Replacement:
+    """(x - offset) * scale."""
+    offset, scale = f"{node.output}_offset", f"{node.output}_scale"
+    constants: dict[str, Array] = {offset: _array(node, "offset"), scale: _array(node, "scale")}
+    moved = f"{node.output}_moved"
+    nodes = [
+        _made(node, "Sub", [node.inputs[0], offset], moved),
+        _made(node, "Mul", [moved, scale], node.output),
+    ]
+    return nodes, constants
+
+
+def _linear_regressor(node: TrainedNode) -> Replacement:
+    if node.text("post_transform", "NONE") != "NONE":
+        raise ValueError(f"expected post_transform NONE, found {node.text('post_transform', 'NONE')}")
+    targets = node.integer("targets", 1)
+    return _linear(node, _array(node, "coefficients").reshape(targets, -1), node.output)
+
+
+def _linear(node: TrainedNode, weights: Array, write: str) -> Replacement:
+    """weights * x + intercepts."""
+    names = [f"{node.output}_weights", f"{node.output}_intercepts"]
+    given = node.attributes.get("intercepts")
+    intercepts = np.zeros(len(weights)) if given is None or not len(given) else _array(node, "intercepts")
+    if intercepts.size != len(weights):
+        raise ValueError(f"expected {len(weights)} intercepts, found {intercepts.size}")
+    gemm = _made(node, "Gemm", [node.inputs[0], *names], write, transB=1)
+    return [gemm], {names[0]: weights, names[1]: intercepts}
+
+
+def _linear_classifier(node: TrainedNode) -> Replacement:
+    """Scores, the label of the largest, and what the file calls probabilities. Two classes whose scores are each other's negative have
+    one score, and the label is its sign."""
+    after = node.text("post_transform", "NONE")
+    if after not in PROBABILITIES_OF:
+        raise ValueError(f"expected post_transform {', '.join(PROBABILITIES_OF)}, found {after}")
+    labels = node.attributes.get("classlabels_ints") or node.attributes.get("classlabels_strings") or ()
+    intercepts = np.asarray(node.attributes.get("intercepts") or [0.0], dtype=np.float64)
+    weights = _array(node, "coefficients").reshape(intercepts.size, -1)
+    stem, label = node.output, node.outputs[0]
+    probabilities = node.outputs[1] if len(node.outputs) > 1 and node.outputs[1] else f"{stem}_probabilities"
+    opposite = len(weights) == 2 and (weights[0] == -weights[1]).all() and intercepts[0] == -intercepts[1]
+    if len(labels) == 2 and (len(weights) == 1 or (opposite and after in ("NONE", "LOGISTIC"))):
+        one = replace(node, attributes={**node.attributes, "intercepts": intercepts[-1:].tolist()})
+        nodes, constants = _linear(one, weights[-1:], f"{stem}_score")
+        constants[f"{stem}_one"] = np.ones(())
+        nodes += [
+            _made(node, "Sigmoid", [f"{stem}_score"], f"{stem}_likely"),
+            _made(node, "Sub", [f"{stem}_one", f"{stem}_likely"], f"{stem}_unlikely"),
+            _made(node, "Concat", [f"{stem}_unlikely", f"{stem}_likely"], probabilities, axis=1),
+        ]
+    else:
+        nodes, constants = _linear(node, weights, f"{stem}_scores")
+        nodes.append(_made(node, PROBABILITIES_OF[after], [f"{stem}_scores"], probabilities))
+    return [*nodes, _made(node, "ArgMax", [probabilities], label, axis=1)], constants
+
+
+def _normalizer(node: TrainedNode) -> Replacement:
+    """Behind probabilities it changes no class; among features only the Euclidean one can be computed."""
+    kind = {"L2": "NormaliseL2", "L1": "NormaliseL1"}.get(node.text("norm", "MAX"))
+    if kind is None:
+        raise ValueError(f"expected norm L1 or L2, found {node.text('norm', 'MAX')}")
+    return [_made(node, kind, [node.inputs[0]], node.output)], {}
+
+
+def _named(node: TrainedNode) -> Replacement:
+    """Names for classes: the numbers stay."""
+    return [_made(node, "Identity", [node.inputs[-1]], node.output)], {}
+
+
+REPLACEMENTS: Mapping[str, Callable[[TrainedNode], Replacement]] = MappingProxyType(
+    {
+        "Scaler": _scaler,
+        "LinearRegressor": _linear_regressor,
+        "LinearClassifier": _linear_classifier,
+        "Normalizer": _normalizer,
+        "ZipMap": _named,
+        "ArrayFeatureExtractor": _named,
+    }
+)
+"""By their names."""

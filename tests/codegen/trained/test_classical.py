@@ -1,0 +1,113 @@
+"""Classical models as skl2onnx writes them: what they say is their class, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from kilotune.codegen import ir
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.trained.importing import import_bundle
+from tests.codegen.trained.cases import draw
+
+FEATURES = np.random.default_rng(5).normal(0, 2, (40, 6)).astype(np.float32)
+
+Node = tuple[str, list[str], list[str], dict[str, Any]]
+
+SCALER: Node = ("Scaler", ["x"], ["s"], {"offset": draw(6).tolist(), "scale": (draw(6) + 1.5).tolist()})
+
+
+def classifier(classes: Sequence[int], after: str, weights: np.ndarray, intercepts: np.ndarray) -> Node:
+    attributes = {"classlabels_ints": list(classes), "coefficients": weights.reshape(-1).tolist(),
+                  "intercepts": intercepts.tolist(), "post_transform": after}  # fmt: skip
+    return ("LinearClassifier", ["s"], ["label", "p"], attributes)
+
+
+def write(folder: Path, nodes: Sequence[Node], outputs: Sequence[str]) -> Path:
+    made = [helper.make_node(kind, reads, writes, domain="ai.onnx.ml", **given) for kind, reads, writes, given in nodes]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 6])
+    kinds = {"label": TensorProto.INT64}
+    results = [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), None) for name in outputs]
+    opsets = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 9)]
+    graph = helper.make_graph(made, "classical", [given], results)
+    path = folder / "classical.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    return path
+
+
+def imported(path: Path, y: np.ndarray | None = None) -> Bundle:
+    data = path.with_suffix(".npz")
+    np.savez(data, X=FEATURES, **({} if y is None else {"y": y}))
+    return import_bundle(path, data)
+
+
+def results(path: Path) -> list[np.ndarray]:
+    return list(onnxruntime.InferenceSession(str(path)).run(None, {"x": FEATURES}))
+
+
+def outputs_of(bundle: Bundle) -> np.ndarray:
+    return run_float(bundle.program, bundle.parameters, FEATURES.astype(float)).outputs
+
+
+OPPOSITE = np.stack([-draw(6), draw(6)])
+
+
+@pytest.mark.parametrize(
+    ("classes", "after", "weights", "intercepts", "products"),
+    [
+        ((0, 1, 2), "SOFTMAX", draw(3, 6), draw(3), 3),
+        ((3, 5, 9), "LOGISTIC", draw(3, 6), draw(3), 3),
+        ((0, 1), "LOGISTIC", OPPOSITE, np.array([-0.25, 0.25]), 1),
+        ((7, 4), "NONE", draw(2, 6), draw(2), 2),
+    ],
+)
+def test_a_linear_classifier_behind_a_scaler_gives_onnxruntimes_classes(
+    classes: tuple[int, ...], after: str, weights: np.ndarray, intercepts: np.ndarray, products: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path, [SCALER, classifier(classes, after, weights, intercepts)], ["label", "p"])
+    labels = results(path)[0]
+    bundle = imported(path, labels)
+    assert len(set(labels.tolist())) > 1
+    found = [classes[int(k)] for k in outputs_of(bundle)[:, 0]]
+    assert found == labels.tolist()
+    assert bundle.train is not None
+    assert [classes[k] for k in bundle.train.targets] == labels.tolist()
+    matrix = next(o for o in ir.operations(bundle.program.body) if isinstance(o, ir.MatMul))
+    assert matrix.out.size == products  # two classes with opposite scores are one product and its sign
+    assert not any(isinstance(o, ir.TableFunction) for o in ir.operations(bundle.program.body))
+
+
+def test_a_label_that_the_model_has_no_class_for_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, [SCALER, classifier((3, 5, 9), "SOFTMAX", draw(3, 6), draw(3))], ["label", "p"])
+    with pytest.raises(
+        InputError, match=r"sample 2 \(counted from 0\): label: expected one of the classes 3, 5, 9, found 4"
+    ):
+        imported(path, np.array([3, 5, 4] + [9] * 37))
+
+
+def test_a_linear_regressor_is_its_own_numbers(tmp_path: Path) -> None:
+    attributes = {"coefficients": draw(6).tolist(), "intercepts": [0.5]}
+    path = write(tmp_path, [SCALER, ("LinearRegressor", ["s"], ["y"], attributes)], ["y"])
+    np.testing.assert_allclose(outputs_of(imported(path)), results(path)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_rows_are_normalised_before_a_classifier(tmp_path: Path) -> None:
+    nodes = [("Normalizer", ["x"], ["s"], {"norm": "L2"}), classifier((0, 1, 2), "SOFTMAX", draw(3, 6), draw(3) / 4)]
+    path = write(tmp_path, nodes, ["label", "p"])
+    np.testing.assert_array_equal(outputs_of(imported(path))[:, 0], results(path)[0])
+
+
+def test_what_cannot_be_converted_is_refused_by_name(tmp_path: Path) -> None:
+    path = write(tmp_path, [("Normalizer", ["x"], ["s"], {"norm": "MAX"}), ("Binarizer", ["s"], ["y"], {})], ["y"])
+    with pytest.raises(InputError) as error:
+        imported(path)
+    assert "node 0 (Normalizer that writes 's'): expected norm L1 or L2, found MAX" in str(error.value)
