@@ -1,16 +1,18 @@
 """Bundled models as hardware: one step after the other, the paper's hints, and the optimum of the cost model; and joint decisions.
 
-    python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--place] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--luts N] [--place] [MODEL ...]
     python -m kilotune.experiments.benchmarks.unrolling --joint [--trials N] [MODEL ...]
 
-Widths and scales are those of SeeDot's procedure. Figures are predicted (cycles are exact); --place places and routes the paper's
-hints and what is best, candidate by candidate until one fits. The Uno's time is that of the same integers on a simulated Uno. --joint
+Widths and scales are those of SeeDot's procedure. Figures are predicted (cycles are exact); --place places and routes each of the three,
+the best ones candidate by candidate until one fits. --luts: no candidate may be predicted to take more, since place and route takes hours
+where an FPGA is nearly full. The Uno's time is that of the same integers on a simulated Uno. --joint
 compares Shiftry's procedure followed by the best hardware for its widths with a search for both from there.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fpga.boards import find_board
@@ -31,6 +33,7 @@ from kilotune.spaces.fpga.space import FpgaSpace
 
 WORK = 60.0
 TRIALS = 3000
+MEASURED = ("latency_us", "clock_mhz", "luts", "flip_flops", "block_rams", "multipliers")
 
 
 def hardware(model: str, board: str, joint: bool = False) -> HardwareProblem:
@@ -65,7 +68,13 @@ def cells(trial: Trial) -> str:
     return f"{found['latency_us']:.3g} ({found['hardware_cycles']:.0f}, {found['luts']:.0f})"
 
 
-def table(models: list[str], board: str, work: float, place: bool) -> None:
+def narrowed(space: FpgaSpace, luts: int) -> FpgaSpace:
+    """The space on a board with at most so many look-up tables."""
+    gates = replace(space.board.gates, luts=min(luts, space.board.gates.luts))
+    return FpgaSpace(space.program, replace(space.board, gates=gates), space.goal)
+
+
+def table(models: list[str], board: str, work: float, luts: int, place: bool) -> None:
     """A line a model."""
     print("| model | sequential: us (cycles, LUTs) | the paper's hints | best found | bound, us | Uno, us | faster |")
     print("|---|---|---|---|---|---|---|", flush=True)
@@ -77,7 +86,7 @@ def table(models: list[str], board: str, work: float, place: bool) -> None:
         sequential = Trial(0, plain, space.evaluate([plain])[0])
         hints = run_procedure(space)
         assert hints is not None
-        found, bound = optimum(space, work)
+        found, bound = optimum(narrowed(space, luts), work)
         best = found[0].measurement.metrics["latency_us"]
         uno = uno_us(problem)
         proved = "proved" if bound >= best * (1 - 1e-6) else f"{bound:.3g}"
@@ -86,17 +95,23 @@ def table(models: list[str], board: str, work: float, place: bool) -> None:
             f"| {model} | {cells(sequential)} | {cells(hints)} | {cells(found[0])} | {proved} | {speed} |", flush=True
         )
         if place:
-            placed(problem, hints, found)
+            placed(problem, {"sequential": [sequential], "the paper's hints": [hints], "best found": found})
 
 
-def placed(problem: HardwareProblem, hints: Trial, found: list[Trial]) -> None:
-    """What place and route make of the paper's hints and of the best candidates."""
+def placed(problem: HardwareProblem, designs: dict[str, list[Trial]]) -> None:
+    """What place and route make of candidates, in turn until one can be used: a line each, with what was predicted."""
     board, space = find_board(problem.space.board.name), problem.space
-    for title, trials in (("the paper's hints", [hints]), ("best found", found)):
+    for title, trials in designs.items():
         outcome = placed_in_turn(
             trials, board.name, lambda t: implement(space.plan(t.assignment), board), lambda _: None
         )
-        print(f"{problem.model.bundle.name}, {title}: {' '.join(outcome.sentences())}", flush=True)
+        for attempt in outcome.tried:
+            found, predicted = attempt.metrics(), attempt.trial.measurement.metrics
+            if attempt.reason is not None:
+                print(f"{problem.model.bundle.name}, {title}: {attempt.reason}", flush=True)
+                continue
+            measured = ", ".join(f"{name} {found[name]:.4g} ({predicted[name]:.4g})" for name in MEASURED)
+            print(f"{problem.model.bundle.name}, {title}, placed (predicted): {measured}", flush=True)
 
 
 def joint(models: list[str], board: str, work: float, trials: int) -> None:
@@ -127,6 +142,7 @@ def main() -> None:
     arguments.add_argument("models", nargs="*")
     arguments.add_argument("--board", default="ecp5-25f")
     arguments.add_argument("--work", type=float, default=WORK, help="of CP-SAT, in its deterministic seconds")
+    arguments.add_argument("--luts", type=int, default=1 << 30, help="a candidate may be predicted to take")
     arguments.add_argument("--place", action="store_true")
     arguments.add_argument("--joint", action="store_true")
     arguments.add_argument("--trials", type=int, default=TRIALS)
@@ -135,7 +151,7 @@ def main() -> None:
     if given.joint:
         joint(models, given.board, given.work, given.trials)
     else:
-        table(models, given.board, given.work, given.place)
+        table(models, given.board, given.work, given.luts, given.place)
 
 
 if __name__ == "__main__":

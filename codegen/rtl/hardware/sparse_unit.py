@@ -44,7 +44,8 @@ class _SparseBuilder:
         step = walk.affine(ir.Affine(), (1,), "step_number")
         busy = sum(unit.cycles.values())
         m.submodules.closing = closing = Module()
-        closes, plan = delayed_flag(m, walk.final, busy, "closes"), self.around.plan
+        # a cycle before the accumulators are read, whose addresses have a register
+        closes, plan = delayed_flag(m, walk.final, busy - 1, "closes"), self.around.plan
         rows = begin_walk(closing, closes, (unit.rows,), 1, 1, self.around.indices, plan.loops)
         row = rows.affine(ir.Affine(), (1,), "row")
         sums = [
@@ -63,7 +64,7 @@ class _SparseBuilder:
         closing: Value,
         row: Value,
     ) -> Value:
-        """A processing element; what it has summed of `row` while `closing`."""
+        """A processing element; what it has summed of `row`, a cycle after it is `closing`."""
         m, unit, name = self.m, self.unit, f"element{number}"
         values = np.array([s.value for s in steps] or [0])
         width = signed_bits(int(values.min()), int(values.max()))
@@ -88,9 +89,19 @@ class _SparseBuilder:
         value = delayed(m, entry[2 + row_bits + columns :].as_signed(), 1, f"{name}_value")
         later = sum(unit.cycles.values()) - 1
         valid, first = delayed_flag(m, valid, later, f"{name}_valid"), delayed(m, first, later, f"{name}_first")
-        to = delayed(m, to, later, f"{name}_row")
+        to = delayed(m, to, later - 1, f"{name}_row")
         term = self._term(value, x, name)
-        return self._accumulate(term, valid, first, to, closing, row, steps, name)
+        address = delayed(m, Mux(closing, row, to), 1, f"{name}_address")
+        return self._accumulate(
+            term,
+            valid,
+            first,
+            delayed(m, to, 1, f"{name}_to"),
+            address,
+            delayed(m, row, 1, f"{name}_closed"),
+            steps,
+            name,
+        )
 
     def _vector(self, column: Value, steps: Sequence[ElementStep], active: Value, slot: int) -> Value:
         plan, view = self.around.plan, self.unit.operation.b
@@ -120,7 +131,7 @@ class _SparseBuilder:
         valid: Value,
         first: Value,
         to: Value,
-        closing: Value,
+        address: Value,
         row: Value,
         steps: Sequence[ElementStep],
         name: str,
@@ -130,7 +141,7 @@ class _SparseBuilder:
         m.submodules[f"{name}_sums"] = memory
         reader, writer = memory.read_port(domain="comb"), memory.write_port()
         m.d.comb += [
-            reader.addr.eq(Mux(closing, row, to)),
+            reader.addr.eq(address),
             writer.en.eq(valid),
             writer.addr.eq(to),
             writer.data.eq(Mux(first, 0, reader.data) + term),
@@ -153,13 +164,11 @@ class _SparseBuilder:
         bits = self.around.plan.memories[out.variable][1]
         result = Signal(signed(bits), name="result", reset_less=True)
         m.d.sync += result.eq(scaled_result(level[0], self.row, self.rounding, exact=False))
-        when, ends = (
-            delayed_flag(m, rows.step, unit.closing, "there"),
-            delayed_flag(m, rows.final, unit.closing, "final"),
-        )
+        later = 1 + unit.closing
+        when, ends = delayed_flag(m, rows.step, later, "there"), delayed_flag(m, rows.final, later, "final")
         nest = StepNest((unit.rows,), 0, (), Reach(out.variable, out.offset, (out.strides[0],)))
         plan = self.around.plan
         visited = visited_banks(nest.write, nest, plan.loops, plan.banks[out.variable])
-        element = delayed(m, rows.affine(out.offset, nest.write.strides, "written"), unit.closing, "written")
+        element = delayed(m, rows.affine(out.offset, nest.write.strides, "written"), later, "written")
         self.around.storages[out.variable].write(when, [element], [result], visited)
         return ends
