@@ -103,6 +103,9 @@ def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | No
             if best is not None and search.floor(design) >= best.ticks:
                 continue
             design = search.improve(design, moves, None)
+            roomier = search.roomier(design)
+            if roomier is not None:
+                design = search.improve(roomier, moves, None)
             if best is None or search.is_better(design, best):
                 best = design
                 yield from search.shown(best)
@@ -252,11 +255,35 @@ class _Joint:
 
     def fits(self, design: Design) -> bool:
         """Whether no core's buffers exceed its SRAM when they have no room to spare."""
+        return not self._too_large(design)
+
+    def _too_large(self, design: Design) -> set[str]:
+        """Layers whose buffers exceed a core's SRAM when they have no room to spare."""
         space, lowered = self.space, design.lowered
         candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, 0)
         capacities = space.mapping(candidate).capacities
         used = sram_bytes(lowered.streams, capacities, len(lowered.pipeline.stages))
-        return max(used) <= space.hardware.sram_bytes
+        stages = zip(lowered.pipeline.stages, used, strict=True)
+        return {stage.layer for stage, size in stages if size > space.hardware.sram_bytes}
+
+    def roomier(self, design: Design) -> Design | None:
+        """The design with more replicas of the layers whose buffers are too large, until they fit; where they stay, stages stay where
+        they are. None: they fit as they are, or there are no more replicas or cores."""
+        space, costs = self.space, {cost.shape.name: cost for cost in self.space.costs}
+        wanted, large = design, self._too_large(design)
+        while large:
+            replicas = dict(wanted.replicas)
+            for layer in large:
+                one = replicas[layer]
+                more = (
+                    r for r in costs[layer].shape.replications() if r.count > one.count and r.chained == one.chained
+                )
+                replicas[layer] = next((r for r in more if one.count == 1 or r.axis == one.axis), one)
+            if replicas == wanted.replicas or cores_needed(space.costs, replicas) > space.hardware.cores:
+                return None
+            wanted = self._carried_over(wanted, replicas)
+            large = self._too_large(wanted)
+        return None if wanted is design else wanted
 
     def shown(self, design: Design, *, at_once: bool = False) -> Iterator[Assignment | None]:
         """The design with roomy buffers, when it has not been seen and as much work has gone into annealing since the last one as its

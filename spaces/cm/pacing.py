@@ -91,9 +91,9 @@ def _cheapest_help(
 
 
 def paces(costs: Sequence[LayerCost], least: float, step: float) -> Iterator[float]:
-    """Ticks at which some layer can do with a replica less, from `least` on, each larger than the one before by `step` of it."""
+    """`least`, then ticks at which some layer can do with a replica less, each larger than the one before by `step` of it."""
     last = 0.0
-    for ticks in sorted({cost.ticks(r) for cost in costs for r in cost.shape.replications()}):
+    for ticks in sorted({least, *(cost.ticks(r) for cost in costs for r in cost.shape.replications())}):
         if ticks >= least and ticks >= last * (1 + step):
             last = ticks
             yield ticks

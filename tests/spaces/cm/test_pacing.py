@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from kilotune.codegen.cm.hardware import load_hardware
@@ -39,6 +41,11 @@ def test_a_pace_is_kept_by_cores_and_almost_by_streams(name: str) -> None:
             continue
         kept += 1
         assert cores_needed(space.costs, replicas) <= space.hardware.cores
+        assert max(cost.ticks(replicas[cost.shape.name]) for cost in space.costs) <= pace
+        assert max(flow.least_ticks(replicas) for flow in space.flows) <= pace
+        needed = cores_needed(space.costs, replicas)
+        assert paced_replicas(space.costs, space.flows, pace, needed) == replicas, "with no core to spare"
+        assert paced_replicas(space.costs, space.flows, pace, needed - 1) is None
         lowered = space.lowered(replicas)
         assert lowered.compute_ticks <= pace
         layers = [stage.layer for stage in lowered.pipeline.stages]
@@ -48,6 +55,31 @@ def test_a_pace_is_kept_by_cores_and_almost_by_streams(name: str) -> None:
         if kept == 4:
             break
     assert kept >= 3
+
+
+def test_flows_take_no_more_replicas_than_they_need() -> None:
+    """An expansion of 3x3 to 192 channels, 27 x 27 pixels: 2187 ticks over a link of 64; a third of that takes three replicas."""
+    space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), load_hardware("mesh-16x16"))
+    (one,) = (flow for flow in space.flows if (flow.writer, flow.reader) == ("fire6.expand3x3", "fire7.squeeze"))
+    cost = {cost.shape.name: cost for cost in space.costs}
+    costs = (cost["fire6.expand3x3"], cost["fire7.squeeze"])
+    slowest = max(c.ticks(Replication()) for c in costs)
+    for parts in (1, 2, 3, 5):
+        replicas = paced_replicas(costs, (one,), max(one.ticks / parts, 1.0), 64)
+        alone = paced_replicas(costs, (), max(one.ticks / parts, 1.0), 64)
+        assert replicas is not None
+        assert alone is not None
+        assert max(r.count for r in replicas.values()) == max(parts, *(r.count for r in alone.values()))
+    assert slowest > one.ticks / 5, "streams are not all that is asked for"
+
+
+def test_paces_begin_with_the_least_and_grow_by_steps() -> None:
+    """A bound that is rounded up lies between what layers take: without it, what takes a tick less was never tried."""
+    space = CmSpace.of(integer_shape(weightless("resnet20")), load_hardware("mesh-8x8"))
+    found = list(paces(space.costs, 200.5, 0.1))
+    assert found[0] == 200.5
+    assert all(later >= 1.1 * earlier for earlier, later in itertools.pairwise(found))
+    assert set(found[1:]) <= {cost.ticks(r) for cost in space.costs for r in cost.shape.replications()}
 
 
 def test_poolings_that_do_not_fit_a_core_are_shared_out_by_channels() -> None:

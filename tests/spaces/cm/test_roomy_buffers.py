@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import pytest
 
-from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.hardware import Link, load_hardware
 from kilotune.codegen.cm.mapping import sram_bytes
+from kilotune.codegen.cm.topologies import torus
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.experiments.problems.cm.networks import weightless
+from kilotune.spaces.cm import joint
 from kilotune.spaces.cm.buffers import ALL_OF_IT, MOST_ROOM, buffer_capacities
 from kilotune.spaces.cm.space import CmSpace
 
@@ -37,3 +42,19 @@ def test_buffers_that_fill_a_core_fit_and_a_tick_more_does_not(name: str, hardwa
             filled += 1
             assert with_room(fitting[-1] + 1)[-1] > space.hardware.sram_bytes
     assert filled > 5
+
+
+def test_layers_whose_buffers_do_not_fit_get_more_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SqueezeNet's last pooling but one has no room on a torus with the fewest replicas that are fast enough: without more of them, all
+    but the slowest replications were given up."""
+    for name, few in (("FIRST_MOVES", 3000), ("LONG_MOVES", 3000), ("LEVELS", 2)):
+        monkeypatch.setattr(joint, name, few)
+    mesh = load_hardware("mesh-16x16")
+    around = [Link(a, b, 64, 1) for a, b in torus(16, 16)]
+    links = tuple(around + [link for link in mesh.links if mesh.gmem in (link.source, link.target)])
+    space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), dataclasses.replace(mesh, links=links))
+    steps = itertools.islice(joint.joint_annealing(space, 0), 8)
+    metrics = [space.measure(candidate).metrics for candidate in steps if candidate is not None][:2]
+    assert len(metrics) == 2
+    assert all(found["core_sram_bytes"] <= mesh.sram_bytes for found in metrics)
+    assert metrics[1]["cores"] > 90, "the fastest replications take that many"
