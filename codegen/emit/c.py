@@ -15,6 +15,7 @@ from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
+from kilotune.codegen.emit.frames import ask_for_frame, frame_array
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
 from kilotune.codegen.emit.iteration import iterate
@@ -32,6 +33,7 @@ from kilotune.codegen.emit.parameters import (
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
+from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
@@ -79,18 +81,24 @@ def emit_c(
     placement: Mapping[str, int] | None = None,
     *,
     in_place: bool = True,
+    in_frames: bool = False,
     name: str = "model",
     function: str = "predict",
 ) -> CSource:
     """The only candidate of `batch` as C.
 
     `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
-    `in_place`: results may overwrite operands that die there (`codegen.in_place`). Raises ValueError
+    `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
+    a time (`streaming`). Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
     two live variables overlap.
     """
     if len(batch) != 1:
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
+    whole, stream = batch, None
+    if in_frames:
+        program, stream = streamed(batch.program)
+        batch = dataclasses.replace(batch, program=program)
     rows, shifts = preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
     operators = Operators(batch.rounding)
@@ -99,7 +107,7 @@ def emit_c(
         batch.functions,
         narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
     )
-    context = Context(storage, operators, integers, rows, Writer(depth=1))
+    context = Context(storage, operators, integers, rows, Writer(depth=1), stream=stream)
     functions = integers.functions
     made = emit_program(
         context,
@@ -110,7 +118,7 @@ def emit_c(
         lambda: (functions.arrays, functions.definitions),
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
-    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(batch, parameters))
+    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters))
 
 
 def emit_program(
@@ -127,12 +135,13 @@ def emit_program(
     """
     storage, program = context.storage, context.storage.program
     _check_order(program)
+    ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)
     layout = lay_out(storage, context.scratches, placement, in_place)
     arrays, functions = tables()
     constants = [*_parameter_arrays(storage, program, parameters), *arrays]
-    interface = describe_interface(storage, program)
+    interface = describe_interface(storage, program, context.stream)
     name, function = names
     prototype = signature(interface, function)
     return CSource(
@@ -168,6 +177,7 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
             context.writer.line()
             context.writer.line(f"/* {_place(statement.location)}: loop */")
             with context.writer.block(f"for (kt_index {name} = {statement.start}; {name} < {end}; {name}++)"):
+                ask_for_frame(context, statement.index)
                 number = _emit_body(context, statement.body, number)
         else:
             _emit_operation(context, statement, OperationRow(number, context.rows[number]))
@@ -334,6 +344,8 @@ def _source(
     parts += layout.typedefs + arrays + layout.array
     parts += [*context.operators.functions, *functions]
     unread = program.input is not None and program.input.name not in ir.used_variables(program)
-    body = [*layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
+    frame, named = frame_array(context, program)
+    parts += frame
+    body = [*named, *layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
     parts.append("\n".join([prototype, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

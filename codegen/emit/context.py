@@ -11,6 +11,7 @@ from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.emit.iteration import Iteration
 from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.emit.streaming import FrameStream
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.table import Column
 
@@ -106,7 +107,8 @@ class Arithmetic(Protocol):
 
 @dataclass
 class Context:
-    """The program while its C is written. `scratches` collects, by row, what operations ask for."""
+    """The program while its C is written. `scratches` collects, by row, what operations ask for; `stream`: how the input arrives,
+    where it is not there as a whole."""
 
     storage: VariableStorage
     operators: Operators
@@ -114,6 +116,7 @@ class Context:
     rows: Int32Array
     writer: Writer
     scratches: dict[int, Scratch] = field(default_factory=dict)
+    stream: FrameStream | None = None
 
     def scratch(self, row: int, bits: int, count: int) -> str:
         """The C name of a scratch array of the operation."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kilotune.codegen import ir
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.emit.streaming import FrameStream
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,8 @@ class Interface:
     """What a caller must know: one sample is `features` integers of `input_bits` at `input_scale`.
 
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
-    `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale.
+    `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
+    for the sample in so many equal parts, else 0.
     """
 
     kind: ir.ResultKind
@@ -26,6 +28,7 @@ class Interface:
     result_scale: int
     classes: int
     real: bool = False
+    frames: int = 0
 
     @property
     def input_type(self) -> str:
@@ -38,8 +41,8 @@ class Interface:
         return "float" if self.real and self.kind is ir.ResultKind.REAL else int_type(self.result_bits)
 
 
-def describe_interface(storage: VariableStorage, program: ir.Program) -> Interface:
-    """What the program of `storage` asks of its caller."""
+def describe_interface(storage: VariableStorage, program: ir.Program, stream: FrameStream | None = None) -> Interface:
+    """What the program of `storage` asks of its caller, whose input arrives as `stream` says."""
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
@@ -49,7 +52,7 @@ def describe_interface(storage: VariableStorage, program: ir.Program) -> Interfa
         )
     return Interface(
         program.result_kind,
-        given.size if given else 0,
+        (given.size * (stream.frames if stream else 1)) if given else 0,
         storage.bits[given.name] if given else 0,
         storage.scales[given.name] if given else 0,
         program.result.size,
@@ -57,13 +60,16 @@ def describe_interface(storage: VariableStorage, program: ir.Program) -> Interfa
         0 if result in ir.label_variables(program) else storage.scales[result],
         classes,
         storage.real,
+        stream.frames if stream else 0,
     )
 
 
 def signature(interface: Interface, function: str) -> str:
     """The C prototype of the entry, without a semicolon."""
     arguments = []
-    if interface.input_bits:
+    if interface.frames:
+        arguments.append(f"void (*kt_next)({interface.input_type} *frame)")
+    elif interface.input_bits:
         arguments.append(f"const {interface.input_type} *x")
     if interface.kind is ir.ResultKind.REAL:
         arguments.append(f"{interface.result_type} *result")
@@ -84,6 +90,13 @@ def header(interface: Interface, program: ir.Program, name: str, prototype: str)
             f"#define MODEL_FEATURES {interface.features}",
             f"#define MODEL_INPUT_BITS {interface.input_bits}",
             f"#define MODEL_INPUT_SCALE ({interface.input_scale})",
+            "",
+        ]
+    if interface.frames:
+        each = interface.features // interface.frames
+        lines += [
+            f"/* The sample in parts: kt_next is called MODEL_FRAMES times, and writes the next {each} features to frame. */",
+            f"#define MODEL_FRAMES {interface.frames}",
             "",
         ]
     if interface.kind is ir.ResultKind.CLASS:

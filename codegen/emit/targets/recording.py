@@ -81,6 +81,14 @@ def check_program(export: Export, recording: Recording) -> str:
     """main.c of a target with printf: run the recorded samples, say how many are equal, exit 0 when all are."""
     face, source = export.source.interface, export.source
     arguments = [f"inputs + i * {face.features}"] if face.input_bits else []
+    feeder, rewind = "", ""
+    if face.frames:
+        each = face.features // face.frames
+        rewind, arguments = f"        at = {arguments[0]};\n", ["next_frame"]
+        feeder = (
+            f"\n\nstatic const {face.input_type} *at;\n\nstatic void next_frame({face.input_type} *frame)\n{{\n"
+            f"    for (int i = 0; i < {each}; i++) frame[i] = *at++;\n}}"
+        )
     real = face.kind is ir.ResultKind.REAL
     if real:
         call = f"{source.function}({', '.join([*arguments, 'result'])});"
@@ -96,7 +104,9 @@ def check_program(export: Export, recording: Recording) -> str:
         + ("#include <string.h>\n" if real else "")
         + f"\n#define SAMPLES {len(recording)}L\n\n"
         + sample_arrays(face, recording)
+        + feeder
         + "\n\nint main(void)\n{\n    long equal = 0;\n    for (long i = 0; i < SAMPLES; i++) {\n"
+        + rewind
         + compare
         + '    }\n    printf("%ld of %ld outputs equal\\n", equal, SAMPLES);\n'
         + "    return equal == SAMPLES ? 0 : 1;\n}\n"
@@ -112,6 +122,8 @@ def facts(source: CSource) -> str:
             f"Input: {face.features} features, each as {face.input_type}: multiply the real value by "
             f"{scale} (`MODEL_INPUT_SCALE`) and truncate."
         )
+        if face.frames:
+            given += f" They arrive in {face.frames} frames, for each of which the program calls the function that it is given."
     else:
         given = "The program takes no input."
     if face.kind is ir.ResultKind.CLASS:
@@ -123,6 +135,11 @@ def facts(source: CSource) -> str:
         )
     return (
         f"- {given}\n- {result}\n"
-        f"- Constants: {source.flash_bytes} bytes of flash. Temporaries: {source.ram_bytes} bytes of RAM in one array.\n"
+        f"- Constants: {source.flash_bytes} bytes of flash. Temporaries: {source.ram_bytes} bytes of RAM in one array"
+        f"{_frame_bytes(face)}.\n"
         f"- `{source.function}` is not re-entrant, since that array is static.\n"
     )
+
+
+def _frame_bytes(face: Interface) -> str:
+    return f", and a frame of {face.features // face.frames * face.input_bits // 8} bytes" if face.frames else ""

@@ -1,0 +1,35 @@
+"""As the plain C sources, for inputs that arrive a frame at a time: RAM holds one frame, not the whole sample."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.targets import plain
+from kilotune.codegen.emit.targets.recording import Export
+from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
+
+
+def files(export: Export) -> dict[str, str]:
+    """Text by path in the folder. ValueError, a sentence, for a program without input or one of floats."""
+    given = export.source
+    if given.candidate is None:
+        raise ValueError("Programs of floats are not exported in frames.")
+    source = emit_c(
+        given.candidate.batch,
+        given.candidate.parameters,
+        given.offsets,
+        in_frames=True,
+        name=given.name,
+        function=given.function,
+    )
+    return plain.files(dataclasses.replace(export, source=source))
+
+
+TARGET = ProjectTarget(
+    "c-frames",
+    "as `c`, but the program asks for its input a frame at a time, by a function that it is given",
+    plain.TARGET.names,
+    files,
+    make_runs("check", "runs it"),
+)

@@ -1,0 +1,118 @@
+"""Programs that ask for their input a frame at a time: which can, what they hold of it, and that they compute the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.streaming import FrameStream, streamed
+from kilotune.codegen.emit.targets.recording import Recording
+from kilotune.codegen.fixed.arithmetic import quantise
+from tests.codegen.emit.written import write_project
+from tests.evaluators.devices.candidates import bundled
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+HERE = ir.Location("stream.sd", 1, 1)
+X = ir.Variable("X", (4, 3), ir.Role.INPUT, HERE)
+H = ir.Variable("H", (3,), ir.Role.TEMPORARY, HERE)
+
+
+def reading(view: ir.View, *, start: int = 0, count: int = 4, besides: tuple[ir.Statement, ...] = ()) -> ir.Program:
+    """A loop over t that adds a view of the input to H."""
+    step = ir.Add(ir.whole(H), HERE, ir.whole(H), view)
+    body = (*besides, ir.Loop("t", start, count, (step,), HERE))
+    return ir.Program("stream", (X, H), body, ir.whole(H), ir.ResultKind.REAL)
+
+
+ROW = ir.View("X", (3,), (1,), ir.Affine(0, (("t", 3),)))
+
+
+def test_a_row_a_round_is_a_frame() -> None:
+    program, stream = streamed(reading(ROW))
+    assert stream == FrameStream("t", 4, 3)
+    assert program.variable("X").shape == (3,)
+    (loop,) = program.body
+    assert isinstance(loop, ir.Loop)
+    assert [o for o in next(ir.operations(loop.body)).operands if isinstance(o, ir.View)][1].offset == ir.Affine(0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        reading(
+            dataclasses.replace(ROW, offset=ir.Affine(1, (("t", 3),))), count=3
+        ),  # begins in one row, ends in the next
+        reading(dataclasses.replace(ROW, strides=(-1,))),  # reaches back
+        reading(dataclasses.replace(ROW, strides=(4,)), count=2),  # diagonals
+        reading(ROW, start=1, count=3),  # the first row is never read
+        reading(dataclasses.replace(ROW, offset=ir.Affine(0, (("t", 2),)))),  # rows that overlap
+        reading(ROW, besides=(ir.Add(ir.whole(H), HERE, ir.View("X", (3,), (1,)), ir.View("X", (3,), (1,))),)),
+    ],
+)
+def test_what_reads_the_input_otherwise_asks_for_all_of_it(program: ir.Program) -> None:
+    assert streamed(program) == (program, FrameStream(None, 1, 12))
+
+
+def test_an_inner_loop_may_walk_in_the_frame_but_not_out_of_it() -> None:
+    def nested(count: int) -> ir.Program:
+        element = ir.View("X", (1,), (0,), ir.Affine(0, (("i", 1), ("t", 3))))
+        first = ir.View("H", (1,), (0,))
+        inner = ir.Loop("i", 0, count, (ir.Add(first, HERE, first, element),), HERE)
+        return dataclasses.replace(reading(ROW), body=(ir.Loop("t", 0, 4, (inner,), HERE),))
+
+    assert streamed(nested(3))[1] == FrameStream("t", 4, 3)
+    assert streamed(nested(4))[1] == FrameStream(None, 1, 12)
+
+
+def test_without_input() -> None:
+    program = dataclasses.replace(reading(ROW), variables=(H,), body=())
+    with pytest.raises(ValueError, match="takes no input"):
+        streamed(program)
+
+
+def recorded(name: str, seed: int | None) -> tuple[CSource, Recording]:
+    candidate = bundled(name, samples=20, seed=seed)
+    face = candidate.source.interface
+    return candidate.source, Recording(
+        quantise(candidate.features, face.input_bits, face.input_scale), np.asarray(candidate.expected)
+    )
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    ("name", "seed", "frames", "features"),
+    [
+        ("fastgrnn16-digits", None, 8, 8),
+        ("fastgrnn16-digits", 3, 8, 8),
+        ("lenet-digits", 1, 1, 64),
+        ("mlp-diabetes", 1, 1, 10),
+    ],
+)
+def test_it_computes_what_the_whole_program_does(
+    name: str, seed: int | None, frames: int, features: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    write_project(folder, *recorded(name, seed), {}, "c-frames")
+    text = (folder / "model.c").read_text()
+    assert f"kt_frame[{features}];" in text
+    assert text.count("kt_next(kt_frame);") == 1
+    assert f"#define MODEL_FRAMES {frames}\n" in (folder / "model.h").read_text()
+    done = subprocess.run(["make", "check"], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert "20 of 20 outputs equal" in done.stdout, done.stderr
+
+
+def test_only_a_frame_is_in_ram() -> None:
+    candidate = bundled("fastgrnn16-digits", samples=2)
+    source = emit_c(candidate.batch, candidate.parameters, candidate.source.offsets, in_frames=True)
+    assert (source.interface.features, source.interface.frames) == (64, 8)
+    assert source.ram_bytes == candidate.source.ram_bytes
+    assert source.candidate is not None
+    assert source.candidate.batch is candidate.batch
+    assert "int predict(void (*kt_next)(int16_t *frame));" in source.header
