@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies
 from onnx import helper
 
 from kilotune.codegen.cm.blocks import Crossbar
@@ -75,7 +76,8 @@ def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected
     np.testing.assert_array_equal(np.stack([graph.as_output(image) for image in replayed]), expected)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@given(seed=strategies.integers(0, 2**32 - 1))
+@settings(max_examples=12)
 def test_the_runner_computes_what_onnxruntime_computes(seed: int) -> None:
     lowered, images, expected, free = lowered_at_random(seed)
     runs_as_expected(lowered, images, expected, free)
