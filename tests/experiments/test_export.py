@@ -58,7 +58,7 @@ def test_the_level_of_an_export_wins(tmp_path: Path) -> None:
     assert tune(storage, "export", "s", "--target", "arduino", "--level", "O3", "--output", str(out)) == 0
     assert '#pragma GCC optimize("O3")' in (out / "model.c").read_text()
     assert tune(storage, "export", "s", "--target", "arduino", "--output", str(out)) == 0
-    assert "#pragma" not in (out / "model.c").read_text()
+    assert '#pragma GCC optimize("O' not in (out / "model.c").read_text()
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
