@@ -24,7 +24,7 @@ SLOW = frozenset(
             "onnxruntime",
         ),
         *("optuna", "optuna_dashboard", "ortools", "pandas", "playwright", "plotly", "ray", "rich", "scipy", "skimage"),
-        *("google", "sklearn", "sqlalchemy", "tflite", "torch", "waitress", "werkzeug", "z3"),
+        *("google", "skl2onnx", "sklearn", "sqlalchemy", "tflite", "torch", "waitress", "werkzeug", "z3"),
     }
 )
 """Libraries that take a while to import, or that are not always there: what a function may import for itself."""

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, SupportsIndex
 
 from kilotune.evaluators.compiled_library import find_compiler
+from kilotune.experiments.notebook.handed_models import handed_over
 from kilotune.experiments.notebook.live_line import Watch
 from kilotune.experiments.notebook.tuned_study import TunedStudy, budget_of
 from kilotune.experiments.notebook.workers import refuse_in_starting_worker
@@ -60,6 +61,8 @@ def tune(
     input, strategy, limits, device, objective, seed: as the command's, None for the space's default; `limits` such as
         {"flash": "4KiB", "ram": 2048}. `options` are those of the space's family, under the command's names (`drop=1.0`,
         `in_place=False`). An object brings all but strategy and seed itself.
+    model, X, y, test: instead of an input, a fitted scikit-learn estimator (by skl2onnx, extra `import`) or an ONNX ModelProto, with
+        samples X [samples, ..], y [samples] (None: the model's own outputs) and test data (X, y). They are kept in the user's data folder.
     budget: "60s", "500trials" or "2h,500trials".
     study, storage: with either, trials are kept there (storage: a file or a database URL, by default the user's own; study:
         a name, and the same call goes on with a study that exists). With neither they are in memory, and nothing is written.
@@ -76,11 +79,11 @@ def tune(
     was asked for something else, or the storage fails; ExecutorError when no worker can be had.
     """
     refuse_in_starting_worker()
-    rule = StopRule.parse(stop or str(SETTLED))
-    wanted = budget_of(budget)
+    rule, wanted = StopRule.parse(stop or str(SETTLED)), budget_of(budget)
     stored = study is not None or storage is not None
     workplace = _workplace(jobs, time_limit, stored if cache is None else cache)
     seed = _whole("seed", seed, 0, LARGEST_SEED)
+    input, options = handed_over(input, options)
     problem: Problem
     if isinstance(space, str):
         request = request_from(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kilotune.codegen.cm.bundle import bundle_of
 from kilotune.codegen.onnx.importing import load_model
@@ -18,21 +14,11 @@ from kilotune.codegen.onnx.reference import evaluate
 from kilotune.codegen.onnx.rewriting import integer_model
 from kilotune.evaluators.cm.ticks import TickArray
 from kilotune.evaluators.cm.timing import simulate
+from kilotune.experiments.artefacts.packed_arrays import packed
 from kilotune.experiments.models.onnx_networks import MADE
 from kilotune.experiments.problems.cm import runner
 from kilotune.experiments.problems.cm.mapped_network import MappedNetwork
 from kilotune.search.space import Trial
-
-
-def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """An .npz of these arrays, compressed."""
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w") as archive:
-        for name, array in arrays.items():
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getvalue(), zipfile.ZIP_DEFLATED)
-    return whole.getvalue()
 
 
 def load(name: str) -> Any:

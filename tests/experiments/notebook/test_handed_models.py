@@ -1,0 +1,80 @@
+"""A trained model that is handed over in Python: searched as its file would be, kept under its content, refused in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kilotune.experiments.notebook.tuning import tune
+from tests.codegen.trained.cases import draw
+from tests.codegen.trained.onnx_files import Case
+
+FEATURES = np.random.default_rng(2).normal(0, 1, (60, 6)).astype(np.float32)
+WEIGHTS = draw(6, 3)
+CLASSES = (FEATURES @ WEIGHTS).argmax(axis=1)
+MODEL = Case("net", (1, 6), [("Gemm", ["x", "w"], ["y"], {})], {"w": WEIGHTS}).model()
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return tmp_path / "kilotune" / "models"
+
+
+def search(**given: Any) -> Any:
+    return tune("seedot", budget="6trials", progress=False, **given)
+
+
+def test_a_model_and_its_samples_are_a_study_that_another_session_goes_on_with(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    given = {"model": MODEL, "X": FEATURES[:40], "y": CLASSES[:40], "test": (FEATURES[40:], CLASSES[40:])}
+    study = search(**given, study="mine", storage=tmp_path / "studies.db")
+    assert study.problem.float_metrics()["test"]["accuracy_percent"] == 100
+    assert len(list(data_folder.glob("*/*"))) == 2
+    again = search(**given, study="mine", storage=tmp_path / "studies.db")
+    assert len(again.trials) == 12
+    assert len(list(data_folder.glob("*/*"))) == 2
+    search(**{**given, "y": (CLASSES[:40] + 1) % 3})
+    assert len(list(data_folder.glob("*/*"))) == 4
+
+
+def test_without_labels_the_models_own_outputs_are_the_target() -> None:
+    assert search(model=MODEL, X=FEATURES, returns="class").problem.float_metrics()["train"]["accuracy_percent"] == 100
+
+
+def test_a_pipeline_of_scikit_learn_is_its_own_predictions() -> None:
+    pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    features, named = FEATURES * [1, 10, 100, 1, 1, 1] + 3, np.array([2, 4, 7])[CLASSES]
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(features, named)
+    study = search(model=pipeline, X=features, y=named)
+    accuracy = 100 * (pipeline.predict(features) == named).mean()
+    assert study.problem.float_metrics()["train"]["accuracy_percent"] == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {"model": object(), "X": FEATURES},
+            "expected a fitted scikit-learn estimator or an ONNX ModelProto, found object",
+        ),
+        ({"model": MODEL}, "model: expected X, and y where there are labels"),
+        ({"model": MODEL, "X": FEATURES, "input": "a.onnx"}, "and neither input nor data"),
+        ({"X": FEATURES}, "X, y and test go with model"),
+        ({"model": MODEL, "X": FEATURES, "y": ["a"] * 60}, "y: expected classes as whole numbers, or real values"),
+        ({"model": MODEL, "X": FEATURES[:, :5], "y": CLASSES}, "array X: expected 6 features a sample"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=r"expected|go with") as error:
+        search(**given)
+    assert expected in str(error.value)
+    assert "\n" not in str(error.value)
