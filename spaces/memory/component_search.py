@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from math import gcd
@@ -47,15 +47,16 @@ FEWEST_LOOSE = 100
 WORK_BEFORE_LOOSE = 40_000_000
 """What the other ways get before the first loose gluing: most programs are solved by then."""
 
-SHARES = {"goal": 2, "way": 1, "glued": 2, "loose": 4, "ejection": 1}
+SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "ejection": 1}
 """How the work is divided among the ways that are open."""
 
-LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 8, "ejection": 1}
-"""How the work is divided from LARGE buffers on, about which a question is seldom answered."""
+LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 4, "ejection": 1}
+"""How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
 
 class ComponentSearch:
-    """`offsets` (bytes, shape (buffers,)) is the best placement so far; no placement's peak is below `bound`. Sizes are positive."""
+    """`offsets` (bytes, shape (buffers,)) is the best placement so far; no placement's peak is below `bound`. Sizes are positive.
+    `shares`: how the work is divided; None: as the number of buffers says."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class ComponentSearch:
         seed: int = 0,
         work_unit: int | None = None,
         gluing: bool = True,
+        shares: Mapping[str, float] | None = None,
     ) -> None:
         self.buffers, self.offsets = buffers, offsets
         self.bound = int(buffers.section_bytes.max())
@@ -72,9 +74,10 @@ class ComponentSearch:
         self._least_step = reduce(gcd, buffers.size.tolist())  # without alignments, peaks are sums of sizes
         self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
         self._spent = dict.fromkeys(SHARES, 0)
+        self._shares = shares or (LARGE_SHARES if len(buffers) >= LARGE else SHARES)
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
-        self._glued = _GluedSearch.of(buffers, seed, work_unit) if gluing else None
+        self._glued = _GluedSearch.of(buffers, seed, work_unit, self._shares) if gluing else None
         is_loose = len(buffers) >= FEWEST_LOOSE and load_ejection() is not None and self._glued is None
         self._loose = LooseSearch(buffers, seed) if is_loose else None
         if self._glued is not None:
@@ -108,8 +111,7 @@ class ComponentSearch:
             steps["ejection"] = self._eject
         if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
             steps["loose"] = self._move_blocks
-        shares = LARGE_SHARES if len(self.buffers) >= LARGE else SHARES
-        way = min(steps, key=lambda name: self._spent[name] / shares[name])
+        way = min(steps, key=lambda name: self._spent[name] / self._shares[name])
         self._spent[way] += steps[way](target, seconds)
 
     def _ask(self, capacity: int, seconds: float) -> int:
@@ -173,12 +175,14 @@ class _GluedSearch:
     search: ComponentSearch
 
     @classmethod
-    def of(cls, buffers: BufferArrays, seed: int, work_unit: int | None) -> _GluedSearch | None:
+    def of(
+        cls, buffers: BufferArrays, seed: int, work_unit: int | None, shares: Mapping[str, float]
+    ) -> _GluedSearch | None:
         whole = glued(buffers)
         if whole is None:
             return None
         _, offsets = best_greedy(whole.buffers)
-        return cls(whole, ComponentSearch(whole.buffers, offsets, seed, work_unit, gluing=False))
+        return cls(whole, ComponentSearch(whole.buffers, offsets, seed, work_unit, False, shares))
 
     def is_open(self, target: int) -> bool:
         """Whether it may still come down to the target."""
