@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
 
 from ortools.sat.python import cp_model
 
@@ -12,6 +12,9 @@ from kilotune.evaluators.constraint_solver import SolverClock
 
 WORK = 20.0
 """What a proof may take at most, in CP-SAT's deterministic seconds; the bundled models take less than one."""
+
+MOST_LOADS = 5000
+"""Different loads of an element, beyond which elements are told apart."""
 
 
 def exact_shares(nonzeros: Sequence[int], elements: int, work: float = WORK) -> tuple[ColumnShares, bool]:
@@ -33,26 +36,63 @@ def _within(
 
     Columns that are equally full are exchanged at no cost, so what is asked for is how many of each fullness an element has.
     """
-    model, counts = cp_model.CpModel(), sorted({n for n in nonzeros if n}, reverse=True)
+    counts = sorted({n for n in nonzeros if n}, reverse=True)
     alike = {n: [c for c, held in enumerate(nonzeros) if held == n] for n in counts}
+    most = [len(alike[n]) for n in counts]
+    loads = list(islice(_loads(counts, most, cycles), MOST_LOADS + 1))
+    solver, model = cp_model.CpSolver(), cp_model.CpModel()
+    chosen = _by_load(model, loads, most, elements) if len(loads) <= MOST_LOADS else None
+    taken = _by_element(model, counts, most, elements, cycles) if chosen is None else []
+    status = clock.solve(solver, model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, status == cp_model.INFEASIBLE
+    if chosen is None:
+        held_by = [tuple(solver.value(number) for number in own) for own in taken]
+    else:
+        held_by = [load for load, times in zip(loads, chosen, strict=True) for _ in range(solver.value(times))]
+    own: list[list[int]] = [[] for _ in range(elements)]
+    own[-1] = [c for c, held in enumerate(nonzeros) if not held]
+    for place, n in enumerate(counts):
+        left = iter(alike[n])
+        for columns, numbers in zip(own, held_by, strict=False):
+            columns += [next(left) for _ in range(numbers[place])]
+    return ColumnShares(tuple(tuple(sorted(columns)) for columns in own)), True
+
+
+def _loads(counts: Sequence[int], most: Sequence[int], cycles: int) -> Iterator[tuple[int, ...]]:
+    """How many columns of each fullness (`counts`, of each at most `most`) an element may have within so many cycles."""
+    if not counts:
+        yield ()
+        return
+    for number in range(min(most[0], cycles // counts[0]), -1, -1):
+        for rest in _loads(counts[1:], most[1:], cycles - number * counts[0]):
+            yield (number, *rest)
+
+
+def _by_load(
+    model: cp_model.CpModel, loads: Sequence[tuple[int, ...]], most: Sequence[int], elements: int
+) -> list[cp_model.IntVar]:
+    """How many elements have each load: no two of them are told apart (Gilmore and Gomory 1961)."""
+    times = [model.new_int_var(0, elements, f"load {number}") for number in range(len(loads))]
+    model.add(sum(times) <= elements)
+    for place, there in enumerate(most):
+        model.add(sum(load[place] * number for load, number in zip(loads, times, strict=True)) == there)
+    return times
+
+
+def _by_element(
+    model: cp_model.CpModel, counts: Sequence[int], most: Sequence[int], elements: int, cycles: int
+) -> list[list[cp_model.IntVar]]:
+    """What each element has, the busiest first, where there are too many loads to name them."""
     taken = [
-        {n: model.new_int_var(0, min(len(alike[n]), cycles // n), f"{n} on {e}") for n in counts}
+        [model.new_int_var(0, min(there, cycles // n), f"{n} on {e}") for n, there in zip(counts, most, strict=True)]
         for e in range(elements)
     ]
-    loads = [sum(n * own[n] for n in counts) for own in taken]
-    for n in counts:
-        model.add(sum(own[n] for own in taken) == len(alike[n]))
+    loads = [sum(n * number for n, number in zip(counts, own, strict=True)) for own in taken]
+    for place, there in enumerate(most):
+        model.add(sum(own[place] for own in taken) == there)
     for load in loads:
         model.add(load <= cycles)
     for first, second in pairwise(loads):
         model.add(first >= second)
-    solver = cp_model.CpSolver()
-    status = clock.solve(solver, model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, status == cp_model.INFEASIBLE
-    own: list[list[int]] = [[c for c, held in enumerate(nonzeros) if not held]] + [[] for _ in range(elements - 1)]
-    for n in counts:
-        left = iter(alike[n])
-        for columns, numbers in zip(own, taken, strict=True):
-            columns += [next(left) for _ in range(solver.value(numbers[n]))]
-    return ColumnShares(tuple(tuple(sorted(columns)) for columns in own)), True
+    return taken
