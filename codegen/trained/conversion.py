@@ -152,7 +152,8 @@ def _folded(builder: Builder, node: TrainedNode) -> Array:
         with np.errstate(all="ignore"):  # what becomes of it is looked at where it is used
             return FOLDED[node.kind](node.attributes, [builder.constants[name] for name in node.inputs if name])
     except (IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"expected constants that {node.kind} takes, found others ({error})") from None
+        what = next((words for kind, words in MISTAKES.items() if isinstance(error, kind)), "some of another type")
+        raise ValueError(f"expected constants that {node.kind} takes, found {what}") from None
 
 
 def _result(builder: Builder, model: TrainedGraph, returns: Returns) -> tuple[View, ResultKind]:
