@@ -87,9 +87,20 @@ ICE40 = GateFamily(  # a flip-flop lies in a cell with a look-up table, and is c
     ("--pcf-allow-unconstrained",),
     {"luts": "ICESTORM_LC", "block_rams": "ICESTORM_RAM"},
 )
+ULTRAPLUS_COARSE = (
+    "opt_expr; check; opt_clean; opt -nodffe -nosdff; fsm; opt; wreduce; peepopt; opt_clean; share; "
+    "techmap -map +/cmp2lut.v -D LUT_WIDTH=4; opt_expr; opt_clean; memory_dff; wreduce t:$mul; "
+    "techmap -map +/mul2dsp.v -map +/ice40/dsp_map.v -D DSP_A_MAXWIDTH=16 -D DSP_B_MAXWIDTH=16 -D DSP_A_MINWIDTH=2 "
+    "-D DSP_B_MINWIDTH=2 -D DSP_Y_MINWIDTH=11 -D DSP_NAME=$__MUL16X16; select a:mul2dsp; setattr -unset mul2dsp; "
+    "opt_expr -fine; wreduce; select -clear; chtype -set $mul t:$__soft_mul; alumacc; opt; memory -nomap; opt_clean"
+)
+"""What `synth_ice40 -dsp` does between `coarse` and `map_ram`, without its pass `ice40_dsp`, which packs registers into multipliers and
+confuses signs (YosysHQ/yosys issue 2648): products shifted down became constants."""
+
 ULTRAPLUS = replace(  # their memories of 256 kbit are read and written through one port, which none of ours are
     ICE40,
-    synthesis="synth_ice40 -dsp -top model -json model.json",
+    synthesis=f"synth_ice40 -device u -top model -run begin:coarse; {ULTRAPLUS_COARSE}; "
+    "synth_ice40 -device u -top model -run map_ram: -json model.json",
     cells={**ICE40.cells, "multipliers": {"SB_MAC16": 1}},
     placed={**ICE40.placed, "multipliers": "ICESTORM_DSP"},
 )

@@ -8,17 +8,15 @@ from dataclasses import dataclass, fields
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.exponential import Exponential
 from kilotune.codegen.fixed.table import Column
 from kilotune.codegen.rtl.banks import visited_banks
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.codegen.rtl.units import NestUnit, SparseUnit, Unit, UnitKind, UnitPart, halving_levels
 from kilotune.evaluators.fpga.boards import FAMILIES
-from kilotune.evaluators.fpga.mapping import product_parts, ram_parts
+from kilotune.evaluators.fpga.mapping import MAPPINGS, product_parts, ram_parts, rom_parts
 from kilotune.evaluators.fpga.parts import address_bits
-from kilotune.evaluators.fpga.unit_parts import operand_widths, others_reach
-
-BLOCK_ROM_BITS = 2048
-"""Tables of more bits lie in a block memory."""
+from kilotune.evaluators.fpga.unit_parts import operand_widths, others_reach, parameter_blocks
 
 
 @dataclass(frozen=True)
@@ -70,6 +68,11 @@ def _levels(inputs: float) -> Path:
     return Path(levels=math.log2(max(1.0, inputs)))
 
 
+def _slower(a: Path, b: Path) -> Path:
+    """Whichever is likely to take longer, before the table of a family is asked."""
+    return max(a, b, key=lambda path: sum(path.numbers) + 4 * path.block_rams)
+
+
 def _rounded(bits: int, shift: int, rounding: Rounding) -> Path:
     return _carry(bits) if shift > 0 and rounding is not Rounding.FLOOR else Path()
 
@@ -96,7 +99,12 @@ def _answer(name: str, plan: HardwarePlan, family: str) -> tuple[Path, Path]:
         return Path(), Path()
     if ram_parts(depth, bits, 1, family).block_rams:
         return Path(), Path(block_rams=1, levels=1)
-    return _levels(depth / 8), Path()
+    return _distributed(depth, family), Path()
+
+
+def _distributed(words: int, family: str) -> Path:
+    """Through a memory of look-up tables, or through the choice among registers where there is none."""
+    return _levels(words if MAPPINGS[family].cell_cost is None else words / 8)
 
 
 class _NestPaths:
@@ -151,7 +159,11 @@ class _NestPaths:
         """From a memory's answer to the operand, the slowest one."""
         slowest = Path()
         for number, reach in enumerate(self.unit.nest.reads):
-            if reach is None or reach.variable in self.plan.constants:
+            if reach is None:
+                continue
+            if reach.variable in self.plan.constants:
+                if parameter_blocks(self.unit, reach, self.plan, self.family):
+                    slowest = _slower(slowest, Path(block_rams=1))
                 continue
             _, path = _answer(reach.variable, self.plan, self.family)
             visited = visited_banks(reach, self.unit.nest, self.plan.loops, self.plan.banks[reach.variable])
@@ -160,7 +172,7 @@ class _NestPaths:
                 path += Path(levels=1)
             shift = int(self.row[Column.SHIFT_A if number == 0 else Column.SHIFT_B])
             path += _rounded(self.plan.memories[reach.variable][1], shift, self.rounding)
-            slowest = max(slowest, path, key=lambda p: sum(p.numbers) + 4 * p.block_rams)
+            slowest = _slower(slowest, path)
         return slowest
 
     def _stages(self) -> Sequence[Path]:
@@ -218,11 +230,14 @@ class _NestPaths:
     def _entries(self) -> Path:
         """From a place in a table to its entry."""
         table = self.plan.batch.functions[int(self.row[Column.FUNCTION])]
-        return Path() if len(table.coarse) * table.bits > BLOCK_ROM_BITS else _levels(len(table.coarse) / 8)
+        return Path() if self._in_block(table) else _levels(len(table.coarse) / 8)
+
+    def _in_block(self, table: Exponential) -> bool:
+        return bool(rom_parts(len(table.coarse), table.bits, self.family, smooth=True).block_rams)
 
     def _looked_up(self) -> Iterator[Path]:
         table = self.plan.batch.functions[int(self.row[Column.FUNCTION])]
-        blocks = Path(block_rams=1) if len(table.coarse) * table.bits > BLOCK_ROM_BITS else Path()
+        blocks = Path(block_rams=1) if self._in_block(table) else Path()
         rounded = _rounded(table.product_bits, table.product_shift, self.rounding)
         product = _multiplied(table.bits, table.bits, table.product_bits, False, self.family) if table.fine else Path()
         if self.pipelined:
@@ -236,16 +251,17 @@ def _sparse_paths(unit: SparseUnit, plan: HardwarePlan, family: str) -> Iterator
     accumulator, vector = int(row[Column.ACC_BITS]), unit.operation.b.variable
     into, out = _answer(vector, plan, family)
     banks, stored = plan.banks[vector], plan.memories[vector][1]
-    yield into + _levels(banks) + Path(block_rams=1 if unit.busy > 128 else 0)
     values = [abs(step.value) for steps in unit.steps for step in steps] or [0]
     width = 1 + max(values).bit_length()
     product = min(width + stored, accumulator)
+    listed = rom_parts(unit.busy, 2 + address_bits(unit.rows) + width, family).block_rams
+    yield into + _levels(banks) + Path(block_rams=1 if listed else 0)
     read = out + _levels(banks) + _rounded(stored, int(row[Column.SHIFT_B]), rounding)
     multiplied = _multiplied(width, stored, product, unit.row in plan.design.soft, family, plan.design.pipelined)
     term = _rounded(product, int(row[Column.SHIFT_TERM]), rounding)
     if plan.design.pipelined:
         yield from (read, multiplied, term)
-    kept = _levels(unit.rows / 8) + Path(levels=2) + _carry(accumulator)
+    kept = _distributed(unit.rows, family) + Path(levels=2) + _carry(accumulator)
     yield kept if plan.design.pipelined else read + multiplied + term + kept
-    yield _levels(unit.rows / 8) + _carry(accumulator)
+    yield _distributed(unit.rows, family) + _carry(accumulator)
     yield _rounded(accumulator, int(row[Column.SHIFT_OUT]), rounding)

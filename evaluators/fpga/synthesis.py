@@ -21,6 +21,9 @@ WANTED_MHZ = 100
 
 SEED = "1"
 
+CONFLICT = "Driver-driver conflict"
+"""A warning of Yosys: it drops all drivers but one, and goes on."""
+
 
 @dataclass(frozen=True)
 class Implementation:
@@ -106,7 +109,11 @@ def _implemented(rtlil: str, board: Board, folder: Path) -> Implementation:
     family = FAMILIES[board.family]
     (folder / "model.il").write_text(rtlil)
     script = f"read_rtlil model.il; {family.synthesis}; tee -o statistics.txt stat"
-    run_tool(SYNTHESISER, ["-q", "-p", script], folder)
+    said = run_tool(SYNTHESISER, ["-q", "-p", script], folder)
+    if CONFLICT in said:
+        raise ToolError(
+            f"{SYNTHESISER.name} has made other hardware than it was given: two drivers of one signal.", said
+        )
     least = _counted((folder / "statistics.txt").read_text(), family)
     for kind, (taken, there) in least.missing(board.gates).items():
         raise ToolError(f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.")

@@ -31,6 +31,11 @@ def operand_widths(unit: NestUnit, plan: HardwarePlan, family: str) -> tuple[int
     return tuple(count.operand(number, reach)[0] for number, reach in enumerate(unit.nest.reads))
 
 
+def parameter_blocks(unit: NestUnit, reach: Reach, plan: HardwarePlan, family: str) -> int:
+    """How many block memories hold the parameter that a unit reads there; none where it is made of look-up tables."""
+    return int(_NestCount(unit, plan, family).operand(unit.nest.reads.index(reach), reach)[1].block_rams)
+
+
 def memory_parts(name: str, plan: HardwarePlan, family: str) -> Parts:
     """The banks of a variable, a copy for each port that reads it; those of one element are registers."""
     (size, bits), banks = plan.memories[name], plan.banks[name]

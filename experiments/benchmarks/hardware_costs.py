@@ -1,8 +1,10 @@
 """The table of what hardware takes: made of single units that are synthesised, placed and routed, checked on whole programs.
 
-    python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD          # the table of the board's family, made anew
+    python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD ...      # the tables of the boards' families, made anew
     python -m kilotune.experiments.benchmarks.hardware_costs check BOARD        # median and worst error on designs that it has not seen
     python -m kilotune.experiments.benchmarks.hardware_costs collect BOARD --seconds 400    # synthesis runs only, kept by content
+
+Boards of one fabric, as the two iCE40s, are fitted together: their gates have weights in common, their paths have not.
 
 The fit: as small as possible a sum of the errors' absolute values, each in proportion to what was measured, of weights that are not
 negative. Absolute values, because a few random units compute nothing that is used and vanish in synthesis. The longest path is the
@@ -15,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,7 +35,13 @@ from kilotune.evaluators.fpga.synthesis import Implementation, implement, kept_i
 from kilotune.evaluators.fpga.tools import ToolError
 from kilotune.evaluators.fpga.unit_parts import frame_parts, memory_parts, unit_parts
 from kilotune.experiments.benchmarks.hardware import answer, wide
-from kilotune.experiments.benchmarks.hardware_probes import HardwareProbe, program_probe, soft_probe, unit_probe
+from kilotune.experiments.benchmarks.hardware_probes import (
+    HardwareProbe,
+    depends_on_input,
+    program_probe,
+    soft_probe,
+    unit_probe,
+)
 from kilotune.experiments.models.catalogue import model_names
 
 UNITS, SOFT_UNITS, PROGRAMS = 170, 30, 60
@@ -83,8 +91,8 @@ def measured(
             probe = make()
         except ValueError:  # more banks than there may be
             continue
-        if not all(values.any() for values in probe.plan.constants.values()):
-            continue  # it computes zeros
+        if not all(values.any() for values in probe.plan.constants.values()) or not depends_on_input(probe.plan.batch):
+            continue  # it computes zeros, or the same for every input
         made = kept_implementation(probe.plan, board)
         if made is None and not kept_only and time.monotonic() < end:
             try:
@@ -120,13 +128,13 @@ def least_deviations(features: FloatArray, values: FloatArray) -> FloatArray:
     return np.asarray(solved.x[:count])
 
 
-def fit_gates(designs: list[Measured], family: str, kind: str) -> dict[str, float]:
-    """What each part takes of a kind of gates."""
-    kept = [d for d in designs if getattr(d.made.gates, kind) > 0]
+def fit_gates(designs: Mapping[str, list[Measured]], kind: str) -> dict[str, float]:
+    """What each part takes of a kind of gates, of designs by family."""
+    kept = [(d, family) for family, found in designs.items() for d in found if getattr(d.made.gates, kind) > 0]
     if not kept:
         return {}
-    features = np.array([plan_parts(d.probe.plan, family).numbers[: len(PARTS) - 2] for d in kept])
-    values = np.array([getattr(d.made.gates, kind) for d in kept], dtype=float)
+    features = np.array([plan_parts(d.probe.plan, family).numbers[: len(PARTS) - 2] for d, family in kept])
+    values = np.array([getattr(d.made.gates, kind) for d, _ in kept], dtype=float)
     weights = least_deviations(features, values)
     return {name: round(float(weight), 3) for name, weight in zip(PARTS, weights, strict=False) if weight > 0.0005}
 
@@ -151,23 +159,23 @@ def fit_paths(designs: list[Measured], family: str) -> dict[str, float]:
     return {name: round(float(weight), 3) for name, weight in zip(PATH, best[1], strict=True) if weight > 0.0005}
 
 
-def fit(board: Board, seconds: float) -> None:
-    """Make the table of the board's family anew; paths stay where the board is for synthesis only."""
-    designs = measured(fitted_probes(), board, seconds, kept_only=False)
+def fit(boards: list[Board], seconds: float, kept_only: bool) -> None:
+    """Make the tables of the boards' families anew; paths stay where a board is for synthesis only."""
+    designs = {board.family: measured(fitted_probes(), board, seconds, kept_only) for board in boards}
     table = json.loads(TABLE.read_text(encoding="utf-8"))
-    made = {kind: fit_gates(designs, board.family, kind) for kind in ("luts", "flip_flops")}
-    made["path_ns"] = fit_paths(designs, board.family) or table["ecp5"]["path_ns"]
-    table[board.family] = made
+    gates = {kind: fit_gates(designs, kind) for kind in ("luts", "flip_flops")}
+    for family, found in designs.items():
+        table[family] = {**gates, "path_ns": fit_paths(found, family) or table[family]["path_ns"]}
+        print(f"{family}: {len(found)} designs, {json.dumps(table[family])}")
     TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    print(f"{board.family}: {len(designs)} designs, {json.dumps(made)}")
 
 
-def check(board: Board, seconds: float) -> None:
+def check(board: Board, seconds: float, kept_only: bool) -> None:
     """Errors of the table on what it has not seen: a line a design, then the median and the worst of each kind."""
     errors: dict[str, list[float]] = {}
     print("| design | LUTs | predicted | flip-flops | predicted | block RAMs | multipliers | MHz | predicted |")
     print("|---|---|---|---|---|---|---|---|---|")
-    designs = measured(unseen_probes(), board, seconds, kept_only=False)
+    designs = measured(unseen_probes(), board, seconds, kept_only)
     for design in designs:
         gates, clock = design.made.gates, design.made.clock_mhz
         expected = estimate(design.probe.plan, board)
@@ -201,16 +209,18 @@ def main() -> None:
     """Fit, check, or only synthesise."""
     arguments = argparse.ArgumentParser(description="The table of what hardware takes.")
     arguments.add_argument("what", choices=["fit", "check", "collect"])
-    arguments.add_argument("board", type=find_board)
+    arguments.add_argument("boards", type=find_board, nargs="+")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="after so long only kept runs are used")
+    arguments.add_argument("--kept-only", action="store_true", help="only runs that are kept")
     given = arguments.parse_args()
     if given.what == "fit":
-        fit(given.board, given.seconds)
-    elif given.what == "check":
-        check(given.board, given.seconds)
-    else:
-        for probes in (fitted_probes(), unseen_probes()):
-            measured(probes, given.board, given.seconds, kept_only=False)
+        fit(given.boards, given.seconds, given.kept_only)
+    for board in given.boards if given.what != "fit" else ():
+        if given.what == "check":
+            check(board, given.seconds, given.kept_only)
+        else:
+            for probes in (fitted_probes(), unseen_probes()):
+                measured(probes, board, given.seconds, kept_only=False)
 
 
 if __name__ == "__main__":

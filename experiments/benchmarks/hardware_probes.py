@@ -10,7 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.profile import profile
 from kilotune.codegen.rtl.design import HardwareDesign
 from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan, takes_elements
@@ -63,6 +63,23 @@ def unit_probe(seed: int, kinds: tuple[str, ...] = KINDS, soft: float = 0.0) -> 
 def soft_probe(seed: int) -> HardwareProbe:
     """As `unit_probe`, of products whose multiplications are made of look-up tables."""
     return unit_probe(seed, ("dense", "sparse", "row product", "convolution", "binary"), 1.0)
+
+
+def depends_on_input(batch: FixedBatch) -> bool:
+    """Whether the result can be another one for other inputs: `x - x` is 0, and synthesis proves whatever is computed of it constant."""
+    program = batch.program
+    varying = set() if program.input is None else {program.input.name}
+    while True:
+        reached = set(varying)
+        for row, operation in enumerate(ir.operations(program.body)):
+            shifts = batch.rows[0, row, [Column.SHIFT_A, Column.SHIFT_B]]
+            vanishes = isinstance(operation, ir.Subtract) and operation.a == operation.b and shifts[0] == shifts[1]
+            reads = {operand.variable for operand in operation.operands if isinstance(operand, ir.View)}
+            if reads & varying and not vanishes:
+                reached.add(operation.out.variable)
+        if reached == varying:
+            return program.result.variable in varying
+        varying = reached
 
 
 def random_design(

@@ -13,8 +13,8 @@ from kilotune.spaces.fpga.candidates import HardwareCandidates
 from kilotune.spaces.fpga.choices import QUARTER, HardwareChoices, Way
 from kilotune.spaces.fpga.hints import greedy_hints
 
-SEMANTICS = 1
-"""Version of what the decisions mean; part of the fingerprint."""
+SEMANTICS = 2
+"""Version of what the decisions mean and of how they are measured; part of the fingerprint."""
 
 
 class FpgaSpace(HardwareCandidates):

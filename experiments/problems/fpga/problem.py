@@ -13,7 +13,7 @@ from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.constraint_solver import LIBRARY
-from kilotune.evaluators.fpga.boards import GATE_KINDS, Board, board_from_json, find_board
+from kilotune.evaluators.fpga.boards import FAMILIES, GATE_KINDS, Board, board_from_json, find_board
 from kilotune.evaluators.fpga.project import TARGET, hardware_files, hardware_obstacle
 from kilotune.evaluators.fpga.synthesis import Implementation, implement
 from kilotune.experiments.presentation.section import Section
@@ -112,6 +112,10 @@ class HardwareProblem:
             return [trial.measurement.failure]
         whose = "decided jointly" if isinstance(self.space, JointSpace) else f"of {self.options.formats}'s procedure"
         said = [f"Widths and scales are {whose}. Cycles are exact; gates, clock and energy are the cost model's."]
+        if FAMILIES[self.space.board.family].placer is None:
+            said.append(
+                "No open tool places on this board: its clock, and so its latency, is an ECP5's and not verified."
+            )
         if self.options.place == 0:
             said.append("`--place 3` synthesises, places and routes candidates until one fits the board.")
         obstacle = hardware_obstacle()

