@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import assert_never
 
-import numpy as np
-
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.emit.constant_arrays import (
+    FLASH_MACROS,
+    ConstantArray,
+)
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
@@ -22,14 +24,7 @@ from kilotune.codegen.emit.iteration import iterate
 from kilotune.codegen.emit.layout import TemporaryLayout, lay_out
 from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
-from kilotune.codegen.emit.parameters import (
-    FLASH_MACROS,
-    ConstantArray,
-    constant_array,
-    float_array,
-    packed_array,
-    sparse_format,
-)
+from kilotune.codegen.emit.parameters import parameter_arrays
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
@@ -140,7 +135,7 @@ def emit_program(
     _emit_result(context)
     layout = lay_out(storage, context.scratches, placement, in_place)
     arrays, functions = tables()
-    constants = [*_parameter_arrays(storage, program, parameters), *arrays]
+    constants = [*parameter_arrays(storage, program, parameters), *arrays]
     interface = describe_interface(storage, program, context.stream)
     name, function = names
     prototype = signature(interface, function)
@@ -238,57 +233,6 @@ def _emit_result(context: Context) -> None:
         value = context.storage.element(program.result, list(zip(counters, loops.strides[0], strict=True)))
         place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(counters, steps, strict=True)) or "0"
         writer.line(f"result[{place}] = {value.text};")
-
-
-def _parameter_arrays(
-    storage: VariableStorage, program: ir.Program, parameters: Mapping[str, FloatArray]
-) -> list[ConstantArray]:
-    arrays = []
-    used = ir.used_variables(program)
-    for variable in program.variables:
-        if variable.role is not ir.Role.PARAMETER or variable.name not in used:
-            continue
-        arrays += _arrays_of(storage, variable, parameters[variable.name].reshape(variable.shape))
-        arrays += _row_shifts(storage, variable.name)
-    return arrays
-
-
-def _arrays_of(storage: VariableStorage, variable: ir.Variable, values: FloatArray) -> list[ConstantArray]:
-    """The array, or both lists, of one parameter."""
-    name, real = storage.names[variable.name], storage.real
-    note = f"/* {comment_text(variable.name)}: {storage.describe(variable.name)} */\n"
-    if variable.name in storage.sparse:
-        lists = sparse_format(values, storage.stored(variable.name), real)
-        kept = _values(storage, variable.name, lists.values)
-        columns = constant_array(f"{name}_columns", f"uint{lists.place_bits}_t", lists.columns, lists.place_bits)
-        rule = "/* for each row, the columns (from 1) of its values, then 0 */\n"
-        both = ConstantArray(rule + columns.definition, columns.size_bytes)
-        return [ConstantArray(note + kept.definition, kept.size_bytes), both]
-    order = storage.orders.get(variable.name, range(values.ndim))
-    if real:
-        dense = float_array(name, values.transpose(order))
-    else:
-        numbers = storage.stored(variable.name)(values).transpose(order)
-        dense = _values(storage, variable.name, numbers.reshape(-1).tolist())
-    return [ConstantArray(note + dense.definition, dense.size_bytes)]
-
-
-def _row_shifts(storage: VariableStorage, variable: str) -> list[ConstantArray]:
-    """By how much the sums of a parameter's rows are multiplied, where they have codes of their own."""
-    encoding = storage.encodings.get(variable)
-    if encoding is None or encoding.rows is None:
-        return []
-    return [constant_array(storage.row_shifts(variable), "uint8_t", encoding.rows.shifts, 8)]
-
-
-def _values(storage: VariableStorage, name: str, values: Sequence[float]) -> ConstantArray:
-    """The array of a parameter's stored numbers."""
-    packing, array = storage.packing(name), storage.array(name)
-    if packing is not None:
-        return packed_array(array, packing.packed(np.array(values, dtype=np.int64)))
-    if storage.has_codes(name):
-        return constant_array(array, "int8_t", values, 8)
-    return constant_array(array, storage.type_of(name), values, storage.bits[name])
 
 
 _PRELUDE = """\

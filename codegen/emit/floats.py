@@ -14,10 +14,10 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.c import CSource, emit_program
+from kilotune.codegen.emit.constant_arrays import float_literal
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
 from kilotune.codegen.emit.iteration import first_of_rows, iterate
 from kilotune.codegen.emit.operators import CExpression, Operators
-from kilotune.codegen.emit.parameters import float_literal
 from kilotune.codegen.emit.storage import LABEL_BITS, make_storage
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.arithmetic import Rounding

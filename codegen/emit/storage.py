@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.emit.constant_arrays import stored_orders, stored_sparse
 from kilotune.codegen.emit.iteration import element_number
 from kilotune.codegen.emit.names import c_identifiers
 from kilotune.codegen.emit.operators import CExpression, int_type
 from kilotune.codegen.emit.packing import decoded, in_whole_groups, reader
-from kilotune.codegen.emit.parameters import stored_orders, stored_sparse
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down
 from kilotune.codegen.fixed.encoding import BYTE_BITS, ParameterEncoding, stored_integers
 from kilotune.codegen.fixed.table import FixedBatch

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.constant_arrays import ConstantArray, constant_array
 from kilotune.codegen.emit.operators import CExpression, Operators, cast, constant, int_type, width_for
-from kilotune.codegen.emit.parameters import ConstantArray, constant_array
 from kilotune.codegen.emit.writer import Writer
 from kilotune.codegen.fixed.arithmetic import scale_down
 from kilotune.codegen.fixed.exponential import Exponential

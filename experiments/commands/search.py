@@ -20,7 +20,7 @@ from kilotune.experiments.artefacts.output_file import check_output_file, write_
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies import tuning
+from kilotune.experiments.studies import outcome_file, tuning
 from kilotune.experiments.studies.command_time import CommandTime
 from kilotune.experiments.studies.libraries import load_libraries
 from kilotune.experiments.studies.moved_input import stored_request
@@ -157,7 +157,7 @@ def _deliver(outcome: tuning.TuneOutcome, folder: Path | None, options: dict[str
             hint = f" (`{check}` runs it)" if "source" in artefacts else ""
             click.echo(f"{', '.join(artefacts)} in {folder}{hint}", err=to_stdout)
     if options["json_file"]:
-        text = json.dumps(tuning.as_json(outcome, artefacts), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(outcome_file.as_json(outcome, artefacts), indent=2, allow_nan=False) + "\n"
         write_output(options["json_file"], text)
     if result.status is Status.INTERRUPTED:
         click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)

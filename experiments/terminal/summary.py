@@ -13,7 +13,8 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, PlacesFinalists, certificate_of
 from kilotune.experiments.problems.problem_entry import entry_of
-from kilotune.experiments.studies.tuning import TuneOutcome, answer_of
+from kilotune.experiments.studies.outcome_file import answer_of
+from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.budget_usage import usage_sentence
 from kilotune.experiments.terminal.front_table import front_table
 from kilotune.experiments.terminal.sample_differences import sample_differences

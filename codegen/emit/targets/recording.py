@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.c import CSource
+from kilotune.codegen.emit.constant_arrays import constant_array
 from kilotune.codegen.emit.interface import Interface
-from kilotune.codegen.emit.parameters import constant_array
 
 AVR_SAMPLE_BYTES = 6144
 """What recorded samples may take of an AVR's flash; the model and the serial port want the rest."""

@@ -11,8 +11,8 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.constant_arrays import sparse_format
 from kilotune.codegen.emit.names import c_identifiers
-from kilotune.codegen.emit.parameters import sparse_format
 from kilotune.codegen.fixed.arithmetic import quantise
 from kilotune.codegen.fixed.footprint import Footprint
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters

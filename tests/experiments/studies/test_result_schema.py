@@ -15,8 +15,8 @@ import pytest
 from kilotune.experiments.cli import main
 from kilotune.experiments.notebook.tuned_study import TunedStudy
 from kilotune.experiments.notebook.tuning import tune
+from kilotune.experiments.studies.outcome_file import RESULT_SCHEMA, as_json
 from kilotune.experiments.studies.result_schema import result_schema
-from kilotune.experiments.studies.tuning import RESULT_SCHEMA, as_json
 from kilotune.search.result import Progress, Status
 from kilotune.testing.toy_spaces import ToyTable
 
