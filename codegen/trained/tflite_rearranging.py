@@ -1,0 +1,144 @@
+"""TensorFlow Lite's operators that only move numbers, in ONNX's vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from kilotune.codegen.tflite.model_file import TfliteOperator
+from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.tflite_translation import Translation, Translator, option
+
+
+def _reshape(translation: Translation, operator: TfliteOperator) -> None:
+    """To the shape that the file states for the result."""
+    result = operator.writes[0]
+    wanted = translation.constant_of(operator, "shape", np.array(translation.shape(result), dtype=np.int64))
+    translation.add(operator, "Reshape", [translation.name(operator.reads[0]), wanted], translation.name(result))
+
+
+def _transpose(translation: Translation, operator: TfliteOperator) -> None:
+    order = translation.whole_numbers(operator.reads[1], "order of axes")
+    translation.add(
+        operator, "Transpose", [translation.name(operator.reads[0])], translation.name(operator.writes[0]), perm=order
+    )
+
+
+def _pad(translation: Translation, operator: TfliteOperator) -> None:
+    widths = translation.constant(operator.reads[1], "widths").astype(np.int64)
+    if widths.ndim != 2 or widths.shape[1] != 2:
+        raise ValueError(f"expected two widths an axis, found shape {list(widths.shape)}")
+    reads = [translation.name(operator.reads[0]), translation.constant_of(operator, "pads", widths.T.reshape(-1))]
+    reads += [translation.name(number) for number in operator.reads[2:3]]
+    translation.add(operator, "Pad", reads, translation.name(operator.writes[0]))
+
+
+def _concatenation(translation: Translation, operator: TfliteOperator) -> None:
+    reads = [translation.name(number) for number in operator.reads]
+    stem = translation.name(operator.writes[0])
+    translation.finish(
+        operator,
+        translation.add(operator, "Concat", reads, f"{stem}_out", axis=option(operator, "Axis", 0)),
+    )
+
+
+def _split(translation: Translation, operator: TfliteOperator) -> None:
+    """SPLIT reads the axis first, SPLIT_V sizes and the axis behind the value."""
+    several = operator.kind == "SPLIT_V"
+    value, axis = (operator.reads[0], operator.reads[2]) if several else (operator.reads[1], operator.reads[0])
+    where = translation.whole_numbers(axis, "axis")[0]
+    extent = translation.shape(value)[where]
+    sizes = translation.whole_numbers(operator.reads[1], "sizes") if several else []
+    sizes = sizes or [extent // len(operator.writes)] * len(operator.writes)
+    rest = extent - sum(size for size in sizes if size >= 0)
+    parts = np.array([rest if size < 0 else size for size in sizes], dtype=np.int64)
+    reads = (translation.name(value), translation.constant_of(operator, "sizes", parts))
+    writes = tuple(translation.name(number) for number in operator.writes)
+    translation.nodes.append(TrainedNode("Split", reads, writes, translation.place_of(operator), {"axis": where}))
+
+
+def _unpack(translation: Translation, operator: TfliteOperator) -> None:
+    given, axis = translation.name(operator.reads[0]), option(operator, "Axis", 0)
+    for place, number in enumerate(operator.writes):
+        chosen = translation.constant_of(operator, f"place{place}", np.array(place))
+        translation.add(operator, "Gather", [given, chosen], translation.name(number), axis=axis)
+
+
+def _pack(translation: Translation, operator: TfliteOperator) -> None:
+    axis, stem = option(operator, "Axis", 0), translation.name(operator.writes[0])
+    where = translation.constant_of(operator, "axis", np.array([axis]))
+    parts = [
+        translation.add(operator, "Unsqueeze", [translation.name(number), where], f"{stem}_part{place}")
+        for place, number in enumerate(operator.reads)
+    ]
+    translation.add(operator, "Concat", parts, stem, axis=axis)
+
+
+def _strided_slice(translation: Translation, operator: TfliteOperator) -> None:
+    value = operator.reads[0]
+    shape = translation.shape(value)
+    begin, end, steps = (translation.whole_numbers(number, "spans") for number in operator.reads[1:4])
+    if option(operator, "EllipsisMask", 0) or option(operator, "NewAxisMask", 0):
+        raise ValueError("expected a span for every axis, found an ellipsis or a new axis")
+    without, shrunk = option(operator, "BeginMask", 0), option(operator, "ShrinkAxisMask", 0)
+    to_the_end, axes = option(operator, "EndMask", 0), range(len(begin))
+    least, most = -(1 << 31) - 1, 1 << 31
+    ends = []
+    for axis in axes:
+        if shrunk >> axis & 1:
+            ends.append(begin[axis] + 1 if begin[axis] != -1 else shape[axis])
+        elif to_the_end >> axis & 1:
+            ends.append(most if steps[axis] > 0 else least)
+        else:
+            ends.append(end[axis])
+    starts = [
+        (0 if steps[a] > 0 else shape[a] - 1) if without >> a & 1 and not shrunk >> a & 1 else begin[a] for a in axes
+    ]
+    parts = {"starts": starts, "ends": ends, "axes": list(axes), "steps": steps}
+    reads = [translation.constant_of(operator, label, np.array(numbers)) for label, numbers in parts.items()]
+    stem = translation.name(operator.writes[0])
+    cut = translation.add(operator, "Slice", [translation.name(value), *reads], f"{stem}_span")
+    gone = [axis for axis in axes if shrunk >> axis & 1]
+    if gone:
+        translation.add(operator, "Squeeze", [cut, translation.constant_of(operator, "gone", np.array(gone))], stem)
+    else:
+        translation.add(operator, "Identity", [cut], stem)
+
+
+def _slice(translation: Translation, operator: TfliteOperator) -> None:
+    value = operator.reads[0]
+    begin, sizes = (translation.whole_numbers(number, "spans") for number in operator.reads[1:3])
+    ends = [
+        extent if size < 0 else b + size for b, size, extent in zip(begin, sizes, translation.shape(value), strict=True)
+    ]
+    reads = [translation.constant_of(operator, label, np.array(n)) for label, n in (("starts", begin), ("ends", ends))]
+    translation.add(operator, "Slice", [translation.name(value), *reads], translation.name(operator.writes[0]))
+
+
+def _gather(translation: Translation, operator: TfliteOperator) -> None:
+    reads = [translation.name(number) for number in operator.reads[:2]]
+    axis = option(operator, "Axis", 0)
+    translation.add(operator, "Gather", reads, translation.name(operator.writes[0]), axis=axis)
+
+
+REARRANGING: Mapping[str, Translator] = MappingProxyType(
+    {
+        "RESHAPE": _reshape,
+        "SQUEEZE": _reshape,
+        "EXPAND_DIMS": _reshape,
+        "TRANSPOSE": _transpose,
+        "PAD": _pad,
+        "PADV2": _pad,
+        "CONCATENATION": _concatenation,
+        "SPLIT": _split,
+        "SPLIT_V": _split,
+        "UNPACK": _unpack,
+        "PACK": _pack,
+        "STRIDED_SLICE": _strided_slice,
+        "SLICE": _slice,
+        "GATHER": _gather,
+    }
+)
+"""By the schema's names of operators."""
