@@ -241,8 +241,12 @@ REFUSED = {
         "input 'x': expected at most 268435456 elements, found 3x100000x100000",
     ),
     "too large an output": (
+        lambda: single("Conv", [1, 1, 3, 3], [np.ones((1, 1, 1, 1), np.float32)], pads=[60_000] * 4),
+        "expected at most 268435456 elements, found 1x120003x120003",
+    ),
+    "too wide a padding": (
         lambda: single("Conv", [1, 1, 3, 3], [np.ones((1, 1, 1, 1), np.float32)], pads=[10**9] * 4),
-        "expected at most 268435456 elements, found 1x2000000003x2000000003",
+        "expected kernel, strides, dilations and pads of at most 65536, found 1000000000",
     ),
     "too many weights": (
         lambda: model([helper.make_node("ConstantOfShape", ["k"], ["y"])], [1, 2, 3, 3], {"k": np.array([10**5] * 4)}),
