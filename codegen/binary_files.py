@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 from kilotune.codegen.diagnostics import InputError
+
+PIECE_BYTES = 1 << 24
 
 
 def read_binary_file(path: Path, what: str, most_bytes: int) -> bytes:
@@ -15,12 +18,22 @@ def read_binary_file(path: Path, what: str, most_bytes: int) -> bytes:
     """
     try:
         with path.open("rb") as stream:
-            content = stream.read(most_bytes + 1)
+            content = _read(stream, most_bytes + 1)
     except OSError as error:
         raise InputError(str(path), expected=what, found=error.strerror or str(error)) from None
     if len(content) > most_bytes:
         raise too_large(path, what, most_bytes)
     return content
+
+
+def _read(stream: BinaryIO, most_bytes: int) -> bytes:
+    """At most so many bytes, a piece at a time: a single read would set memory aside for all of them before the first one comes."""
+    pieces: list[bytes] = []
+    left = most_bytes
+    while left and (piece := stream.read(min(left, PIECE_BYTES))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def too_large(path: Path, what: str, most_bytes: int) -> InputError:

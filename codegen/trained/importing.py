@@ -22,6 +22,8 @@ from kilotune.codegen.trained.samples import SamplePart, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
 
 
+# numbers that are not finite are refused in words; NumPy's warnings of them would be lines besides
+@np.errstate(invalid="ignore", over="ignore")
 def import_bundle(path: Path, data: Path, label: str | None = None, returns: Returns | None = None) -> Bundle:
     """A trained model with the samples of `data` (see `read_samples`).
 

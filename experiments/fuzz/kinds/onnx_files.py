@@ -125,7 +125,7 @@ def _vectors() -> bytes:
     return _model(nodes, {**_weights(w=(4, 5), b=(5,), v0=(5, 2)), "axes": np.array([0])}, [4], [2])
 
 
-def _parsed(mutate: Callable[[Any, Random], None]) -> Callable[[bytes, Random], bytes]:
+def parsed(mutate: Callable[[Any, Random], None]) -> Callable[[bytes, Random], bytes]:
     """The mutation of a graph as one of bytes; bytes that are no graph stay as they are."""
 
     def mutator(content: bytes, random: Random) -> bytes:
@@ -273,7 +273,7 @@ ONNX = Kind(
     (
         on_files(NETWORK, mutate_bytes),
         on_files(NETWORK, mutate_bytes),
-        *(on_files(NETWORK, _parsed(mutate)) for mutate in GRAPH_MUTATIONS),
+        *(on_files(NETWORK, parsed(mutate)) for mutate in GRAPH_MUTATIONS),
     ),
     named=(NETWORK_NAME, "small", "listed"),
 )

@@ -15,6 +15,7 @@ from kilotune.experiments.fuzz.kinds.requests import REQUESTS
 from kilotune.experiments.fuzz.kinds.samples import SAMPLES
 from kilotune.experiments.fuzz.kinds.storage_urls import STORAGE_URLS
 from kilotune.experiments.fuzz.kinds.suites import SUITES
+from kilotune.experiments.fuzz.kinds.trained_models import TRAINED
 
 KINDS = (
     PROGRAMS,
@@ -25,6 +26,7 @@ KINDS = (
     HARDWARE,
     DEVICES,
     ONNX,
+    TRAINED,
     DATABASES,
     REQUESTS,
     STORAGE_URLS,

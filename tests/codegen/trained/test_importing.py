@@ -98,9 +98,15 @@ def test_one_message_has_every_obstacle_with_its_node(tmp_path: Path) -> None:
     [
         ({"w": draw(5, 3)}, "expected weights for [1, 6], found shape [5, 3]"),
         ({"w": np.full((6, 3), np.nan, np.float32)}, "expected finite weights, found NaN or infinity"),
+        (
+            # a signalling NaN, of which NumPy warns when it is turned into a float of 64 bits
+            {"w": np.full((6, 3), 0x7FA00000, np.uint32).view(np.float32)},
+            "expected finite weights, found NaN or infinity",
+        ),
         ({"b": draw(4)}, "expected shapes that broadcast, found [1, 3] and [4]"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_weights_that_do_not_fit_are_refused(constants: dict[str, np.ndarray], expected: str, tmp_path: Path) -> None:
     fitting = case()
     with pytest.raises(InputError) as error:
