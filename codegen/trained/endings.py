@@ -73,6 +73,8 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
         seen.add(name)
         node = makers[name]
         if node.kind in RENAMING and node.inputs:
+            if _cuts_off(makers, node):
+                break
             name = node.inputs[0]
             continue
         if node.kind in MONOTONE or (node.kind == "ArgMax" and "ArgMax" not in kinds):
@@ -88,6 +90,15 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
     if kept == name or "ArgMax" not in kinds or passed:
         return kept, passed
     return kept, frozenset({"ArgMax"})
+
+
+def _cuts_off(makers: Mapping[str, TrainedNode], node: TrainedNode) -> bool:
+    """Whether a node turns real numbers into whole ones, among which another one may be the largest."""
+    from onnx import TensorProto
+
+    real = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+    whole = node.kind == "Cast" and node.integer("to", TensorProto.FLOAT) not in real
+    return whole and not _is_label(makers, node.inputs[0])
 
 
 def _yes_of_two(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: TrainedNode) -> str | None:

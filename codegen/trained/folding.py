@@ -13,6 +13,7 @@ from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.trained.builder import FOLDED_NAME
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.ranks import rank_of
 
 VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity"))
 """What one factor for all elements may be moved across."""
@@ -150,6 +151,8 @@ def _product_of(node: TrainedNode, constants: Mapping[str, Array]) -> Product | 
     if weights.ndim != 2 or node.integer("transA", 0):
         return None
     matrix = weights.T if node.integer("transB", 0) else weights
+    if bias is not None and bias.size > 1 and (bias.ndim > 2 or bias.size != bias.shape[-1]):  # not one for each output
+        return None
     scaled = None if bias is None else bias * node.number("beta", 1.0)
     return Product(node.inputs[0], matrix * node.number("alpha", 1.0), scaled)
 
@@ -157,9 +160,9 @@ def _product_of(node: TrainedNode, constants: Mapping[str, Array]) -> Product | 
 def _behind(model: TrainedGraph, maker: TrainedNode, node: TrainedNode, affine: Rescaling) -> TrainedGraph | None:
     """A factor and an offset behind a product become part of it."""
     product = _product_of(maker, model.constants)
-    if product is None:
-        return None
     normalises = node.kind == "BatchNormalization"
+    if product is None or (normalises and not _meets_outputs(model, product)):
+        return None
     rank = product.weights.ndim if product.groups else 2
     factor = _by_output(affine.factor, product, rank, normalises)
     offset = _by_output(affine.offset, product, rank, normalises)
@@ -173,6 +176,11 @@ def _behind(model: TrainedGraph, maker: TrainedNode, node: TrainedNode, affine: 
     shape = (-1, *(1 for _ in range(product.weights.ndim - 1))) if product.groups else (1, -1)
     made = replace(product, weights=product.weights * factor.reshape(shape), bias=bias * factor + offset)
     return _with(model, {id(maker): None, id(node): _written(maker, made, node.output)}, maker, made, node.output)
+
+
+def _meets_outputs(model: TrainedGraph, product: Product) -> bool:
+    """Whether the second axis, which batch normalisation is about, is the one that a product of weights sums over and makes anew."""
+    return bool(product.groups) or rank_of(model, product.source) == 2
 
 
 def _by_output(values: RealArray, product: Product, rank: int, normalises: bool) -> RealArray | None:
@@ -204,6 +212,8 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
     if product is None or product.source != name:
         return None
     if between and (affine.factor.size > 1 or affine.offset.size > 1):
+        return None
+    if node.kind == "BatchNormalization" and not _meets_outputs(model, product):
         return None
     made = _scaled_inputs(product, affine, reader, node.kind == "BatchNormalization")
     if made is None:

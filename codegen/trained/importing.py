@@ -33,7 +33,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     """
     model = read_trained(path)
     samples = read_samples(data, model.input_shape, label)
-    converted = convert(model, path.stem, returns or _returns(model, samples.train.targets))
+    converted = convert(model, path.stem, returns or _returns(model, samples.train.targets, data))
     train = _dataset(converted, samples.train, data, model.classes)
     test = None if samples.test is None else _dataset(converted, samples.test, data, model.classes)
     return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count)
@@ -46,16 +46,20 @@ def read_trained(path: Path) -> TrainedGraph:
     return without_classical(read_onnx(path))
 
 
-def _returns(model: TrainedGraph, targets: RealArray | None) -> Returns:
-    """What a program is to return, by how its model ends and what the labels are."""
+def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:
+    """What a program is to return, by how its model ends and what the labels are. InputError for labels that are none of its classes."""
     ending = ending_of(model)
     if ending.classifies:
         return Returns.CLASS
-    if targets is None or (targets != np.floor(targets)).any() or targets.min() < 0:
+    if targets is None:
         return Returns.VALUE
     scores = convert(model, "", Returns.VALUE).program.result.size
-    fits = targets.max() < max(2, scores)
-    return Returns.CLASS if fits and (scores > 1 or "Sigmoid" in ending.passed) else Returns.VALUE
+    tells_apart = scores > 1 or "Sigmoid" in ending.passed
+    strange = targets[(targets != np.floor(targets)) | (targets < 0) | (targets >= max(2, scores))]
+    if scores > 1 and strange.size:
+        expected = f"a class from 0 to {scores - 1}, since the model returns {scores} numbers"
+        raise InputError(str(data), subject="labels", expected=expected, found=f"{strange[0]:g}")
+    return Returns.CLASS if tells_apart and not strange.size else Returns.VALUE
 
 
 def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[int, ...]) -> Dataset:

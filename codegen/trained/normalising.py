@@ -58,8 +58,8 @@ def _is_positive(builder: Builder, name: str) -> bool:
     """Whether a value is the features, or what a Relu has written."""
     variable = builder.tensor(name).view.variable
     written = [s for s in builder.emitter.body if isinstance(s, ir.Operation) and s.out.variable == variable]
-    if not written:
-        return True
+    if not written:  # the features, or what a loop has written
+        return builder.emitter.variable(variable).role is ir.Role.INPUT
     last = written[-1]
     return isinstance(last, ir.Pointwise | ir.TableFunction) and last.function in POSITIVE
 

@@ -224,7 +224,7 @@ def pad(builder: Builder, node: TrainedNode) -> None:
     given = builder.optional(node, 1)
     pads = builder.whole_numbers(given, "pads") if given else tuple(node.attributes.get("pads", ()))
     value = builder.optional(node, 2)
-    level = float(builder.constant(value, "border").reshape(-1)[0]) if value else 0.0
+    level = float(builder.constant(value, "border").reshape(-1)[0]) if value else node.number("value", 0.0)
     rank = len(view.shape)
     if builder.optional(node, 3) or len(pads) != 2 * rank or min(pads) < 0 or not math.isfinite(level):
         raise ValueError(f"expected {2 * rank} widths from 0 and a finite border, found {list(pads)} and {level:g}")

@@ -74,7 +74,11 @@ def _of_archive(path: Path, shape: tuple[int, ...], label: str | None) -> Sample
     test = _first(names, TEST_FEATURES)
     if test is None:
         return Samples(whole, None)
-    return Samples(whole, _part(path, shape, test, None if labels is None else _first(names, TEST_LABELS)))
+    test_labels = None if labels is None else _first(names, TEST_LABELS)
+    if labels is not None and test_labels is None:
+        expected = f"labels of {test} ({', '.join(TEST_LABELS)}), as there are of {features}"
+        raise InputError(str(path), subject="arrays", expected=expected, found="none")
+    return Samples(whole, _part(path, shape, test, test_labels))
 
 
 def _first(names: frozenset[str], wanted: tuple[str, ...]) -> str | None:
@@ -104,6 +108,10 @@ def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) ->
     if math.prod(array.shape[1:]) != math.prod(wanted):
         expected = f"{math.prod(wanted)} features a sample ({'x'.join(map(str, wanted))}), as the model takes"
         raise InputError(str(path), subject=subject, expected=expected, found=str(math.prod(array.shape[1:])))
+    axes, wanted_axes = ([extent for extent in shape if extent != 1] for shape in (array.shape[1:], wanted))
+    if len(axes) > 1 and len(wanted_axes) > 1 and axes != wanted_axes:
+        expected = f"samples of {'x'.join(map(str, wanted))}, as the model takes them, or their elements in that order"
+        raise InputError(str(path), subject=subject, expected=expected, found="x".join(map(str, array.shape[1:])))
     check_finite(array, path)
     return np.ascontiguousarray(array).reshape(len(array), -1)
 
@@ -123,6 +131,8 @@ def _marked(path: Path, whole: SamplePart) -> Samples:
 
 def _of_table(path: Path, shape: tuple[int, ...], label: str | None) -> Samples:
     names, table = read_table(path)
+    if not table.size:
+        raise InputError(str(path), expected="at least one sample", found="none")
     if table.ndim != 2 or (label is None and table.shape[1] == math.prod(shape)) or label == NO_LABEL:
         return Samples(SamplePart(_rows(path, table, shape, "data"), None), None)
     column = _column(path, names, table.shape[1], label)

@@ -30,6 +30,9 @@ def handed_over(input: Input, options: Mapping[str, Any]) -> tuple[Input, dict[s
         raise ValueError("X, y and test go with model; samples for an input=FILE are in data=FILE.")
     if input is not None or "X" not in given or "data" in rest:
         raise ValueError("model: expected X, and y where there are labels, and neither input nor data.")
+    test = given.get("test")
+    if test is not None and not (isinstance(test, tuple | list) and len(test) == 2):
+        raise ValueError("test: expected a pair (Xt, yt) of samples that no search sees.")
     file, data = write_model(given["model"], given["X"], given.get("y"), given.get("test"))
     return file, {**rest, "data": str(data)}
 

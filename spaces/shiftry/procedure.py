@@ -46,6 +46,8 @@ def partial_demote(
         least = parse_format(str(start[decision.name])).scale - DEFAULT_BITS // 2
         options = [o for o in decision.options if _papers(o) and parse_format(str(o)).scale >= least]
         options = sorted(options, key=lambda o: parse_format(str(o)).scale)
+        if not options:  # every scale that 8 bits may have lies below: it keeps its 16 bits
+            continue
         trials = yield [{**start, decision.name: option} for option in options]
         best = _best(space, trials)
         ranked.append((_loss(space, best), decision.name, best.assignment[decision.name]))

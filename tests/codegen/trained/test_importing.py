@@ -70,6 +70,21 @@ def test_a_probability_of_one_class_is_its_scores_sign(tmp_path: Path) -> None:
     np.testing.assert_array_equal(labels_of(bundle), (FEATURES @ draw(6, 1) + draw(1) > 0)[:, 0])
 
 
+@pytest.mark.parametrize("labels", [np.arange(30) % 3 + 1, np.arange(30) % 2 * 2 - 1, np.arange(30) / 7])
+def test_labels_that_no_score_stands_for_are_refused(labels: np.ndarray, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"labels: expected a class from 0 to 2, since the model returns 3 numbers, found"
+    ):
+        imported(case(), tmp_path, labels)
+
+
+def test_probabilities_that_are_cut_off_do_not_decide_by_what_was_cut(tmp_path: Path) -> None:
+    """The largest of whole numbers is the first of equals, most often another than the largest probability."""
+    cut = case(("Sigmoid", ["s"], ["p"], {}), ("Cast", ["p"], ["c"], {"to": 7}), ("ArgMax", ["c"], ["y"], {"axis": 1}))
+    with pytest.raises(InputError, match="expected real numbers to stay real numbers, found a Cast to type 7"):
+        imported(cut, tmp_path)
+
+
 def test_what_a_program_returns_may_be_said(tmp_path: Path) -> None:
     bundle = imported(case(), tmp_path, np.arange(30) % 3, returns=Returns.VALUE)
     assert bundle.program.result_kind is ir.ResultKind.REAL

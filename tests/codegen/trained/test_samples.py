@@ -76,6 +76,7 @@ def test_images_with_their_channels_last_are_turned_for_a_model_that_has_them_fi
         ({"a": FEATURES, "b": CLASSES}, None, "arrays: expected one of X, x, "),
         ({"X": np.where(FEATURES == 7, np.nan, FEATURES)}, None, "element [1, 1]: expected a finite number, found nan"),
         ({"X": FEATURES, "test": np.ones(4)}, None, "array test: expected a mark for each of 4 samples"),
+        ({"X": FEATURES, "y": CLASSES, "Xt": FEATURES}, None, "arrays: expected labels of Xt (yt, "),
         ({"X": FEATURES[:0]}, None, "array X: expected at least one sample, found none"),
     ],
 )
@@ -95,3 +96,24 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:
         InputError, match=r"--label: expected one of y, a, b, c, d, e, f, or a column from 0 to 6, found 7"
     ):
         read_samples(path, (1, 6), "7")
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 2, 2), (4, 2, 6), (4, 6, 2), (4, 4, 3)])
+def test_axes_in_another_order_are_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Their elements are as many, but not in the model's order."""
+    np.savez(tmp_path / "d.npz", X=np.zeros(shape))
+    with pytest.raises(InputError, match="array X: expected samples of 3x4, as the model takes them"):
+        read_samples(tmp_path / "d.npz", (1, 3, 4))
+
+
+@pytest.mark.parametrize("shape", [(4, 12), (4, 3, 4), (4, 1, 3, 4)])
+def test_axes_of_one_element_do_not_count(shape: tuple[int, ...], tmp_path: Path) -> None:
+    values = np.arange(48.0).reshape(shape)
+    np.savez(tmp_path / "d.npz", X=values)
+    np.testing.assert_array_equal(read_samples(tmp_path / "d.npz", (1, 3, 4)).train.features, values.reshape(4, 12))
+
+
+def test_a_table_without_a_line_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("")
+    with pytest.raises(InputError, match=r"d\.csv: expected at least one sample, found none"):
+        read_samples(tmp_path / "d.csv", (1, 6))

@@ -59,6 +59,20 @@ def test_a_pipeline_of_scikit_learn_is_its_own_predictions() -> None:
     assert study.problem.float_metrics()["train"]["accuracy_percent"] == pytest.approx(accuracy)
 
 
+def test_features_of_very_different_size_are_searched() -> None:
+    """Some weights have no scale of 8 bits that Algorithm 13 would try: they are not demoted."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    features, classes = datasets.load_breast_cancer(return_X_y=True)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(features, classes)
+    study = tune("shiftry", model=model, X=features, y=classes, budget="30trials")
+    assert study.best.metrics["accuracy_percent"] > 80
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -69,6 +83,7 @@ def test_a_pipeline_of_scikit_learn_is_its_own_predictions() -> None:
         ({"model": MODEL}, "model: expected X, and y where there are labels"),
         ({"model": MODEL, "X": FEATURES, "input": "a.onnx"}, "and neither input nor data"),
         ({"X": FEATURES}, "X, y and test go with model"),
+        ({"model": MODEL, "X": FEATURES, "y": CLASSES, "test": (FEATURES,)}, "test: expected a pair (Xt, yt)"),
         ({"model": MODEL, "X": FEATURES, "y": ["a"] * 60}, "y: expected classes as whole numbers, or real values"),
         ({"model": MODEL, "X": FEATURES[:, :5], "y": CLASSES}, "array X: expected 6 features a sample"),
     ],
