@@ -44,6 +44,12 @@ class Product:
         """Elements, or channels, of the result."""
         return int(self.weights.shape[0] if self.groups else self.weights.shape[1])
 
+    @property
+    def offsets(self) -> RealArray:
+        """The bias of every output [outputs], zeros where there is none."""
+        bias = np.zeros(1) if self.bias is None else self.bias.reshape(-1)
+        return np.broadcast_to(bias, self.outputs)
+
 
 def fold(model: TrainedGraph) -> TrainedGraph:
     """The model without nodes that nothing reads, and without factors and offsets that weights can take over."""
@@ -168,13 +174,8 @@ def _behind(model: TrainedGraph, maker: TrainedNode, node: TrainedNode, affine: 
     offset = _by_output(affine.offset, product, rank, normalises)
     if factor is None or offset is None:
         return None
-    bias = (
-        np.zeros(product.outputs)
-        if product.bias is None
-        else np.broadcast_to(product.bias.reshape(-1), product.outputs)
-    )
     shape = (-1, *(1 for _ in range(product.weights.ndim - 1))) if product.groups else (1, -1)
-    made = replace(product, weights=product.weights * factor.reshape(shape), bias=bias * factor + offset)
+    made = replace(product, weights=product.weights * factor.reshape(shape), bias=product.offsets * factor + offset)
     return _with(model, {id(maker): None, id(node): _written(maker, made, node.output)}, maker, made, node.output)
 
 
@@ -230,12 +231,7 @@ def _scaled_inputs(product: Product, affine: Rescaling, node: TrainedNode, norma
     factor, offset = (_by_input(values, inputs, -1) for values in (affine.factor, affine.offset))
     if factor is None or offset is None:
         return None
-    bias = (
-        np.zeros(product.outputs)
-        if product.bias is None
-        else np.broadcast_to(product.bias.reshape(-1), product.outputs)
-    )
-    return replace(product, weights=product.weights * factor[:, None], bias=bias + offset @ product.weights)
+    return replace(product, weights=product.weights * factor[:, None], bias=product.offsets + offset @ product.weights)
 
 
 def _scaled_channels(product: Product, affine: Rescaling, node: TrainedNode, normalises: bool) -> Product | None:
@@ -251,8 +247,9 @@ def _scaled_channels(product: Product, affine: Rescaling, node: TrainedNode, nor
     shape = (groups, 1, weights.shape[1], *(1 for _ in weights.shape[2:]))
     split = weights.reshape(by_group)
     moved = (split * offset.reshape(shape)).reshape(weights.shape[0], -1).sum(axis=1)
-    bias = np.zeros(product.outputs) if product.bias is None else product.bias.reshape(-1)
-    return replace(product, weights=(split * factor.reshape(shape)).reshape(weights.shape), bias=bias + moved)
+    return replace(
+        product, weights=(split * factor.reshape(shape)).reshape(weights.shape), bias=product.offsets + moved
+    )
 
 
 def _by_input(values: RealArray, inputs: int, axis: int) -> RealArray | None:

@@ -173,7 +173,9 @@ def fit(boards: list[Board], seconds: float, kept_only: bool) -> None:
 def check(board: Board, seconds: float, kept_only: bool) -> None:
     """Errors of the table on what it has not seen: a line a design, then the median and the worst of each kind."""
     errors: dict[str, list[float]] = {}
-    print("| design | LUTs | predicted | flip-flops | predicted | block RAMs | predicted | multipliers | predicted | MHz | predicted |")
+    print(
+        "| design | LUTs | predicted | flip-flops | predicted | block RAMs | predicted | multipliers | predicted | MHz | predicted |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     designs = measured(unseen_probes(), board, seconds, kept_only)
     for design in designs:

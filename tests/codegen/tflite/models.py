@@ -44,9 +44,9 @@ def write_model(
         builder,
         tflite.Model,
         version=3,
-        operator_codes=_offsets(builder, [code]),
-        subgraphs=_offsets(builder, [graph] * subgraphs),
-        buffers=_offsets(builder, buffers),
+        operator_codes=offset_vector(builder, [code]),
+        subgraphs=offset_vector(builder, [graph] * subgraphs),
+        buffers=offset_vector(builder, buffers),
     )
     builder.Finish(model, b"TFL3")
     path.write_bytes(bytes(builder.Output()))
@@ -64,7 +64,7 @@ def _graph(
         _table(
             builder,
             tflite.Tensor,
-            shape=_ints(builder, t.shape),
+            shape=ints(builder, t.shape),
             type=t.type,
             buffer=t.buffer,
             name=builder.CreateString(t.name),
@@ -73,24 +73,26 @@ def _graph(
         for t in tensors
     ]
     ran = [
-        _table(builder, tflite.Operator, opcode_index=0, inputs=_ints(builder, reads), outputs=_ints(builder, writes))
+        _table(builder, tflite.Operator, opcode_index=0, inputs=ints(builder, reads), outputs=ints(builder, writes))
         for reads, writes in operators
     ]
     return _table(
         builder,
         tflite.SubGraph,
-        tensors=_offsets(builder, made),
-        inputs=_ints(builder, inputs),
-        outputs=_ints(builder, outputs),
-        operators=_offsets(builder, ran),
+        tensors=offset_vector(builder, made),
+        inputs=ints(builder, inputs),
+        outputs=ints(builder, outputs),
+        operators=offset_vector(builder, ran),
     )
 
 
-def _ints(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
+def ints(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
+    """A vector of whole numbers."""
     return int(builder.CreateNumpyVector(np.array(numbers, dtype=np.int32)))
 
 
-def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+def offset_vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
+    """A vector of places of tables."""
     builder.StartVector(4, len(offsets), 4)
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)

@@ -14,6 +14,7 @@ import tflite
 
 from kilotune.codegen.arrays import Array, FloatArray
 from kilotune.codegen.tflite.model_file import read_model
+from tests.codegen.tflite.models import ints, offset_vector
 
 TYPES = {np.dtype(np.float32): tflite.TensorType.FLOAT32, np.dtype(np.int32): tflite.TensorType.INT32}
 
@@ -40,27 +41,27 @@ class OneOperator:
         shapes += [(c.shape, c.dtype, number) for number, c in enumerate(self.constants, start=1)]
         shapes += [(tuple(result), np.dtype(np.float32), 0) for result in self.results]
         tensors = [
-            _table(builder, "Tensor", Shape=_ints(builder, shape), Type=TYPES[kind], Buffer=buffer,
+            _table(builder, "Tensor", Shape=ints(builder, shape), Type=TYPES[kind], Buffer=buffer,
                    Name=builder.CreateString(f"t{number}"))
             for number, (shape, kind, buffer) in enumerate(shapes)
         ]  # fmt: skip
         reads = list(range(1, 1 + len(self.constants)))
         reads.insert(self.first, 0)
         writes = list(range(1 + len(self.constants), len(shapes)))
-        operator = {"OpcodeIndex": 0, "Inputs": _ints(builder, reads), "Outputs": _ints(builder, writes)}
+        operator = {"OpcodeIndex": 0, "Inputs": ints(builder, reads), "Outputs": ints(builder, writes)}
         if self.options is not None:
             table, values = self.options
             operator["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, table)
             operator["BuiltinOptions"] = _table(builder, table, **values)
         graph = _table(
-            builder, "SubGraph", Tensors=_offsets(builder, tensors), Inputs=_ints(builder, [0]),
-            Outputs=_ints(builder, writes[-1:]), Operators=_offsets(builder, [_table(builder, "Operator", **operator)]),
+            builder, "SubGraph", Tensors=offset_vector(builder, tensors), Inputs=ints(builder, [0]),
+            Outputs=ints(builder, writes[-1:]), Operators=offset_vector(builder, [_table(builder, "Operator", **operator)]),
         )  # fmt: skip
         number = getattr(tflite.BuiltinOperator, self.kind)
         code = _table(builder, "OperatorCode", BuiltinCode=number, DeprecatedBuiltinCode=min(number, 127), Version=1)
         model = _table(
-            builder, "Model", Version=3, OperatorCodes=_offsets(builder, [code]), Subgraphs=_offsets(builder, [graph]),
-            Buffers=_offsets(builder, buffers),
+            builder, "Model", Version=3, OperatorCodes=offset_vector(builder, [code]), Subgraphs=offset_vector(builder, [graph]),
+            Buffers=offset_vector(builder, buffers),
         )  # fmt: skip
         builder.Finish(model, b"TFL3")
         path.write_bytes(bytes(builder.Output()))
@@ -94,20 +95,9 @@ def executed(path: Path, features: FloatArray) -> FloatArray:
     return np.array(rows)
 
 
-def _ints(builder: flatbuffers.Builder, numbers: Sequence[int]) -> int:
-    return int(builder.CreateNumpyVector(np.array(numbers, dtype=np.int32)))
-
-
-def _offsets(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
-    return int(builder.EndVector())
-
-
 def _table(builder: flatbuffers.Builder, kind: str, **fields: Any) -> int:
     module = importlib.import_module(f"tflite.{kind}")
-    made = {name: _ints(builder, list(value)) if isinstance(value, tuple) else value for name, value in fields.items()}
+    made = {name: ints(builder, list(value)) if isinstance(value, tuple) else value for name, value in fields.items()}
     getattr(module, f"{kind}Start")(builder)
     for name, value in made.items():
         getattr(module, f"{kind}Add{name}")(builder, value)
