@@ -34,6 +34,11 @@ def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
     local = is_loopback(address)
     store = open_store(storage)
     server = make_server(Dashboard(store, local), listening)
+    # Looked up before the address is said: from then on Ctrl-C is success, which inside of an import it is not.
+    missing = [
+        *(() if has_waitress() else ("waitress (Werkzeug's development server answers instead)",)),
+        *(() if optuna_pages.is_installed() else ("optuna-dashboard (its pages are left out)",)),
+    ]
     shown = "127.0.0.1" if address == "0.0.0.0" else "::1" if address == "::" else address
     url = f"http://{f'[{shown}]' if ':' in shown else shown}:{bound_port}/"
     click.echo(f"{url} shows the studies of {store.place}; Ctrl-C ends it", err=True)
@@ -43,10 +48,6 @@ def _serve(host: str, port: int, storage: str | None, opens: bool) -> None:
             "without --host only this machine can.",
             err=True,
         )
-    missing = [
-        *(() if has_waitress() else ("waitress (Werkzeug's development server answers instead)",)),
-        *(() if optuna_pages.is_installed() else ("optuna-dashboard (its pages are left out)",)),
-    ]
     if missing:
         click.echo(f"Not installed: {', '.join(missing)}; pip install 'kilotune[dashboard]'", err=True)
     if opens:

@@ -9,10 +9,12 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -225,6 +227,46 @@ def test_ctrl_c_ends_it_with_success(place: Path) -> None:
         assert running.process.wait(timeout=20) == 0
         assert running.process.stderr is not None
         assert running.process.stderr.read() == ""
+
+
+SAYS_ITS_IMPORTS = """
+import sys
+import threading
+
+class Said:
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is threading.main_thread():
+            sys.stderr.write(f"imports {name}\\n")
+
+sys.meta_path.insert(0, Said())
+from kilotune.experiments.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    sys.meta_path.pop(0)
+"""
+
+
+def test_nothing_is_imported_once_the_address_is_said(tmp_path: Path) -> None:
+    """Ctrl-C inside of an import ends a command with another status."""
+    command = [sys.executable, "-c", SAYS_ITS_IMPORTS, "dashboard", "--port", "0", "--storage", str(tmp_path / "s.db")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        before = list(iter_until(process.stderr, "http://"))
+        urllib.request.urlopen(before[-1].split()[0], timeout=30).close()
+        process.send_signal(signal.SIGINT)
+        after = process.stderr.read()
+    assert process.returncode == 0
+    assert any(line == "imports optuna_dashboard\n" for line in before)
+    assert after == ""
+
+
+def iter_until(lines: IO[str], start: str) -> Iterator[str]:
+    """All up to the line that starts so, itself included."""
+    for line in lines:
+        yield line
+        if line.startswith(start):
+            return
 
 
 def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
