@@ -12,6 +12,7 @@ What must not be torn apart (a write, a transaction) is outside all stretches, o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import signal
 import sys
 import threading
@@ -198,7 +199,10 @@ def _silent_about_abandoning(hook: Callable[[Any], object]) -> Callable[[Any], o
     """Where Python cannot pass an exception on (a finaliser, a callback from C) it prints it. The next tick raises another."""
 
     def quiet(unraisable: Any) -> None:
-        if not isinstance(unraisable.exc_value, Abandoned):
+        error = unraisable.exc_value
+        # Raised while ctypes converts an argument it becomes an ArgumentError, of which only the name is left.
+        converted = isinstance(error, ctypes.ArgumentError) and Abandoned.__name__ in str(error)
+        if not (isinstance(error, Abandoned) or converted):
             hook(unraisable)
 
     return quiet

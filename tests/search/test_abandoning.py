@@ -7,6 +7,7 @@ somebody is inside work that does not end, and where a tick of the timer has to 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import math
 import signal
@@ -288,13 +289,27 @@ def test_other_exceptions_and_the_timer_of_others_are_left_as_they_were() -> Non
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_finaliser_that_swallows_it_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+class TicksWhileConverted:
+    """An argument of a call by ctypes, on whose conversion time is over, as in finalisers of Z3."""
+
+    @property
+    def _as_parameter_(self) -> int:
+        tick()
+        return 0
+
+
+def convert_an_argument() -> None:
+    ctypes.pythonapi.Py_IncRef(TicksWhileConverted())
+
+
+@pytest.mark.parametrize("finalise", [tick, convert_an_argument])
+def test_a_finaliser_that_swallows_it_is_silent(monkeypatch: pytest.MonkeyPatch, finalise: Callable[[], None]) -> None:
     said: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
 
     class Finalised:
         def __del__(self) -> None:
-            tick()
+            finalise()
 
     with abandonable(lambda: True) as stretch:
         thing = Finalised()
