@@ -289,17 +289,10 @@ def test_other_exceptions_and_the_timer_of_others_are_left_as_they_were() -> Non
         signal.signal(signal.SIGALRM, before)
 
 
-class TicksWhileConverted:
-    """An argument of a call by ctypes, on whose conversion time is over, as in finalisers of Z3."""
-
-    @property
-    def _as_parameter_(self) -> int:
-        tick()
-        return 0
-
-
 def convert_an_argument() -> None:
-    ctypes.pythonapi.Py_IncRef(TicksWhileConverted())
+    """Time is over while ctypes converts one, as in finalisers of Z3."""
+    argument = type("Argument", (), {"_as_parameter_": property(lambda _: tick())})()
+    ctypes.pythonapi.Py_IncRef(argument)
 
 
 @pytest.mark.parametrize("finalise", [tick, convert_an_argument])
