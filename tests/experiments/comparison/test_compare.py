@@ -1,81 +1,26 @@
-"""`tune compare` as a user drives it: runs in processes of their own, real kills."""
+"""`tune compare` as a user drives it: what its table and its files say."""
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kilotune.experiments.commands.exit_status import ExitStatus
-from kilotune.experiments.comparison.plan import Case, ComparisonPlan
-from kilotune.experiments.comparison.records import load, missing_runs
-from kilotune.experiments.comparison.suite import case_of
-from kilotune.experiments.problems.building import build_problem
-from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.experiments.comparison.records import load
 from kilotune.search.anytime import Curve
-from kilotune.search.comparison_store import comparisons, save_comparison
 from kilotune.search.hypervolume import hypervolume
-from kilotune.search.store import Store, StoreError
+from kilotune.search.store import Store
 from kilotune.search.strategy import strategy_names
-from kilotune.search.study import Study
-from kilotune.search.work_sharing import SharedStudy
-from tests.commands import tune
+from tests.experiments.comparison.comparing import compare
 
 pytestmark = pytest.mark.slow
 
-TUNE = [sys.executable, "-m", "kilotune.experiments"]
 SHIFTRY = ("--space", "shiftry", "--input", "protonn-digits")
-STOPPED = (*SHIFTRY, "--strategies", "local,random", "--repeats", "2", "--budget", "600trials", "--name", "c")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> dict[str, Any]:
-    return {"cwd": tmp_path, "env": {**os.environ, "KILOTUNE_STORAGE": str(tmp_path / "studies.db")}}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
-    """The trials of the comparison that other tests stop."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    place = {"cwd": folder, "env": {**os.environ, "KILOTUNE_STORAGE": str(folder / "studies.db")}}
-    assert tune(folder, place["env"], "compare", *STOPPED, "--jobs", "2", "--quiet").returncode == ExitStatus.FEASIBLE
-    return trials(place)
-
-
-def compare(place: dict[str, Any], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """By one worker, since each has to start."""
-    return tune(place["cwd"], place["env"], "compare", "--jobs", "1", *arguments)
-
-
-def trials(place: dict[str, Any]) -> dict[str, list[tuple[int, str]]]:
-    store = Store(place["env"]["KILOTUNE_STORAGE"])
-    found = {row.name: [(t.number, t.candidate) for t in store.trials(row.name)] for row in store.studies()}
-    store.close()
-    return found
-
-
-def wait_for_trials(place: dict[str, Any], count: int) -> None:
-    path, deadline = Path(place["env"]["KILOTUNE_STORAGE"]), time.monotonic() + 60
-    while time.monotonic() < deadline:
-        if path.exists():
-            store = Store(str(path))
-            there = sum(study.trials for study in store.studies())
-            store.close()
-            if there >= count:
-                return
-        time.sleep(0.05)
-    raise AssertionError("no trials came")
 
 
 def test_the_table_and_the_files_say_what_the_studies_hold(place: dict[str, Any]) -> None:
@@ -177,77 +122,6 @@ def test_saved_curves_are_those_of_the_trials(place: dict[str, Any], monkeypatch
     assert curves()[0].seconds == 1e6
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_comparison_goes_on_and_ends_with_the_same_trials(
-    place: dict[str, Any], undisturbed: dict[str, list[tuple[int, str]]], how: signal.Signals
-) -> None:
-    # one worker for four runs: when the first trials are there, most are still to be made
-    command = [*TUNE, "compare", *STOPPED, "--jobs", "1"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, **place)
-    wait_for_trials(place, 1)
-    process.send_signal(how)
-    said = process.communicate(timeout=60)[1]  # ends when no process holds the pipe any more, workers included
-    stopped = trials(place)
-    assert 0 < sum(map(len, stopped.values())) < 2400
-    if how is signal.SIGINT:
-        assert process.returncode == ExitStatus.INTERRUPTED
-        assert "`tune compare --name c` goes on" in said
-    assert compare(place, "--name", "c", "--quiet").returncode == ExitStatus.FEASIBLE
-    assert trials(place) == undisturbed
-    assert {len(rows) for rows in undisturbed.values()} == {600}
-    for name, rows in stopped.items():
-        assert undisturbed[name][: len(rows)] == rows
-
-
-def test_a_killed_worker_loses_its_run_alone(
-    place: dict[str, Any], undisturbed: dict[str, list[tuple[int, str]]]
-) -> None:
-    command = [*TUNE, "compare", *STOPPED, "--jobs", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **place)
-    wait_for_trials(place, 1)
-    workers = [pid for pid in children(process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    os.kill(workers[0], signal.SIGKILL)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == ExitStatus.BAD_INPUT
-    assert "its process died (signal SIGKILL" in said
-    assert "`tune compare --name c` goes on" in said
-    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
-    stopped = trials(place)
-    assert compare(place, "--name", "c", "--quiet").returncode == ExitStatus.FEASIBLE
-    assert trials(place) == undisturbed
-    for name, rows in stopped.items():
-        assert undisturbed[name][: len(rows)] == rows
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def test_more_seeds_keep_the_runs_that_are_there(place: dict[str, Any]) -> None:
-    asked = (*SHIFTRY, "--strategies", "random", "--budget", "60trials", "--name", "c", "--quiet")
-    assert compare(place, *asked, "--repeats", "2").returncode == 0
-    first = trials(place)
-    assert compare(place, "--name", "c", "--repeats", "3", "--strategies", "greedy", "--quiet").returncode == 0
-    after = trials(place)
-    assert {name: after[name] for name in first} == first
-    assert sorted(name.split(".", 2)[2] for name in after) == [
-        f"{s}.{n}" for s in ("greedy", "random") for n in range(3)
-    ]
-    listed = [
-        json.loads(tune(place["cwd"], place["env"], "list", what, "--json").stdout)
-        for what in ("studies", "comparisons")
-    ]
-    assert listed == [[], [{**listed[1][0], "name": "c", "repeats": 3, "runs": 6, "finished": 6}]]
-    alone = tune(place["cwd"], place["env"], "resume", "c.shiftry-protonn-digits.random.0")
-    assert alone.returncode == ExitStatus.BAD_INPUT
-    assert "`tune compare --name c` goes on with it" in alone.stderr
-    fewer = compare(place, *asked, "--repeats", "1")
-    assert fewer.returncode == ExitStatus.BAD_INPUT
-    assert "`tune compare --name c` goes on with it" in fewer.stderr
-    assert compare(place, "--name", "c", "--quiet").returncode == 0
-    assert trials(place) == after
-
-
 def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
     (place["cwd"] / "mine.toml").write_text(
         'strategies = ["greedy", "cp"]\n[[case]]\nspace = "memory"\n[[case]]\nspace = "seedot"\ninput = "protonn-digits"\n'
@@ -283,139 +157,3 @@ def test_a_suite_of_ones_own(place: dict[str, Any]) -> None:
     assert cases["memory-fastgrnn-digits"]["paper"]["value"] == 320.0
     headline = (place["cwd"] / "mine.md").read_text().splitlines()[2]
     assert headline.startswith("| memory | fastgrnn-digits | peak bytes | 320 | 288 | 11.1 % | cp (1, ")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ((), "Expected --space, --suite, or the --name of a comparison that exists"),
-        (("--space", "seedot", "--strategies", "cp"), "'cp' needs a constraint model"),
-        (("--space", "seedot", "--strategies", "genius"), "There is no strategy 'genius'"),
-        (("--space", "seedot", "--budget", "soon"), "Budget 'soon'"),
-        (("--space", "seedot", "--capacity", "2KiB"), "--capacity does not go with the space seedot"),
-        (
-            ("--suite", "five-spaces", "--strategies", "anneal,count_tpe,optuna:Nonsense"),
-            "optuna:Nonsense fits none of the",
-        ),
-        (("--suite", "text.toml"), "strategies: expected a list of names, found 'greedy'"),
-        (("--suite", "also.toml"), "`also` = 'anneal', which is no list of names"),
-        (("--suite", "title.toml"), "`title` = '../up', which is not of letters"),
-        (("--suite", "none.toml"), "none of the strategies fits the space seedot"),
-        (("--suite", "key.toml"), "expected `strategies` and [[case]], found `repeats`"),
-        (("--suite", "nowhere"), "nowhere: expected a TOML file, or one of five-spaces"),
-        (("--suite", "five-spaces", "--space", "cm"), "--space does not go with --suite"),
-        (("--suite", "broken.toml"), "case 2: expected a case, found There is no option 'colour' of the space memory"),
-        (("--suite", "twice.toml"), "memory-fastgrnn-digits twice: give case 2 a `title`"),
-        (("--space", "cm", "--csv", "no/where.csv"), "--csv no/where.csv: expected a file in a folder that exists"),
-        (("--space", "cm", "--csv", "-", "--json", "-"), "would both go to stdout"),
-        (("--space", "cm", "--csv", "x", "--markdown", "x"), "--csv x and --markdown x would both go to x"),
-        (("--name", "../up"), "expected letters, digits"),
-    ],
-)
-def test_bad_input_is_a_sentence_and_starts_nothing(
-    place: dict[str, Any], arguments: tuple[str, ...], sentence: str
-) -> None:
-    memory = '[[case]]\nspace = "memory"\n'
-    (place["cwd"] / "broken.toml").write_text(memory + memory + 'colour = "red"\n')
-    (place["cwd"] / "twice.toml").write_text(memory + memory)
-    (place["cwd"] / "text.toml").write_text('strategies = "greedy"\n' + memory)
-    (place["cwd"] / "also.toml").write_text(memory + 'also = "anneal"\n')
-    (place["cwd"] / "title.toml").write_text(memory + 'title = "../up"\n')
-    (place["cwd"] / "none.toml").write_text('strategies = ["cp"]\n[[case]]\nspace = "seedot"\n')
-    (place["cwd"] / "key.toml").write_text("repeats = 3\n" + memory)
-    done = compare(place, *arguments)
-    assert done.returncode == ExitStatus.BAD_INPUT
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not trials(place)
-    store = Store(place["env"]["KILOTUNE_STORAGE"])
-    assert not comparisons(store)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--seed", "9"), "--seed does not go with --name alone"),
-        (("--input", "lenet-digits"), "--input does not go with --name alone"),
-        (("--drop", "0"), "--drop does not go with --name alone"),
-        (("--strategies", "optuna:Nonsense"), "The strategy optuna:Nonsense fits none of the cases: "),
-        (("--strategies", "cp,anneal"), "The strategy anneal fits none of the cases: "),
-        (("--budget", "10trials"), "had more seeds, strategies or budget"),
-        (("--suite", "five-spaces"), "was of other cases"),
-    ],
-)
-def test_a_stored_comparison_is_not_turned_into_another_one(
-    place: dict[str, Any], arguments: tuple[str, ...], sentence: str
-) -> None:
-    request = request_from("shiftry", input="worked-example", options={"permitted_loss": 0.2})
-    plan = ComparisonPlan((Case("one", "shiftry", request.input, ("random",), request.options),), 1, "20trials")
-    store = Store(place["env"]["KILOTUNE_STORAGE"])
-    save_comparison(store, "c", plan.as_json())
-    done = compare(place, "--name", "c", *arguments)
-    assert done.returncode == ExitStatus.BAD_INPUT
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert ComparisonPlan.from_json(comparisons(store, "c")[0].plan) == plan
-    assert not trials(place)
-
-
-def test_a_run_that_another_process_makes_is_left_to_it(place: dict[str, Any]) -> None:
-    """Two that divide a run's trials would spend two budgets on it."""
-    asked = (
-        "--space",
-        "shiftry",
-        "--input",
-        "worked-example",
-        "--loss",
-        "0.2",
-        "--strategies",
-        "random",
-        "--repeats",
-        "1",
-    )
-    assert compare(place, *asked, "--budget", "10trials", "--name", "c", "--quiet").returncode == ExitStatus.INFEASIBLE
-    store = Store(place["env"]["KILOTUNE_STORAGE"])
-    (run,) = store.studies()
-    other = SharedStudy(store, run.name)  # beats, as a process that works on the study does
-    try:
-        second = compare(place, "--name", "c", "--budget", "20trials", "--quiet")
-    finally:
-        other.leave()
-    assert second.returncode == ExitStatus.BAD_INPUT
-    assert "shiftry-worked-example, random, seed 0: another process is making this run" in second.stderr
-    assert [len(rows) for rows in trials(place).values()] == [10]
-    assert (
-        compare(place, "--name", "c", "--quiet").returncode == ExitStatus.INFEASIBLE
-    )  # of few trials none keeps the limit
-    assert [len(rows) for rows in trials(place).values()] == [20]
-
-
-def test_what_counts_as_begun_and_as_complete(tmp_path: Path) -> None:
-    """A run that spent its seconds on nothing, and was interrupted in its last moment, is not missing for ever."""
-    request = request_from("shiftry", input="worked-example", options={"permitted_loss": 0.2})
-    case = Case("one", "shiftry", request.input, ("random",), request.options)
-    plan, store = ComparisonPlan((case,), 1, "5s"), Store(str(tmp_path / "studies.db"))
-    space = build_problem(case.request("random")).space
-    save_comparison(store, "c", plan.as_json())
-    (run,) = missing_runs(store, "c", plan)
-    Study.create(store, plan.study_name("c", run), space, "random", request={"comparison": "c"})
-    assert missing_runs(store, "c", plan) == [run]
-    assert not load(store, "c").cases
-    store.append(plan.study_name("c", run), [], status="interrupted", elapsed_s=5.01)
-    assert missing_runs(store, "c", plan) == []
-    assert load(store, "c").complete
-    Study.create(store, "c.one.x.random.0", space, "random", request={"comparison": "c"})  # of its case one.x, say
-    with pytest.raises(StoreError, match=r"a study .c\.one\.x\.random\.0., which is no run of the comparison .c\.one."):
-        missing_runs(store, "c.one", ComparisonPlan((dataclasses.replace(case, title="x"),), 1, "5s"))
-
-
-def test_a_stored_plan_is_extended_by_what_it_was_made_of(tmp_path: Path) -> None:
-    """Also where an option is a list, as the banks of a memory are."""
-    plan = ComparisonPlan((case_of(request_from("memory"), ("random",)),), 1, "20trials")
-    store = Store(str(tmp_path / "studies.db"))
-    save_comparison(store, "c", plan.as_json())
-    stored = ComparisonPlan.from_json(comparisons(store, "c")[0].plan)
-    assert plan.extends(stored)
-    assert stored.extends(plan)
-    other = request_from("memory", options={"capacity": "2KiB"})
-    assert not ComparisonPlan((case_of(other, ("random",)),), 1, "20trials").extends(stored)
