@@ -17,6 +17,7 @@ from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.scamp.instructions import INSTRUCTION_SETS, REGISTERS
+from kilotune.codegen.scamp.json_values import JsonConstant, shown
 from kilotune.codegen.scamp.kernel import MAXIMUM_DEPTH, Kernel, KernelSet
 from kilotune.codegen.scamp.network import ChipNetwork
 from kilotune.codegen.scamp.network_files import parse_network
@@ -44,13 +45,6 @@ class KernelFile:
     network: ChipNetwork | None = None
 
 
-@dataclass(frozen=True)
-class _Constant:
-    """NaN, Infinity or -Infinity, which Python's JSON reads and no kernel has."""
-
-    text: str
-
-
 def read_kernel_file(path: Path) -> KernelFile:
     """Raises `InputError` for a file that is not such JSON: place, expected, found."""
     return parse_kernel_file(read_text_file(path, "a JSON file"), str(path))
@@ -59,7 +53,7 @@ def read_kernel_file(path: Path) -> KernelFile:
 def parse_kernel_file(text: str, path: str) -> KernelFile:
     """The kernels that a JSON text defines; `path` names it in messages. `InputError` for a text that is not such JSON."""
     try:
-        content = json.loads(text, parse_float=Fraction, parse_constant=_Constant)
+        content = json.loads(text, parse_float=Fraction, parse_constant=JsonConstant)
     except json.JSONDecodeError as error:
         found = repr(line.strip()[:40]) if (line := error.doc.split("\n")[error.lineno - 1]) else "the end of the file"
         raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=found) from error
@@ -68,13 +62,13 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
     if isinstance(content, list):
         content = {"kernels": content if _is_list_of_kernels(content) else [content]}
     if not isinstance(content, dict) or "kernels" not in content:
-        raise InputError(path, expected='an object {"kernels": [...]} or a list of rows', found=_shown(content))
+        raise InputError(path, expected='an object {"kernels": [...]} or a list of rows', found=shown(content))
     unknown = next((key for key in content if key not in _KEYS), None)
     if unknown is not None:
         raise InputError(path, place=f"key {unknown!r}", expected=f"one of {', '.join(_KEYS)}", found=repr(unknown))
     target = content.get("target")
     if target is not None and not (isinstance(target, str) and target in INSTRUCTION_SETS):
-        raise InputError(path, place="target", expected=" or ".join(INSTRUCTION_SETS), found=_shown(target))
+        raise InputError(path, place="target", expected=" or ".join(INSTRUCTION_SETS), found=shown(target))
     kernels, network = _kernels(content["kernels"], path), content.get("network")
     return KernelFile(
         KernelSet(kernels),
@@ -92,20 +86,20 @@ def _is_list_of_kernels(content: list[Any]) -> bool:
 
 def _kernels(listed: Any, path: str) -> tuple[Kernel, ...]:
     if not isinstance(listed, list) or not listed:
-        raise InputError(path, place="kernels", expected="a list of at least one kernel", found=_shown(listed))
+        raise InputError(path, place="kernels", expected="a list of at least one kernel", found=shown(listed))
     return tuple(_kernel(rows, f"kernel {number}", path) for number, rows in enumerate(listed, start=1))
 
 
 def _kernel(rows: Any, place: str, path: str) -> Kernel:
     if not isinstance(rows, list) or not rows:
-        raise InputError(path, place=place, expected="a list of rows with at least one weight", found=_shown(rows))
+        raise InputError(path, place=place, expected="a list of rows with at least one weight", found=shown(rows))
     if len(rows) > MAXIMUM_SIDE:
         raise InputError(path, place=place, expected=f"at most {MAXIMUM_SIDE} rows", found=str(len(rows)))
     weights = []
     for number, row in enumerate(rows, start=1):
         here = f"{place}, row {number}"
         if not isinstance(row, list) or not row:
-            raise InputError(path, place=here, expected="a list of at least one weight", found=_shown(row))
+            raise InputError(path, place=here, expected="a list of at least one weight", found=shown(row))
         if len(row) != len(rows[0]):
             expected = f"{len(rows[0])} weight{'s' if len(rows[0]) != 1 else ''} as in row 1"
             raise InputError(path, place=here, expected=expected, found=str(len(row)))
@@ -122,9 +116,9 @@ def _weight(given: Any, place: str, path: str) -> Fraction:
     elif isinstance(given, (int, Fraction)) and not isinstance(given, bool):
         weight = Fraction(given)
     else:
-        raise InputError(path, place=place, expected='a finite number or a fraction such as "1/9"', found=_shown(given))
+        raise InputError(path, place=place, expected='a finite number or a fraction such as "1/9"', found=shown(given))
     if abs(weight) > MAXIMUM_WEIGHT:
-        raise InputError(path, place=place, expected=f"a weight of at most {MAXIMUM_WEIGHT}", found=_shown(given))
+        raise InputError(path, place=place, expected=f"a weight of at most {MAXIMUM_WEIGHT}", found=shown(given))
     return weight
 
 
@@ -132,18 +126,5 @@ def _count(given: Any, least: int, most: int, place: str, path: str) -> int | No
     if given is None:
         return None
     if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
-        raise InputError(path, place=place, expected=f"an integer from {least} to {most}", found=_shown(given))
+        raise InputError(path, place=place, expected=f"an integer from {least} to {most}", found=shown(given))
     return given
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, _Constant):
-        return value.text
-    if isinstance(value, Fraction):
-        return f"{float(value):g}" if abs(value) < 10**300 else "a number beyond all bounds"
-    text = (
-        repr(value)
-        if not isinstance(value, (list, dict)) or value
-        else {"list": "[]", "dict": "{}"}[type(value).__name__]
-    )
-    return text if len(text) <= 60 else text[:57] + "..."

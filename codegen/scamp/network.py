@@ -51,7 +51,7 @@ class ChipNetwork:
     side: int
     binarised_at: int
     level: int
-    thresholds: tuple[float, ...]
+    thresholds: tuple[int, ...]
     regions: tuple[Region, ...]
     layers: tuple[DenseLayer, ...]
     held_out: int = 0

@@ -6,14 +6,19 @@
 
 from __future__ import annotations
 
+from numbers import Rational
 from typing import Any
 
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.scamp.json_values import shown
 from kilotune.codegen.scamp.network import ChipNetwork, DenseLayer, Region
 
 MOST_LAYERS = 8
 MOST_REGIONS = 256
 MOST_OUTPUTS = 1024
+LARGEST_LEVEL = 127
+"""Grey levels that the chip's converter of 8 bits loads into the array."""
+
 LARGEST_INTEGER = 1 << 24
 """The largest weight or bias: sums of products stay within 64 bits."""
 
@@ -23,7 +28,7 @@ _NEEDED = ("side", "binarised_at", "level", "thresholds", "regions", "layers")
 def parse_network(given: Any, kernels: int, path: str) -> ChipNetwork:
     """The network of that many kernels. `InputError` for an object that is none: place, expected, found."""
     if not isinstance(given, dict):
-        raise InputError(path, place="network", expected="an object", found=_shown(given))
+        raise InputError(path, place="network", expected="an object", found=shown(given))
     for key in given:
         if key not in (*_NEEDED, "held_out"):
             raise InputError(
@@ -45,8 +50,8 @@ def parse_network(given: Any, kernels: int, path: str) -> ChipNetwork:
     return ChipNetwork(
         side,
         _integer(given["binarised_at"], 0, 255, "binarised_at of network", path),
-        _integer(given["level"], 1, 127, "level of network", path),
-        tuple(_number(one, f"threshold {number}", path) for number, one in enumerate(thresholds, start=1)),
+        _integer(given["level"], 1, LARGEST_LEVEL, "level of network", path),
+        tuple(_whole_level(one, f"threshold {number}", path) for number, one in enumerate(thresholds, start=1)),
         regions,
         _layers(given["layers"], kernels * len(regions), path),
         _integer(given.get("held_out", 0), 0, 1 << 20, "held_out of network", path),
@@ -60,7 +65,7 @@ def _region(given: Any, side: int, number: int, path: str) -> Region:
         raise InputError(path, place=place, expected="4 edges: top, left, bottom, right", found=str(len(edges)))
     top, left, bottom, right = (_integer(edge, 0, side, place, path) for edge in edges)
     if top >= bottom or left >= right:
-        raise InputError(path, place=place, expected="top above bottom and left of right", found=_shown(given))
+        raise InputError(path, place=place, expected="top above bottom and left of right", found=shown(given))
     return Region(top, left, bottom, right)
 
 
@@ -77,7 +82,7 @@ def _layers(given: Any, inputs: int, path: str) -> tuple[DenseLayer, ...]:
 
 def _layer(given: Any, inputs: int, place: str, path: str) -> DenseLayer:
     if not isinstance(given, dict) or set(given) != {"weights", "biases"}:
-        raise InputError(path, place=place, expected="an object of weights and biases", found=_shown(given))
+        raise InputError(path, place=place, expected="an object of weights and biases", found=shown(given))
     biases = _integers(given["biases"], f"biases of {place}", path)
     rows = _listed(given["weights"], f"weights of {place}", path)
     if len(rows) != inputs:
@@ -99,26 +104,20 @@ def _integers(given: Any, place: str, path: str) -> tuple[int, ...]:
 
 def _integer(given: Any, least: int, most: int, place: str, path: str) -> int:
     if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
-        raise InputError(path, place=place, expected=f"an integer from {least} to {most}", found=_shown(given))
+        raise InputError(path, place=place, expected=f"an integer from {least} to {most}", found=shown(given))
     return given
 
 
-def _number(given: Any, place: str, path: str) -> float:
-    try:
-        number = float(given) if not isinstance(given, (str, bool)) else None
-    except (TypeError, ValueError, OverflowError):
-        number = None
-    if number is None or not -256 <= number <= 256:
-        raise InputError(path, place=place, expected="a number of grey levels from -256 to 256", found=_shown(given))
-    return number
+def _whole_level(given: Any, place: str, path: str) -> int:
+    """The chip loads whole grey levels, so a threshold between two of them would be another one there. 10.0 is 10."""
+    is_whole = isinstance(given, Rational) and not isinstance(given, bool) and given.denominator == 1
+    if not is_whole or not -LARGEST_LEVEL <= given <= LARGEST_LEVEL:
+        expected = f"a whole number of grey levels from -{LARGEST_LEVEL} to {LARGEST_LEVEL}"
+        raise InputError(path, place=place, expected=expected, found=shown(given))
+    return int(given)
 
 
 def _listed(given: Any, place: str, path: str) -> list[Any]:
     if not isinstance(given, list):
-        raise InputError(path, place=place, expected="a list", found=_shown(given))
+        raise InputError(path, place=place, expected="a list", found=shown(given))
     return given
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

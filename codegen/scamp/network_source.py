@@ -78,6 +78,7 @@ def _classify(program: ScampProgram, network: ChipNetwork) -> Iterator[str]:
     yield "inline int classify()"
     yield "{"
     yield "    using namespace SCAMP5_PE;"
+    yield "    // A pixel of 128 is a charge of nothing, and one level above nothing is the least that `where` tells from it."
     yield f"    scamp5_in(F, {min(127, 128 - network.binarised_at)});"
     yield "    scamp5_get_image(A, B, 1);"
     yield f"    scamp5_draw_begin(R6); scamp5_draw_rect({top}, {left}, {top + side - 1}, {left + side - 1}); scamp5_draw_end();"
@@ -86,17 +87,16 @@ def _classify(program: ScampProgram, network: ChipNetwork) -> Iterator[str]:
     yield "    scamp5_kernel_end();"
     yield f"    scamp5_in(F, {network.level});"
     yield "    scamp5_kernel_begin(); WHERE(R5); mov(A, F); all(); scamp5_kernel_end();"
-    thresholds = [round(threshold) for threshold in network.thresholds]
     if program.read_after:
         yield "    // Each result is kept as it is finished: its register is written again."
         calls = " ".join(
             f"if (kernel == {k}) keep_above<{k}>(result, {threshold});"
-            for k, threshold in enumerate(thresholds, start=1)
+            for k, threshold in enumerate(network.thresholds, start=1)
         )
         yield f"    convolve([](int kernel, auto result) {{ scamp5_kernel_end(); {calls} scamp5_kernel_begin(); }});"
     else:
         yield "    convolve();"
-        for kernel, (register, threshold) in enumerate(zip(program.results, thresholds, strict=True), start=1):
+        for kernel, (register, threshold) in enumerate(zip(program.results, network.thresholds, strict=True), start=1):
             yield f"    keep_above<{kernel}>({register}, {threshold});"
     yield f"    static int counts[{kernels * len(network.regions)}];"
     yield f"    static uint8_t events[{2 * MOST_EVENTS}];"

@@ -15,7 +15,7 @@ NETWORK: dict[str, Any] = {
     "side": 8,
     "binarised_at": 128,
     "level": 60,
-    "thresholds": [10.5],
+    "thresholds": [10.0],
     "regions": [[0, 0, 8, 4], [0, 4, 8, 8]],
     "layers": [{"weights": [[1, -1, 0], [2, 0, 3]], "biases": [0, 1, 2]}],
 }
@@ -29,7 +29,7 @@ def file(**changed: Any) -> str:
 def test_a_network_is_read() -> None:
     network = parse_kernel_file(file(held_out=5), "n.json").network
     assert network is not None
-    assert network.thresholds == (10.5,)
+    assert network.thresholds == (10,)
     assert network.regions[1] == Region(0, 4, 8, 8)
     assert network.layers[0].weights == ((1, -1, 0), (2, 0, 3))
     assert (network.products, network.held_out) == (6, 5)
@@ -44,8 +44,11 @@ def test_a_network_is_read() -> None:
         ({"level": 128}, "level of network: expected an integer from 1 to 127, found 128"),
         ({"level": True}, "found True"),
         ({"thresholds": [1, 2]}, "expected 1 thresholds, one a kernel, found 2"),
-        ({"thresholds": ["1"]}, "threshold 1: expected a number of grey levels"),
-        ({"thresholds": [1e9]}, "threshold 1: expected a number"),
+        ({"thresholds": ["1"]}, "threshold 1: expected a whole number of grey levels from -127 to 127"),
+        ({"thresholds": [10.5]}, "threshold 1: expected a whole number of grey levels from -127 to 127, found 10.5"),
+        ({"thresholds": [128]}, "found 128"),
+        ({"thresholds": [float("inf")]}, "found Infinity"),
+        ({"thresholds": [10**400]}, "threshold 1: expected a whole number"),
         ({"regions": [[0, 0, 9, 4]]}, "region 1 of network: expected an integer from 0 to 8, found 9"),
         ({"regions": [[4, 0, 4, 4]]}, "region 1 of network: expected top above bottom"),
         ({"regions": []}, "regions of network: expected 1 to 256, found 0"),

@@ -74,7 +74,7 @@ def network(kernels: int, seed: int) -> ChipNetwork:
     )
     steps = range(LARGEST_SUM)
     last = DenseLayer((tuple(2 * n for n in steps),) * 5, tuple(-n * n for n in steps))
-    thresholds = tuple(float(t) for t in generator.integers(1, 60, kernels))
+    thresholds = tuple(int(t) for t in generator.integers(1, 60, kernels))
     return ChipNetwork(SIDE, 100, 80, thresholds, regions, (hidden, last))
 
 

@@ -21,7 +21,7 @@ from kilotune.spaces.reverse_split.space import ReverseSplitSpace
 BRIGHTER = "# scamp5; image in A; results in B, A\nB = sub(A, A)\nB = movx(A, east)\n"
 
 
-def two_halves(side: int, thresholds: tuple[float, ...], level: int = 20) -> ChipNetwork:
+def two_halves(side: int, thresholds: tuple[int, ...], level: int = 20) -> ChipNetwork:
     """Which half of the image has more set pixels of the first kernel."""
     regions = (Region(0, 0, side, side // 2), Region(0, side // 2, side, side))
     rows = [(1, 0), (0, 1)] + [(0, 0)] * (2 * len(thresholds) - 2)
@@ -50,7 +50,7 @@ def test_programs_give_the_counts_of_a_plain_convolution() -> None:
     space = ReverseSplitSpace(SplitProblem(wanted, "scamp5", 6))
     text = space.program(space.program_candidate(space.first_plan)).text
     images = np.kron(generator.random((12, 5, 5)) < 0.4, np.ones((4, 4))) * 255
-    network = two_halves(20, (10.0, 10.0, 10.0), 80)
+    network = two_halves(20, (10, 10, 10), 80)
     network = replace(
         network, layers=(DenseLayer(tuple(map(tuple, generator.integers(-9, 9, (6, 3)).tolist())), (3, -2, 0)),)
     )
@@ -62,7 +62,7 @@ def test_programs_give_the_counts_of_a_plain_convolution() -> None:
 def test_changing_a_weight_is_computing_with_another_one() -> None:
     generator = np.random.default_rng(1)
     images, labels = (generator.random((400, 10, 10)) < 0.5) * 200, generator.integers(0, 2, 400)
-    network = two_halves(10, (25.0,))
+    network = two_halves(10, (25,))
     (total,) = FILTERS["sobel"].kernels.approximate(0).sums
     meter = KernelAccuracy(network, [total], 0, images, labels)
     cell = (1, 0)
@@ -77,13 +77,13 @@ def test_changing_a_weight_is_computing_with_another_one() -> None:
 def test_noise_is_a_draw_a_seed_and_costs_accuracy_where_thresholds_are_near() -> None:
     generator = np.random.default_rng(2)
     images = (generator.random((60, 8, 8)) < 0.5) * 255
-    near = two_halves(8, (19.5, 10.0))
+    near = two_halves(8, (19, 10))
     labels = near.classes(run_network(BRIGHTER, near, images).counts)
     assert accuracy(BRIGHTER, near, images, labels, REAL_CHIP) == accuracy(BRIGHTER, near, images, labels, REAL_CHIP)
     noisy = noisy_accuracy(BRIGHTER, near, images, labels, REAL_CHIP, 6)
     assert noisy.mean < 0.95
     assert noisy.half_width > 0
-    far = two_halves(8, (10.0, 10.0))
+    far = two_halves(8, (10, 10))
     assert (
         noisy_accuracy(BRIGHTER, far, images, far.classes(run_network(BRIGHTER, far, images).counts), REAL_CHIP, 6).mean
         == 1.0
