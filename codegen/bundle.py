@@ -10,6 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.array_files import RealArray, array_names, check_finite, find_array_file, read_array
 from kilotune.codegen.dataset import Dataset, load_dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.language.elaborate import INPUT_NAME, elaborate
 from kilotune.codegen.language.parser import parse
 from kilotune.codegen.language.values import describe_shape
@@ -24,7 +25,8 @@ class Bundle:
     """A program with everything that it needs to run.
 
     `parameters` have the declared shapes. `train` is None only for a program without input. `class_count` is None
-    for a program that returns real numbers.
+    for a program that returns real numbers. `scaling`: what was done to the features of `train` and `test`, and has to be done to every
+    other sample before it is quantised; None where the program takes them as they are.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Bundle:
     train: Dataset | None
     test: Dataset | None
     class_count: int | None
+    scaling: FeatureScaling | None = None
 
 
 def load_bundle(path: Path) -> Bundle:

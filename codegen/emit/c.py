@@ -33,6 +33,7 @@ from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
 from kilotune.codegen.emit.writer import Writer
+from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.looped_steps import loop_steps
@@ -79,12 +80,13 @@ def emit_c(
     in_frames: bool = False,
     name: str = "model",
     function: str = "predict",
+    scaling: FeatureScaling | None = None,
 ) -> CSource:
     """The only candidate of `batch` as C.
 
     `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
-    a time (`streaming`). Raises ValueError
+    a time (`streaming`). `scaling`: what callers do to features before they are quantised. Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
     two live variables overlap.
     """
@@ -111,6 +113,7 @@ def emit_c(
         in_place,
         (name, function),
         lambda: (functions.arrays, functions.definitions),
+        scaling,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
     return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters))
@@ -123,6 +126,7 @@ def emit_program(
     in_place: bool,
     names: tuple[str, str],
     tables: Callable[[], tuple[list[ConstantArray], list[str]]],
+    scaling: FeatureScaling | None = None,
 ) -> CSource:
     """The program of `context` in any arithmetic; `names`: of the files and of the function.
 
@@ -136,7 +140,7 @@ def emit_program(
     layout = lay_out(storage, context.scratches, placement, in_place)
     arrays, functions = tables()
     constants = [*parameter_arrays(storage, program, parameters), *arrays]
-    interface = describe_interface(storage, program, context.stream)
+    interface = describe_interface(storage, program, context.stream, scaling)
     name, function = names
     prototype = signature(interface, function)
     return CSource(

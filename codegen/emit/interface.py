@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.feature_quantiser import feature_function, quantiser
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.streaming import FrameStream
+from kilotune.codegen.feature_scaling import FeatureScaling
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,8 @@ class Interface:
 
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
     `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
-    for the sample in so many equal parts, else 0.
+    for the sample in so many equal parts, else 0. `scaling`: what is done to features before they are quantised, where each has a scale
+    of its own.
     """
 
     kind: ir.ResultKind
@@ -29,6 +32,7 @@ class Interface:
     classes: int
     real: bool = False
     frames: int = 0
+    scaling: FeatureScaling | None = None
 
     @property
     def input_type(self) -> str:
@@ -41,8 +45,13 @@ class Interface:
         return "float" if self.real and self.kind is ir.ResultKind.REAL else int_type(self.result_bits)
 
 
-def describe_interface(storage: VariableStorage, program: ir.Program, stream: FrameStream | None = None) -> Interface:
-    """What the program of `storage` asks of its caller, whose input arrives as `stream` says."""
+def describe_interface(
+    storage: VariableStorage,
+    program: ir.Program,
+    stream: FrameStream | None = None,
+    scaling: FeatureScaling | None = None,
+) -> Interface:
+    """What the program of `storage` asks of its caller, whose input arrives as `stream` says, each feature at a scale of `scaling`."""
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
@@ -61,6 +70,7 @@ def describe_interface(storage: VariableStorage, program: ir.Program, stream: Fr
         classes,
         storage.real,
         stream.frames if stream else 0,
+        scaling,
     )
 
 
@@ -85,8 +95,10 @@ def header(interface: Interface, program: ir.Program, name: str, prototype: str)
     if interface.real:
         lines += [f"#define MODEL_FEATURES {interface.features}", ""]
     elif interface.input_bits:
+        taken = "(the feature)" if interface.scaling is None else "((the feature) - its offset) / 2**(its exponent)"
         lines += [
-            "/* One sample: x[i] = (the feature) * 2**MODEL_INPUT_SCALE, toward zero. */",
+            f"/* One sample: x[i] = {taken} * 2**MODEL_INPUT_SCALE, toward zero:",
+            f"   x[i] = {feature_function(name)}(i, the feature). */",
             f"#define MODEL_FEATURES {interface.features}",
             f"#define MODEL_INPUT_BITS {interface.input_bits}",
             f"#define MODEL_INPUT_SCALE ({interface.input_scale})",
@@ -111,7 +123,10 @@ def header(interface: Interface, program: ir.Program, name: str, prototype: str)
             f"#define MODEL_RESULT_SCALE ({interface.result_scale})",
         ]
     lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{prototype};", ""]
-    lines += ["#ifdef __cplusplus", "}", "#endif", "", "#endif"]
+    lines += ["#ifdef __cplusplus", "}", "#endif", ""]
+    if interface.input_bits and not interface.real:
+        lines.append(quantiser(name, interface.input_bits, interface.input_scale, interface.scaling))
+    lines.append("#endif")
     return "\n".join(lines) + "\n"
 
 

@@ -45,10 +45,19 @@ class Converted:
 
 def convert(model: TrainedGraph, name: str, returns: Returns) -> Converted:
     """The program of a model. InputError, one sentence, that says of all of its operators which cannot be converted, and why."""
-    shortened = fold(ended(model, ending_of(model), returns))
-    builder = _start(shortened)
-    _convert_nodes(builder, shortened)
-    result, kind = _result(builder, shortened, returns)
+    return converted_nodes(shortened(model, returns), name, returns)
+
+
+def shortened(model: TrainedGraph, returns: Returns) -> TrainedGraph:
+    """The model without what the program leaves out, and with factors and offsets in its weights."""
+    return fold(ended(model, ending_of(model), returns))
+
+
+def converted_nodes(model: TrainedGraph, name: str, returns: Returns) -> Converted:
+    """The program of a model that is `shortened` already; InputError as `convert`."""
+    builder = _start(model)
+    _convert_nodes(builder, model)
+    result, kind = _result(builder, model, returns)
     whole = Program(name, tuple(builder.emitter.variables), tuple(builder.emitter.body), result, kind)
     program = _used(without_histories(whole, builder.histories))
     check_length(program.body)

@@ -205,14 +205,15 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
         if len(readers) != 1 or (name in model.outputs):
             return None
         reader = readers[0]
-        if reader.kind not in VIEWS or reader in between:
+        if not (reader.kind in VIEWS or _keeps_elements(reader)) or reader in between:
             break
         between.append(reader)
         name = reader.output
     product = _product_of(reader, model.constants)
     if product is None or product.source != name:
         return None
-    if between and (affine.factor.size > 1 or affine.offset.size > 1):
+    by_element = affine.factor.size > 1 or affine.offset.size > 1
+    if by_element and not all(_keeps_elements(node) for node in between):
         return None
     if node.kind == "BatchNormalization" and not _meets_outputs(model, product):
         return None
@@ -222,6 +223,15 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
     changed = {id(node): None, id(reader): _written(reader, made, reader.output)}
     result = _with(model, changed, reader, made, reader.output)
     return _renamed(result, node.output, affine.source)
+
+
+def _keeps_elements(node: TrainedNode) -> bool:
+    """Whether every element stays what and where it is."""
+    from onnx import TensorProto
+
+    if node.kind == "Cast":
+        return node.integer("to", 0) in (TensorProto.FLOAT, TensorProto.DOUBLE)
+    return node.kind == "Identity"
 
 
 def _scaled_inputs(product: Product, affine: Rescaling, node: TrainedNode, normalises: bool) -> Product | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,16 @@ from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.classical import without_classical
-from kilotune.codegen.trained.conversion import Converted, convert
+from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
 from kilotune.codegen.trained.endings import Returns, ending_of
+from kilotune.codegen.trained.feature_scales import scaled_features
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.onnx_models import read_onnx
-from kilotune.codegen.trained.samples import SamplePart, read_samples
+from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
 
 
@@ -33,10 +36,23 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     """
     model = read_trained(path)
     samples = read_samples(data, model.input_shape, label)
-    converted = convert(model, path.stem, returns or _returns(model, samples.train.targets, data))
+    wanted = returns or _returns(model, samples.train.targets, data)
+    scaled = scaled_features(shortened(model, wanted), samples.train.features)
+    if scaled is None:
+        converted, scaling = convert(model, path.stem, wanted), None
+    else:
+        converted, scaling = converted_nodes(scaled[0], path.stem, wanted), scaled[1]
+        samples = _rescaled(samples, scaling)
     train = _dataset(converted, samples.train, data, model.classes)
     test = None if samples.test is None else _dataset(converted, samples.test, data, model.classes)
-    return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count)
+    return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling)
+
+
+def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
+    parts = [None if part is None else replace(part, features=scaling.apply(part.features))
+             for part in (samples.train, samples.test)]  # fmt: skip
+    assert parts[0] is not None
+    return Samples(parts[0], parts[1])
 
 
 def read_trained(path: Path) -> TrainedGraph:

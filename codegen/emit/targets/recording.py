@@ -8,6 +8,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.constant_arrays import constant_array
+from kilotune.codegen.emit.feature_quantiser import feature_function
 from kilotune.codegen.emit.interface import Interface
 
 AVR_SAMPLE_BYTES = 6144
@@ -118,10 +119,12 @@ def facts(source: CSource) -> str:
     face = source.interface
     if face.input_bits:
         scale = f"2**{face.input_scale}" if face.input_scale >= 0 else f"2**({face.input_scale})"
-        given = (
-            f"Input: {face.features} features, each as {face.input_type}: multiply the real value by "
-            f"{scale} (`MODEL_INPUT_SCALE`) and truncate."
-        )
+        how = f"`x[i] = {feature_function(source.name)}(i, value)`, a function of the header,"
+        if face.scaling is None:
+            how += f" multiplies the real value by {scale} (`MODEL_INPUT_SCALE`) and truncates."
+        else:
+            how += " moves and multiplies the real value as that feature's own scale says, and truncates."
+        given = f"Input: {face.features} features, each as {face.input_type}: {how}"
         if face.frames:
             given += f" They arrive in {face.frames} frames, for each of which the program calls the function that it is given."
     else:

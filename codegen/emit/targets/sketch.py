@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.feature_quantiser import feature_function
 from kilotune.codegen.emit.targets.recording import Export
 
 BAUD = 115200
@@ -110,7 +111,7 @@ def _loop(export: Export) -> list[str]:
         "        Serial.read();",
         "        return;",
         "    }",
-        f"    x[received] = ({face.input_type})(int32_t)ldexp(Serial.parseFloat(), MODEL_INPUT_SCALE);",
+        f"    x[received] = {feature_function(export.source.name)}(received, Serial.parseFloat());",
         "    if (++received < MODEL_FEATURES) return;",
         "    received = 0;",
         "    infer();",

@@ -22,6 +22,7 @@ def files(export: Export) -> dict[str, str]:
         in_frames=True,
         name=given.name,
         function=given.function,
+        scaling=given.interface.scaling,
     )
     return plain.files(dataclasses.replace(export, source=source))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -80,17 +81,20 @@ def emit_program(problem: TunedModel, batch: FixedBatch) -> CSource:
     """The C of a lowered candidate, its temporaries where the search placed them."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
-    return emit_c(batch, problem.bundle.parameters, placement, in_place=footprint.in_place)
+    bundle = problem.bundle
+    return emit_c(batch, bundle.parameters, placement, in_place=footprint.in_place, scaling=bundle.scaling)
 
 
 def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
+    scaling = problem.bundle.scaling
     return {
         "space": problem.request.space,
         "model": problem.bundle.name,
         "accumulator": problem.options.accumulator,
         "assignment": dict(trial.assignment),
         "metrics": dict(trial.measurement.metrics),
+        **({} if scaling is None else {"features": dataclasses.asdict(scaling)}),
         **formats_of(problem.lower(trial.assignment)),
     }
 

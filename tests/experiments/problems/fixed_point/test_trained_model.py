@@ -74,3 +74,24 @@ def test_a_file_that_is_cut_short_is_refused(tmp_path: Path) -> None:
     status, _, error = run(tmp_path, "--space", "shiftry", "--input", "dense.onnx", "--data", "data.npz")
     assert status == 4
     assert "expected an ONNX file, found bytes that are none, or are cut short" in " ".join(error.split())
+
+
+@pytest.mark.slow
+def test_raw_features_of_mixed_size_lose_nothing_and_the_exported_program_says_how_to_give_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    sizes = 10.0 ** np.linspace(-3, 3, 8)
+    rows = random.normal(0, 1, (400, 8))
+    weights = random.normal(0, 1, (8, 3))
+    classes = (rows @ weights).argmax(axis=1)
+    nodes = [("MatMul", ["x", "w"], ["s"], {}), ("Softmax", ["s"], ["y"], {"axis": 1})]
+    Case("raw", ("n", 8), nodes, {"w": (weights / sizes[:, None]).astype(np.float32)}).write(tmp_path)
+    given = rows * sizes
+    np.savez(tmp_path / "data.npz", X=given[:250], y=classes[:250], Xt=given[250:], yt=classes[250:])
+    search = ("--space", "shiftry", "--input", "raw.onnx", "--data", "data.npz", "--drop", "0.5", "--json", "s.json")
+    status, _, error = run(tmp_path, *search, "--budget", "60trials", "--output", "out")
+    assert status == 0, error
+    found = json.loads((tmp_path / "s.json").read_text())
+    assert found["float"]["test"]["accuracy_percent"] == 100.0
+    assert found["best"]["metrics"]["accuracy_percent"] >= 99.5
+    assert "model_feature(uint16_t i, float value)" in (tmp_path / "out" / "model.h").read_text()
+    assert len(json.loads((tmp_path / "out" / "decisions.json").read_text())["features"]["exponents"]) == 8

@@ -1,0 +1,59 @@
+"""The C function of a header that makes an integer of a feature, at a scale of its own where it has one."""
+
+from __future__ import annotations
+
+import math
+
+from kilotune.codegen.emit.constant_arrays import float_literal
+from kilotune.codegen.emit.operators import int_type
+from kilotune.codegen.feature_scaling import FeatureScaling
+
+FLASH = """\
+#if defined(__AVR__)
+#include <avr/pgmspace.h>
+#define KT_FEATURE_FLASH PROGMEM
+#define KT_FEATURE(array, i) pgm_read_float((array) + (i))
+#else
+#define KT_FEATURE_FLASH
+#define KT_FEATURE(array, i) ((array)[i])
+#endif
+
+"""
+
+
+def feature_function(name: str) -> str:
+    """What it is called in the header `name`.h."""
+    return f"{''.join(c if c.isalnum() else '_' for c in name)}_feature"
+
+
+def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | None) -> str:
+    """The definition: (value - offset) * 2**(scale - exponent) toward zero, beyond `bits` the end of their range.
+
+    It is static and inline, so that a program that never calls it has nothing of it, neither code nor arrays.
+    """
+    kind, limit = int_type(bits), 1 << (bits - 1)
+    lines = ["/* Feature i as the program takes it; beyond the range of its type the end of that. */"]
+    lines += [f"static inline {kind} {feature_function(name)}(uint16_t i, float value)", "{"]
+    if scaling is None:
+        lines += ["    (void)i;", f"    const float scaled = value * {float_literal(math.ldexp(1.0, scale))};"]
+    else:
+        factors = [math.ldexp(1.0, scale - exponent) for exponent in scaling.exponents]
+        lines.append(_array("factors", factors))
+        moved = "value"
+        if any(scaling.offsets):
+            lines.append(_array("offsets", scaling.offsets))
+            moved = "(value - KT_FEATURE(offsets, i))"
+        lines.append(f"    const float scaled = {moved} * KT_FEATURE(factors, i);")
+    lines += [
+        f"    if (!(scaled < {limit}.0f)) return {limit - 1};",
+        f"    if (scaled <= -{limit}.0f) return -{limit - 1} - 1;",
+        f"    return ({kind})scaled;",
+        "}",
+        "",
+    ]
+    return ("" if scaling is None else FLASH) + "\n".join(lines)
+
+
+def _array(name: str, values: list[float] | tuple[float, ...]) -> str:
+    numbers = ", ".join(float_literal(value) for value in values)
+    return f"    static const float {name}[] KT_FEATURE_FLASH = {{{numbers}}};"

@@ -1,0 +1,123 @@
+"""Features of mixed size: scales of their own change no result, and are there only where they pay."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.feature_quantiser import feature_function
+from kilotune.codegen.feature_scaling import FeatureScaling
+from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.trained.endings import Returns
+from kilotune.codegen.trained.importing import import_bundle
+from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.codegen.emit.small_network import classifier
+from tests.codegen.trained.cases import draw
+from tests.codegen.trained.onnx_files import Case, reference
+
+MIXED = 10.0 ** np.linspace(-3, 3, 6)
+RANDOM = np.random.default_rng(5)
+
+WEIGHTS = {"w": draw(6, 3), "b": draw(3)}
+ROWS = RANDOM.normal(3, 1, (40, 6)) * MIXED
+SEQUENCE = (RANDOM.normal(0, 1, (40, 4, 6)) * MIXED).reshape(40, -1)
+IMAGE = (RANDOM.normal(0, 1, (40, 6, 5)) * MIXED[:, None]).reshape(40, -1)
+
+CASES = {
+    "a layer": (Case("layer", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS), ROWS),
+    "behind a scaler": (
+        Case("scaler", (1, 6), [("Sub", ["x", "o"], ["m"], {}), ("Mul", ["m", "f"], ["s"], {}),
+             ("Cast", ["s"], ["c"], {"to": 1}), ("MatMul", ["c", "w"], ["p"], {}), ("Add", ["p", "b"], ["y"], {})],
+             {**WEIGHTS, "o": np.float32(3 * MIXED), "f": np.float32(1 / MIXED)}), ROWS),
+    "far from zero": (Case("far", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS), ROWS + 200 * MIXED),
+    "a sequence": (Case("steps", (1, 4, 6), [("MatMul", ["x", "w"], ["y"], {})], WEIGHTS), SEQUENCE),
+    "channels": (Case("channels", (1, 6, 5), [("Conv", ["x", "k"], ["y"], {"pads": [1, 1]})], {"k": draw(2, 6, 3)}), IMAGE),
+}  # fmt: skip
+
+
+def imported(case: Case, features: np.ndarray, folder: Path) -> tuple[Bundle, Path]:
+    path = case.write(folder)
+    np.savez(folder / "d.npz", X=features)
+    return import_bundle(path, folder / "d.npz", returns=Returns.VALUE), path
+
+
+@pytest.mark.parametrize("named", list(CASES))
+def test_results_stay_those_of_the_file(named: str, tmp_path: Path) -> None:
+    case, features = CASES[named]
+    features = features.astype(np.float32).astype(np.float64)
+    bundle, path = imported(case, features, tmp_path)
+    assert bundle.scaling is not None
+    assert bundle.train is not None
+    assert np.abs(bundle.train.features).max(axis=0).min() > 0.05  # no feature is small any more
+    assert np.abs(bundle.train.features).max() < 1.0
+    found = run_float(bundle.program, bundle.parameters, bundle.train.features).outputs
+    expected = reference(path, features).reshape(len(features), -1)
+    np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_a_feature_that_never_changes_has_the_widest_range(tmp_path: Path) -> None:
+    case, features = CASES["a layer"]
+    features = features.copy()
+    features[:, 2] = 0.0
+    bundle, _ = imported(case, features, tmp_path)
+    assert bundle.scaling is not None
+    assert bundle.scaling.exponents[2] == max(bundle.scaling.exponents)
+
+
+def test_features_far_from_zero_are_moved_by_what_a_short_float_holds(tmp_path: Path) -> None:
+    case, features = CASES["far from zero"]
+    bundle, _ = imported(case, features, tmp_path)
+    assert bundle.scaling is not None
+    offsets = np.array(bundle.scaling.offsets)
+    np.testing.assert_array_equal(offsets, offsets.astype(np.float32))
+    np.testing.assert_allclose(offsets, 203 * MIXED, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("even", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS),
+        Case("unscalable", (1, 6), [("Relu", ["x"], ["r"], {}), ("Gemm", ["r", "w", "b"], ["y"], {})], WEIGHTS),
+        Case("twice", (1, 6), [("MatMul", ["x", "w"], ["p"], {}), ("MatMul", ["x", "w"], ["q"], {}), ("Mul", ["p", "q"], ["y"], {})],
+             WEIGHTS),
+    ],
+    ids=lambda case: case.name,
+)  # fmt: skip
+def test_no_scales_where_one_does_or_weights_cannot_take_them_over(case: Case, tmp_path: Path) -> None:
+    features = RANDOM.normal(0, 1, (40, 6)) * (1.0 if case.name == "even" else MIXED)
+    bundle, _ = imported(case, features, tmp_path)
+    assert bundle.scaling is None
+    assert bundle.train is not None
+    np.testing.assert_array_equal(bundle.train.features, features)
+
+
+@needs_compiler
+@pytest.mark.parametrize("scaling", [None, FeatureScaling((3, -6, 9) + (0,) * 9, (0.0, 0.25, 1024.0) + (0.0,) * 9)])
+def test_the_functions_of_the_header_make_the_integers_of_the_search(
+    scaling: FeatureScaling | None, tmp_path: Path
+) -> None:
+    model, batch = classifier()
+    source = emit_c(batch, model.parameters, scaling=scaling)
+    assert source.interface.scaling == scaling
+    exported = f"int16_t quantise_one(uint16_t i, float value) {{ return {feature_function('model')}(i, value); }}\n"
+    declared = "int16_t quantise_one(uint16_t i, float value);\n"
+    compiled = compile_sources([dataclasses.replace(source, source=source.source + declared + exported)], tmp_path)
+    function = compiled.library.quantise_one
+    function.restype, function.argtypes = ctypes.c_int16, [ctypes.c_uint16, ctypes.c_float]
+    bits, scale = source.interface.input_bits, source.interface.input_scale
+    rows = RANDOM.normal(0, 0.4, (50, 12))
+    given = rows if scaling is None else rows * scaling.factors + np.array(scaling.offsets)
+    given = given.astype(np.float32).astype(np.float64)
+    expected = quantise(given if scaling is None else scaling.apply(given), bits, scale)
+    found = np.array([[function(i, value) for i, value in enumerate(row)] for row in given])
+    assert np.abs(expected).max() < 1 << (bits - 1)
+    np.testing.assert_array_equal(found, expected)
+    assert function(1, 1e30) == (1 << (bits - 1)) - 1
+    assert function(1, -1e30) == -(1 << (bits - 1))
