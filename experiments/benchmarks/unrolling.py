@@ -1,27 +1,26 @@
 """Bundled models as hardware: one step after the other, the paper's hints, and the optimum of the cost model; and joint decisions.
 
-    python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--luts N] [--place] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--luts N] [--place [--seconds S]] [MODEL ...]
     python -m kilotune.experiments.benchmarks.unrolling --joint [--trials N] [MODEL ...]
 
-Widths and scales are those of SeeDot's procedure. Figures are predicted (cycles are exact); --place places and routes each of the three,
-the best ones candidate by candidate until one fits. --luts: no candidate may be predicted to take more, since place and route takes hours
-where an FPGA is nearly full. The Uno's time is that of the same integers on a simulated Uno. --joint
-compares Shiftry's procedure followed by the best hardware for its widths with a search for both from there.
+Widths and scales are those of SeeDot's procedure. Figures are predicted (cycles are exact); --place places and routes each of the three
+and prints what is measured beside what was predicted, with cycles against those of a simulated Uno at 16 MHz and of float32 at 10 MHz
+(`placed_designs.py`): each tool gets --seconds a design, and of the best ones smaller and smaller ones are tried until one is placed.
+--luts: no candidate may be predicted to take more, since place and route takes hours where an FPGA is nearly full. The Uno's time is that
+of the same integers on a simulated Uno. --joint compares Shiftry's procedure followed by the best hardware for its widths with a search
+for both from there.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.fpga.boards import find_board
-from kilotune.evaluators.fpga.synthesis import implement
+from kilotune.experiments.benchmarks.placed_designs import HEAD, compared, narrowed, placed, rows
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
-from kilotune.experiments.problems.placing import placed_in_turn
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
@@ -33,7 +32,7 @@ from kilotune.spaces.fpga.space import FpgaSpace
 
 WORK = 60.0
 TRIALS = 3000
-MEASURED = ("latency_us", "clock_mhz", "luts", "flip_flops", "block_rams", "multipliers")
+SECONDS, MOST_TRIED = 900.0, 6
 
 
 def hardware(model: str, board: str, joint: bool = False) -> HardwareProblem:
@@ -68,50 +67,54 @@ def cells(trial: Trial) -> str:
     return f"{found['latency_us']:.3g} ({found['hardware_cycles']:.0f}, {found['luts']:.0f})"
 
 
-def narrowed(space: FpgaSpace, luts: int) -> FpgaSpace:
-    """The space on a board with at most so many look-up tables."""
-    gates = replace(space.board.gates, luts=min(luts, space.board.gates.luts))
-    return FpgaSpace(space.program, replace(space.board, gates=gates), space.goal)
+def designs(problem: HardwareProblem, work: float, luts: int) -> tuple[Trial, Trial, list[Trial], float]:
+    """One step after the other, the paper's hints, the best found, and what none undercuts."""
+    space = problem.space
+    assert isinstance(space, FpgaSpace)
+    plain = space.choices.answers({}, True, 1)
+    hints = run_procedure(space)
+    assert hints is not None
+    found, bound = optimum(narrowed(space, luts), work)
+    return Trial(0, plain, space.evaluate([plain])[0]), hints, found, bound
 
 
-def table(models: list[str], board: str, work: float, luts: int, place: bool) -> None:
-    """A line a model."""
+def table(models: list[str], board: str, work: float, luts: int) -> None:
+    """A line a model, predicted."""
     print("| model | sequential: us (cycles, LUTs) | the paper's hints | best found | bound, us | Uno, us | faster |")
     print("|---|---|---|---|---|---|---|", flush=True)
     for model in models:
         problem = hardware(model, board)
+        sequential, hints, found, bound = designs(problem, work, luts)
+        uno = uno_us(problem)
+        best = found[0].measurement.metrics["latency_us"]
+        speed = "- | -" if uno is None else f"{uno:.0f} | {uno / best:.0f}"
+        line = f"{cells(sequential)} | {cells(hints)} | {cells(found[0])} | {proved(found, bound)} | {speed}"
+        print(f"| {model} | {line} |", flush=True)
+
+
+def proved(found: list[Trial], bound: float) -> str:
+    """Whether the best one is an optimum of the cost model, else what none undercuts."""
+    return "proved" if bound >= found[0].measurement.metrics["latency_us"] * (1 - 1e-6) else f"bound {bound:.3g} us"
+
+
+def placed_table(models: list[str], board: str, work: float, luts: int, seconds: float) -> None:
+    """A line a design, placed."""
+    print(HEAD, flush=True)
+    for model in models:
+        problem = hardware(model, board)
+        sequential, hints, found, bound = designs(problem, work, luts)
         space = problem.space
         assert isinstance(space, FpgaSpace)
-        plain = space.choices.answers({}, True, 1)
-        sequential = Trial(0, plain, space.evaluate([plain])[0])
-        hints = run_procedure(space)
-        assert hints is not None
-        found, bound = optimum(narrowed(space, luts), work)
-        best = found[0].measurement.metrics["latency_us"]
-        uno = uno_us(problem)
-        proved = "proved" if bound >= best * (1 - 1e-6) else f"{bound:.3g}"
-        speed = "- | -" if uno is None else f"{uno:.0f} | {uno / best:.0f}"
-        print(
-            f"| {model} | {cells(sequential)} | {cells(hints)} | {cells(found[0])} | {proved} | {speed} |", flush=True
-        )
-        if place:
-            placed(problem, {"sequential": [sequential], "the paper's hints": [hints], "best found": found})
-
-
-def placed(problem: HardwareProblem, designs: dict[str, list[Trial]]) -> None:
-    """What place and route make of candidates, in turn until one can be used: a line each, with what was predicted."""
-    board, space = find_board(problem.space.board.name), problem.space
-    for title, trials in designs.items():
-        outcome = placed_in_turn(
-            trials, board.name, lambda t: implement(space.plan(t.assignment), board), lambda _: None
-        )
-        for attempt in outcome.tried:
-            found, predicted = attempt.metrics(), attempt.trial.measurement.metrics
-            if attempt.reason is not None:
-                print(f"{problem.model.bundle.name}, {title}: {attempt.reason}", flush=True)
-                continue
-            measured = ", ".join(f"{name} {found[name]:.4g} ({predicted[name]:.4g})" for name in MEASURED)
-            print(f"{problem.model.bundle.name}, {title}, placed (predicted): {measured}", flush=True)
+        beside, limited = compared(space, uno_us(problem)), narrowed(space, luts)
+        best = f"best found, {proved(found, bound)}"
+        for title, trial, most in (
+            ("sequential", sequential, 1),
+            ("the paper's hints", hints, 1),
+            (best, found[0], MOST_TRIED),
+        ):
+            within = space if most == 1 else limited
+            for row in rows(model, title, placed(within, [trial], seconds, most), beside):
+                print(row, flush=True)
 
 
 def joint(models: list[str], board: str, work: float, trials: int) -> None:
@@ -144,14 +147,17 @@ def main() -> None:
     arguments.add_argument("--work", type=float, default=WORK, help="of CP-SAT, in its deterministic seconds")
     arguments.add_argument("--luts", type=int, default=1 << 30, help="a candidate may be predicted to take")
     arguments.add_argument("--place", action="store_true")
+    arguments.add_argument("--seconds", type=float, default=SECONDS, help="for each tool, a design")
     arguments.add_argument("--joint", action="store_true")
     arguments.add_argument("--trials", type=int, default=TRIALS)
     given = arguments.parse_args()
     models = given.models or list(model_names())
     if given.joint:
         joint(models, given.board, given.work, given.trials)
+    elif given.place:
+        placed_table(models, given.board, given.work, given.luts, given.seconds)
     else:
-        table(models, given.board, given.work, given.luts, given.place)
+        table(models, given.board, given.work, given.luts)
 
 
 if __name__ == "__main__":

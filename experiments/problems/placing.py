@@ -7,18 +7,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
-from kilotune.evaluators.fpga.synthesis import Implementation
+from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
 from kilotune.search.space import Metrics, Trial
 
 
 @dataclass(frozen=True)
 class PlacedTrial:
-    """`made`: what the tools found, or None; `reason`: why the trial cannot be used, a sentence, or None."""
+    """`made`: what the tools found, or None; `reason`: why the trial cannot be used, a sentence, or None; `no_room`: whether the board
+    has none for it by synthesis or by the placer."""
 
     trial: Trial
     made: Implementation | None
     reason: str | None
+    no_room: bool = False
 
     def metrics(self) -> Metrics:
         """What was measured, by the names of what was predicted; empty where nothing was."""
@@ -94,20 +96,34 @@ def _implementation(measured: Metrics | None) -> Implementation | None:
     return Implementation(Gates(**{kind: int(measured[kind]) for kind in GATE_KINDS}), measured.get("clock_mhz"))
 
 
+Following = Callable[[Sequence[PlacedTrial]], Trial | None]
+"""Which trial is next after those that were tried; None where there is none."""
+
+
+def in_order(trials: Iterable[Trial]) -> Following:
+    """One after the other, whatever is found of them."""
+    remaining = iter(trials)
+    return lambda _: next(remaining, None)
+
+
 def placed_in_turn(
-    trials: Iterable[Trial],
+    following: Following,
     board: str,
     implement: Callable[[Trial], Implementation],
     broken: Callable[[Metrics], str | None],
 ) -> FinalistPlacing:
-    """Try the trials until one can be used. `implement` raises ToolError; `broken` says which limit measurements break, a sentence or
-    None. A missing tool ends the attempts."""
+    """Try trials until one can be used. `implement` raises ToolError; `broken` says which limit measurements break, a sentence or None.
+    A missing tool ends the attempts."""
     tried: list[PlacedTrial] = []
-    for trial in trials:
+    while (trial := following(tried)) is not None:
         try:
             made = implement(trial)
         except MissingToolError as error:
             return FinalistPlacing(board, tuple(tried), f"Nothing is placed: {error}")
+        except NoRoomError as error:
+            counted = None if error.least is None else Implementation(error.least, None)
+            tried.append(PlacedTrial(trial, counted, str(error), no_room=True))
+            continue
         except ToolError as error:
             tried.append(PlacedTrial(trial, None, str(error)))
             continue

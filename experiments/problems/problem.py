@@ -119,8 +119,9 @@ class PlacesFinalists(Protocol):
     def with_places(self, most: int) -> Problem:
         """This problem, with up to so many candidates tried however long that takes; 0: none."""
 
-    def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
-        """Try them in order until one can be used; None where that is not wanted."""
+    def place(self, finalists: Iterable[Trial], new_number: int | None = None) -> FinalistPlacing | None:
+        """Try them in order until one can be used; None where that is not wanted. Others may be tried where none of them can; these are
+        trials from the number `new_number` on, and there are none without."""
 
 
 @runtime_checkable

@@ -26,6 +26,7 @@ def place_finalists(
         return None
     found = _placed(problem, study, result, is_over) if result.feasible else None
     if found is not None and found.tried:
+        _record_new(study, found)
         study.keep_in_request(PLACED, found.as_json())
         return found
     return kept_placing(problem, study) or found
@@ -50,7 +51,18 @@ def _placed(
         return study.stopped_for_s() >= AFTER_INTERRUPT_S
 
     over = interrupted if problem.places_beyond_budget else is_over
-    return made_in_time(over, lambda: problem.place(finalists.values()))
+    new_number = 1 + max(study.book.numbers(), default=-1)
+    return made_in_time(over, lambda: problem.place(finalists.values(), new_number))
+
+
+def _record_new(study: Study, found: FinalistPlacing) -> None:
+    """Trials that were made for the board become the study's, so that they can be shown and exported."""
+    known = study.book.numbers()
+    for trial in (placed.trial for placed in found.tried if placed.trial.number not in known):
+        study.record(
+            study.book.encoding.key(trial.assignment), trial.number, trial.assignment, trial.measurement, run_s=0.0
+        )
+    study.save(0.0)
 
 
 def exported_trial(problem: Problem, study: Study, point: int | None) -> Trial:

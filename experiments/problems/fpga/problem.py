@@ -23,6 +23,7 @@ from kilotune.experiments.problems.fixed_point.problem import COMPILED, ModelPro
 from kilotune.experiments.problems.fixed_point.problem import build_problem as build_formats
 from kilotune.experiments.problems.fixed_point.problem import input_names as model_input_names
 from kilotune.experiments.problems.fixed_point.problem import resolve_input as resolve_model
+from kilotune.experiments.problems.fpga.further_candidates import FurtherCandidates
 from kilotune.experiments.problems.fpga.tables import hardware_section
 from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
@@ -137,13 +138,14 @@ class HardwareProblem:
         """This problem with another number of candidates to place."""
         return replace(self, request=replace(self.request, options={**self.request.options, "place": most}))
 
-    def place(self, finalists: Iterable[Trial]) -> FinalistPlacing | None:
-        """Synthesis, place and route, until one holds what the board has and what was asked."""
+    def place(self, finalists: Iterable[Trial], new_number: int | None = None) -> FinalistPlacing | None:
+        """Synthesis, place and route, until one holds what the board has and what was asked; see `further_candidates.py`."""
         most = self.options.place
         if most == 0:
             return None
-        tried = (trial for trial, _ in zip(finalists, range(most or MOST_PLACED), strict=False))
-        return placed_in_turn(tried, self.space.board.name, self._implemented, self._broken)
+        candidates = FurtherCandidates(self.space, tuple(finalists), most or MOST_PLACED, new_number)
+        found = placed_in_turn(candidates.next, self.space.board.name, self._implemented, self._broken)
+        return found if found.held or candidates.verdict is None else replace(found, unplaced=candidates.verdict)
 
     def _implemented(self, trial: Trial) -> Implementation:
         return implement(self.space.plan(trial.assignment), self.space.board)

@@ -11,7 +11,7 @@ from kilotune.codegen.rtl.plan import make_plan
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
 from kilotune.evaluators.fpga.cost_model import estimate
-from kilotune.evaluators.fpga.synthesis import implement
+from kilotune.evaluators.fpga.synthesis import NoRoomError, implement
 from kilotune.evaluators.fpga.tools import YOSYS, ToolChoice, ToolError
 from kilotune.experiments.benchmarks.hardware_probes import unit_probe
 from tests.codegen.rtl.models import candidate
@@ -120,3 +120,33 @@ def test_multipliers_of_an_ultraplus_keep_the_signs_of_what_is_shifted_down(
     monkeypatch.setattr(synthesis, "FAMILIES", {ultraplus.family: packed})
     with pytest.raises(ToolError, match=r"has made other hardware than it was given: two drivers of one signal\."):
         implement(unit_probe(0).plan, ultraplus)
+
+
+def test_a_placer_that_does_not_end_is_not_asked_again_for_as_long(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever gives it longer asks it again."""
+    use(monkeypatch, tmp_path / "cache")
+    asked = tmp_path / "asked"
+    for name, does in (
+        ("slow-yosys", "echo '{}' > model.json; echo '' > statistics.txt"),
+        ("slow-nextpnr", "sleep 20"),
+    ):
+        answers = f'case "$*" in *ersion|-V) echo 1; exit 0;; esac; echo {name} >> {asked}; {does}'
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answers}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice(("slow-yosys",), None, "", "gates"))
+    placer = ToolChoice(("slow-nextpnr",), None, "", "places")
+    families = {"ecp5": replace(FAMILIES["ecp5"], placer=placer, registers_move=False)}
+    monkeypatch.setattr(synthesis, "FAMILIES", families)
+    bundle, batch = candidate("worked-example")
+    plan, board = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
+    said = r"^The design is not placed on ecp5-25f: slow-nextpnr did not end within 0\.5 seconds\.$"
+    for _ in range(2):
+        with pytest.raises(NoRoomError, match=said):
+            implement(plan, board, 0.5)
+    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr"]
+    with pytest.raises(NoRoomError, match=r"within 0\.6 seconds"):
+        implement(plan, board, 0.6)
+    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr"] * 2

@@ -16,7 +16,7 @@ from kilotune.evaluators.fpga.tools import YOSYS, MissingToolError, ToolError
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
-from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
+from kilotune.experiments.problems.placing import FinalistPlacing, in_order, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.placing_finalists import (
     PLACED,
@@ -63,7 +63,7 @@ def placing(found: Sequence[Implementation | ToolError], most_luts: float = 1000
     def broken(metrics: Metrics) -> str | None:
         return f"{metrics['luts']:g} is too much." if metrics["luts"] > most_luts else None
 
-    return placed_in_turn(trials(len(found)), "small", implement, broken)
+    return placed_in_turn(in_order(trials(len(found))), "small", implement, broken)
 
 
 def test_a_budget_that_place_and_route_breaks_is_said_and_the_next_candidate_tried() -> None:
@@ -274,7 +274,7 @@ def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -
     answers = iter([Implementation(Gates(luts=99999), 50.0), Implementation(Gates(luts=400), 125.0)])
     limits = {"luts": 24288.0}
     found = placed_in_turn(
-        [best, second],
+        in_order([best, second]),
         "ecp5-25f",
         lambda _: next(answers),
         lambda m: "Too much." if m["luts"] > limits["luts"] else None,
