@@ -32,7 +32,7 @@ from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.tables import Functions
 from kilotune.codegen.emit.unpacking_size import UnpackingSize
 from kilotune.codegen.emit.windows import emit_argmax, emit_maxpool
-from kilotune.codegen.emit.writer import Writer
+from kilotune.codegen.emit.writer import Writer, counter_type
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.hazards import find_hazard
@@ -175,7 +175,8 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
             end = statement.start + statement.count
             context.writer.line()
             context.writer.line(f"/* {_place(statement.location)}: loop */")
-            with context.writer.block(f"for (kt_index {name} = {statement.start}; {name} < {end}; {name}++)"):
+            kind = counter_type(end) if statement.start >= 0 else "kt_index"
+            with context.writer.block(f"for ({kind} {name} = {statement.start}; {name} < {end}; {name}++)"):
                 ask_for_frame(context, statement.index)
                 number = _emit_body(context, statement.body, number)
         else:
@@ -266,6 +267,15 @@ _PRELUDE = """\
 """
 
 
+def _index_types(bits: int) -> str:
+    """Types of numbers of elements (`kt_index`) and of those below 256. On AVR these have a byte, which `int` takes in where it is counted
+    with: so only where numbers of elements fit its 16 bits."""
+    index = f"typedef int{bits}_t kt_index;\n"
+    if bits > 16:
+        return index + "typedef kt_index kt_count;"
+    return index + "#if defined(__AVR__)\ntypedef uint8_t kt_count;\n#else\ntypedef kt_index kt_count;\n#endif"
+
+
 def _packed_readers(storage: VariableStorage, written: str) -> list[str]:
     """What reads packed codes, as far as the text that was written calls it."""
     widths = [width for width in storage.packed_widths if f"{reader(width)}(" in written]
@@ -285,7 +295,7 @@ def _source(
     arrays = [array.definition for array in constants]
     parts = [title(context.storage.real, program)]
     includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if context.storage.real else "")
-    parts += [includes, _PRELUDE + f"typedef int{index_bits(program)}_t kt_index;"]
+    parts += [includes, _PRELUDE + _index_types(index_bits(program))]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
     written = [*context.operators.functions, *functions, *context.writer.lines]
     parts += _packed_readers(context.storage, "\n".join(written))

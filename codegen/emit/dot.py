@@ -14,6 +14,7 @@ from kilotune.codegen.emit.runs import add_rows, add_run
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, WindowAxis, schedule_product
 from kilotune.codegen.emit.walk import LoopNestWriter
 from kilotune.codegen.emit.windows import inside, window_place
+from kilotune.codegen.emit.writer import counter_type
 
 
 def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> None:
@@ -157,11 +158,12 @@ def _emit_image_row(
             total.sum.start()
             weights = storage.address(origin, [(channel, steps[4]), (row, steps[1]), (column, steps[2])])
             sizes = [rows, count, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
+            long = max(channels * b.shape[2], a.strides[1], steps[1]) > 255
             extent = ", ".join(
-                text if text.isdigit() else f"(uint_fast{8 if number == 0 else 16}_t)({text})"
+                text if text.isdigit() else f"(uint_fast{16 if long and number else 8}_t)({text})"
                 for number, text in enumerate(sizes)
             )
-            add_rows(context, total.sum, ("pixels", weights), (a, b), extent)
+            add_rows(context, total.sum, ("pixels", weights), (a, b), extent, long)
             target = storage.element(out, _output_moves(operation, (image, y, x, "0", channel)))
             total.store((image, channel), target.text, target.bits)
 
@@ -181,16 +183,16 @@ def _part(context: Context, axis: WindowAxis, position: str, name: str) -> tuple
     moved = position if stride == 1 else f"{position} * {stride}"
     if not axis.checks:
         return "0", str(kernel)
-    first, count, line = "0", f"{name}s", context.writer.line
+    first, count, line, kind = "0", f"{name}s", context.writer.line, counter_type(kernel)
     if before:
         first = f"{name}_first"
-        line(f"const kt_index {first} = {moved} < {before} ? (kt_index)({before} - {moved}) : 0;")
+        line(f"const {kind} {first} = {moved} < {before} ? ({kind})({before} - {moved}) : 0;")
     last = str(kernel)
     if axis.greatest >= extent:
         last = f"{name}_end"
         room = extent + before
-        line(f"const kt_index {last} = {moved} > {room - kernel} ? (kt_index)({room} - {moved}) : {kernel};")
-    line(f"const kt_index {count} = " + (f"(kt_index)({last} - {first});" if before else f"{last};"))
+        line(f"const {kind} {last} = {moved} > {room - kernel} ? ({kind})({room} - {moved}) : {kernel};")
+    line(f"const {kind} {count} = " + (f"({kind})({last} - {first});" if before else f"{last};"))
     return first, count
 
 

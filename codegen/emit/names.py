@@ -14,7 +14,7 @@ _KEYWORDS = """
 """
 
 _USED_BY_THE_EMITTED_CODE = """
-    x result sum value next row column largest winner squares norm to row_first row_end rows column_first column_end columns pixels
+    x result sum value next row column largest winner squares norm to row_first row_end rows column_first column_end columns pixels window
     a b c d v w bits codes halve halvings
     sqrt exp log sin cos tan abs index predict
 """

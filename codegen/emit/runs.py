@@ -42,10 +42,16 @@ def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, co
 
 
 def add_rows(
-    context: Context, total: SumOfProducts, places: tuple[str, str], views: tuple[ir.View, ir.View], extent: str
+    context: Context,
+    total: SumOfProducts,
+    places: tuple[str, str],
+    views: tuple[ir.View, ir.View],
+    extent: str,
+    long: bool,
 ) -> None:
-    """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips)."""
-    name = _rows_function(context, total, views[0].variable, views[1].variable)
+    """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips), of which
+    count and skips may be above 255 where they are `long`."""
+    name = _rows_function(context, total, views[0].variable, views[1].variable, long)
     pointers = [_argument(context, v.variable, p) for v, p in zip(views, places, strict=True)]
     context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {extent});")
 
@@ -178,14 +184,15 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     )
 
 
-def _rows_function(context: Context, total: SumOfProducts, a: str, b: str) -> str:
-    name = f"kt_rows_{_kind(context, a)}_{_kind(context, b)}_{total.key}"
+def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, long: bool) -> str:
+    name = f"kt_rows_{_kind(context, a)}_{_kind(context, b)}_{total.key}" + ("_long" if long else "")
+    size = f"uint_fast{16 if long else 8}_t"
     step = "\n            ".join(_step(context, total, a, b))
     return context.operators.require(
         name,
         "/* the same over rows > 0 runs of n > 0 elements, between which the pointers skip some */\n"
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {_pointed(context, a)} *p0, {_pointed(context, b)} *p1,\n"
-        "    uint_fast8_t rows, uint_fast16_t n, uint_fast16_t skip0, uint_fast16_t skip1)\n{\n"
-        f"    for (;;) {{\n        uint_fast16_t k = n;\n        do {{\n            {step}\n        }} while (--k != 0);\n"
+        f"    uint_fast8_t rows, {size} n, {size} skip0, {size} skip1)\n{{\n"
+        f"    for (;;) {{\n        {size} k = n;\n        do {{\n            {step}\n        }} while (--k != 0);\n"
         "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}",
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
-from kilotune.codegen.emit.iteration import iterate
+from kilotune.codegen.emit.iteration import element_number, iterate
 from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import WindowAxis, window_axes
 
@@ -22,28 +22,43 @@ def inside(places: Sequence[tuple[str, WindowAxis]]) -> str:
 
 def emit_maxpool(context: Context, operation: ir.MaxPool, row: OperationRow) -> None:
     """The largest element under every position of the window; padded places never win."""
-    writer = context.writer
+    writer, storage = context.writer, context.storage
     images, height, width, channels = operation.out.shape
-    bits = context.storage.bits[operation.a.variable]
+    bits, kind = storage.bits[operation.a.variable], storage.type_of(operation.a.variable)
     outer = [("i0", images), ("i1", height), ("i2", width), ("i3", channels)]
-    with writer.loops(outer, scope=True) as (image, y, x, channel):
-        kind = context.storage.type_of(operation.a.variable)
+    with writer.loops(outer, scope=True) as at:
         writer.line(f"{kind} largest = {context.arithmetic.least(bits)};")
-        with writer.loops([("i4", operation.kernel[0]), ("i5", operation.kernel[1])]) as (ky, kx):
-            rows, columns = window_axes(operation)
-            writer.line(f"const kt_index row = {window_place(rows, y, ky)};")
-            writer.line(f"const kt_index column = {window_place(columns, x, kx)};")
-            condition = inside([("row", rows), ("column", columns)])
-            value = visit(context, operation.a, (image, "row", "column", channel), operation.a.strides)
-            beyond = f"{value.text} > largest"
-            writer.line(
-                f"if ({condition} && {beyond}) largest = {value.text};"
-                if condition
-                else f"if ({beyond}) largest = {value.text};"
-            )
-        target = visit(context, operation.out, (image, y, x, channel), operation.out.strides)
+        padded = any(axis.checks for axis in window_axes(operation))
+        if not (padded or storage.in_flash(operation.a.variable)):
+            writer.line(f"{storage.pointer(operation.a, _window_moves(operation, at), 'window', False)};")
+        with writer.loops([("i4", operation.kernel[0]), ("i5", operation.kernel[1])]) as taps:
+            value, condition = _under_window(context, operation, at, taps)
+            test = f"{condition} && {value} > largest" if condition else f"{value} > largest"
+            writer.line(f"if ({test}) largest = {value};")
+        target = visit(context, operation.out, at, operation.out.strides)
         result = context.arithmetic.rescale(context, CExpression("largest", bits), row)
         writer.line(f"{target.text} = {cast(result, target.bits).text};")
+
+
+def _window_moves(operation: ir.MaxPool, at: Sequence[str]) -> list[tuple[str, int]]:
+    """Where the first element under the window is, for counters of the result."""
+    steps = zip(operation.a.strides, (1, *operation.stride, 1), strict=True)
+    return [(counter, step * by) for counter, (step, by) in zip(at, steps, strict=True)]
+
+
+def _under_window(context: Context, operation: ir.MaxPool, at: Sequence[str], taps: Sequence[str]) -> tuple[str, str]:
+    """(element under a place of the window, condition that it lies in the image); lines that they need are written."""
+    storage, (rows, columns), a = context.storage, window_axes(operation), operation.a
+    if rows.checks or columns.checks:
+        context.writer.line(f"const kt_index row = {window_place(rows, at[1], taps[0])};")
+        context.writer.line(f"const kt_index column = {window_place(columns, at[2], taps[1])};")
+        value = visit(context, a, (at[0], "row", "column", at[3]), a.strides)
+        return value.text, inside([("row", rows), ("column", columns)])
+    moves = [(tap, a.strides[1 + axis] * operation.dilation[axis]) for axis, tap in enumerate(taps)]
+    if storage.in_flash(a.variable):
+        return storage.element(a, [*_window_moves(operation, at), *moves]).text, ""
+    number = element_number(ir.Affine(), [move for move in moves if move[0] != "0"], {})
+    return f"window[{number}]", ""
 
 
 def window_place(axis: WindowAxis, position: str, offset: str) -> str:

@@ -7,6 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 
+def counter_type(end: int) -> str:
+    """The C type of a number from 0 to `end`. `kt_count` has a byte on AVR, where `kt_index` has two."""
+    return "kt_count" if end < 256 else "kt_index"
+
+
 @dataclass
 class Writer:
     """Collects lines; blocks nest."""
@@ -40,6 +45,7 @@ class Writer:
                 nest.enter_context(self.block(""))
             for counter, count in counters:
                 if count != 1:
-                    nest.enter_context(self.block(f"for (kt_index {counter} = 0; {counter} < {count}; {counter}++)"))
+                    kind = counter_type(count)
+                    nest.enter_context(self.block(f"for ({kind} {counter} = 0; {counter} < {count}; {counter}++)"))
                 expressions.append(counter if count != 1 else "0")
             yield expressions

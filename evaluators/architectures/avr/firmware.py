@@ -35,12 +35,13 @@ _TRACE = """\
 
 @dataclass(frozen=True)
 class Firmware:
-    """A linked program for one processor."""
+    """A linked program for one processor. `image`: the ELF file that `elf` was read from."""
 
     mcu: str
     artefact: Artefact
     elf: Elf
     traced: bool
+    image: bytes
 
     @property
     def sizes(self) -> Sizes:
@@ -78,7 +79,8 @@ def build_firmware(
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
         if done.returncode:
             raise DeviceError(_failure(mcu, done.stderr))
-        return Firmware(mcu, artefact, read_elf((folder / "firmware.elf").read_bytes()), traced)
+        image = (folder / "firmware.elf").read_bytes()
+        return Firmware(mcu, artefact, read_elf(image), traced, image)
 
 
 def _failure(mcu: str, said: str) -> str:
