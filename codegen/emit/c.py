@@ -27,6 +27,7 @@ from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
+from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
 from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.tables import Functions
@@ -78,6 +79,7 @@ def emit_c(
     *,
     in_place: bool = True,
     in_frames: bool = False,
+    shape: CodeShape | None = None,
     name: str = "model",
     function: str = "predict",
     scaling: FeatureScaling | None = None,
@@ -86,7 +88,8 @@ def emit_c(
 
     `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
-    a time (`streaming`). `scaling`: what callers do to features before they are quantised. Raises ValueError
+    a time (`streaming`). `shape`: how inner loops are written, plainly unless it is given. `scaling`: what callers do to features before
+    they are quantised. Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
     two live variables overlap.
     """
@@ -104,7 +107,7 @@ def emit_c(
         batch.functions,
         narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
     )
-    context = Context(storage, operators, integers, rows, Writer(depth=1), stream=stream)
+    context = Context(storage, operators, integers, rows, Writer(depth=1), stream=stream, shape=shape or CodeShape())
     functions = integers.functions
     made = emit_program(
         context,

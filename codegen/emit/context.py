@@ -10,6 +10,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array
 from kilotune.codegen.emit.iteration import Iteration
 from kilotune.codegen.emit.operators import CExpression, Operators
+from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.streaming import FrameStream
 from kilotune.codegen.emit.writer import Writer
@@ -52,6 +53,10 @@ class SumOfProducts(Protocol):
     @property
     def numbered(self) -> bool:
         """Whether the number of a term matters, as in a tree. Where it does not, `grown` can be a loop of its own."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a sum of whole products of integers, modulo a power of two up to 2**32."""
 
     @property
     def kind(self) -> str:
@@ -117,6 +122,7 @@ class Context:
     writer: Writer
     scratches: dict[int, Scratch] = field(default_factory=dict)
     stream: FrameStream | None = None
+    shape: CodeShape = field(default_factory=CodeShape)
 
     def scratch(self, row: int, bits: int, count: int) -> str:
         """The C name of a scratch array of the operation."""

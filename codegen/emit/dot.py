@@ -6,15 +6,21 @@ import dataclasses
 from collections.abc import Sequence
 
 from kilotune.codegen import ir
+from kilotune.codegen.emit.blocks import (
+    emit_conv2d_by_rows,
+    emit_matmul_by_rows,
+    filters_lie_beside,
+    rows_of_matrices,
+    takes_rows,
+)
 from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
 from kilotune.codegen.emit.runs import add_rows, add_run
-from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, WindowAxis, schedule_product
+from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.walk import LoopNestWriter
-from kilotune.codegen.emit.windows import inside, window_place
-from kilotune.codegen.emit.writer import counter_type
+from kilotune.codegen.emit.windows import image_place, inside, output_moves, part_inside, window_place
 
 
 def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> None:
@@ -23,13 +29,18 @@ def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> 
     context, finish = take_out_factors(context, operation, whole)
     total = FinishedSum(whole, finish)
     schedule = schedule_product(operation, context.storage)
+    by_rows = takes_rows(context, operation, total)
     match operation, schedule:
         case ir.MatMul(), SparseProduct():
             _emit_sparse(context, operation, schedule, total)
+        case ir.MatMul(), DenseProduct(beside=True) if by_rows and rows_of_matrices(context, operation) is not None:
+            emit_matmul_by_rows(context, operation, total, row)
         case ir.MatMul(), DenseProduct(beside=True) if not whole.numbered:
             _emit_matmul_by_runs(context, operation, schedule, total)
         case ir.MatMul(), DenseProduct():
             _emit_matmul(context, schedule, total)
+        case ir.Conv2D(), Convolution(beside=True) if by_rows and filters_lie_beside(context, operation):
+            emit_conv2d_by_rows(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution(beside=True) if not whole.numbered:
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution():
@@ -79,16 +90,9 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
             number = _tap_number((ky, kx, k), b.shape[1:4])
             condition = inside([("row", rows), ("column", columns)])
             total.sum.add(pixel, weight, number, condition)
-        target = context.storage.element(out, _output_moves(operation, (image, y, x, group, channel)))
+        target = context.storage.element(out, output_moves(operation, (image, y, x, group, channel)))
         channels = _tap_number((group, channel), (groups, group_out))
         total.store((image, channels), target.text, target.bits)
-
-
-def _output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:
-    image, y, x, group, channel = counters
-    strides, group_out = operation.out.strides, operation.b.shape[4]
-    moves = [(image, strides[0]), (y, strides[1]), (x, strides[2])]
-    return [*moves, (group, group_out * strides[3]), (channel, strides[3])]
 
 
 def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
@@ -144,12 +148,12 @@ def _emit_image_row(
     a, b, out = operation.a, operation.b, operation.out
     storage, writer = context.storage, context.writer
     (image, y, known), channels, axes = at, b.shape[3], schedule.axes
-    row, rows = _part(context, axes[0], y, "row")
+    row, rows = part_inside(context, axes[0], y, "row")
     with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
-        column, columns = _part(context, axes[1], x, "column")
+        column, columns = part_inside(context, axes[1], x, "column")
         count = columns if channels == 1 else f"{channels} * {columns}"
-        moves = [(image, a.strides[0]), (_place(y, row, axes[0]), a.strides[1])]
-        moves += [(_place(x, column, axes[1]), a.strides[2])]
+        moves = [(image, a.strides[0]), (image_place(y, row, axes[0]), a.strides[1])]
+        moves += [(image_place(x, column, axes[1]), a.strides[2])]
         writer.line(f"{storage.pointer(a, moves, 'pixels', False)};")
         with writer.loops([] if known else [("i3", out.shape[3])], scope=True) as filters:
             channel = known or filters[0]
@@ -164,36 +168,8 @@ def _emit_image_row(
                 for number, text in enumerate(sizes)
             )
             add_rows(context, total.sum, ("pixels", weights), (a, b), extent, long)
-            target = storage.element(out, _output_moves(operation, (image, y, x, "0", channel)))
+            target = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
             total.store((image, channel), target.text, target.bits)
-
-
-def _place(position: str, offset: str, axis: WindowAxis) -> str:
-    """The row (column) of the image under a row (column) of the kernel, as an expression in parentheses."""
-    stride, before = axis.stride, axis.before
-    terms = [] if position == "0" else [position if stride == 1 else f"{position} * {stride}"]
-    terms += [offset] if offset != "0" else []
-    text = " + ".join(terms) + (f" - {before}" if before else "")
-    return f"({text})" if terms else "0" if not before else f"({-before})"
-
-
-def _part(context: Context, axis: WindowAxis, position: str, name: str) -> tuple[str, str]:
-    """The first row (column) of the kernel inside the image, and how many of them are; kernels overlap the image."""
-    stride, before, extent, kernel = axis.stride, axis.before, axis.extent, axis.kernel
-    moved = position if stride == 1 else f"{position} * {stride}"
-    if not axis.checks:
-        return "0", str(kernel)
-    first, count, line, kind = "0", f"{name}s", context.writer.line, counter_type(kernel)
-    if before:
-        first = f"{name}_first"
-        line(f"const {kind} {first} = {moved} < {before} ? ({kind})({before} - {moved}) : 0;")
-    last = str(kernel)
-    if axis.greatest >= extent:
-        last = f"{name}_end"
-        room = extent + before
-        line(f"const {kind} {last} = {moved} > {room - kernel} ? ({kind})({room} - {moved}) : {kernel};")
-    line(f"const {kind} {count} = " + (f"({kind})({last} - {first});" if before else f"{last};"))
-    return first, count
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: FinishedSum) -> None:

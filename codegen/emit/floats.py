@@ -103,6 +103,7 @@ class Floats:
 class _FloatSum:
     context: Context
     numbered: bool = False
+    plain: bool = False
     kind: str = "float"
     key: str = "float"
     modular: frozenset[int] = frozenset()

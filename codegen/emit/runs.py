@@ -65,26 +65,27 @@ def _argument(context: Context, variable: str, address: str) -> str:
     """What is passed for an operand: a pointer, or the array of its codes and a number."""
     if context.storage.packing(variable) is not None:
         return f"{context.storage.array(variable)}, {address}"
-    pointed = _pointed(context, variable)
-    return f"({pointed} *)({address})" if " " in address else f"({pointed} *){address}"
+    kind = pointed(context, variable)
+    return f"({kind} *)({address})" if " " in address else f"({kind} *){address}"
 
 
 def _parameter(context: Context, variable: str, number: int) -> str:
     """The parameters that take it."""
     if context.storage.packing(variable) is not None:
         return f"const uint8_t *codes{number}, kt_place p{number}"
-    return f"{_pointed(context, variable)} *p{number}"
+    return f"{pointed(context, variable)} *p{number}"
 
 
-def _pointed(context: Context, variable: str) -> str:
-    """Inputs are read as temporaries are, so that both can use one function."""
+def pointed(context: Context, variable: str) -> str:
+    """The C type that a pointer to its elements points at. Inputs are read as temporaries are, so that both can use one function."""
     storage = context.storage
     if storage.in_flash(variable):
         return f"const {storage.type_of(variable)}"
     return "const kt_float" if not storage.is_integer(variable) else f"const kt_int{storage.bits[variable]}"
 
 
-def _kind(context: Context, variable: str) -> str:
+def kind_of(context: Context, variable: str) -> str:
+    """Part of a C name: where a variable lies, and in what form."""
     storage = context.storage
     kind = str(storage.bits[variable]) if storage.is_integer(variable) else ""
     packing = storage.packing(variable)
@@ -112,7 +113,7 @@ def _step(context: Context, total: SumOfProducts, a: str, b: str, known: Mapping
 
 def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int) -> str:
     counter = _counter(count)
-    name = f"kt_dot_{_kind(context, a)}_{_kind(context, b)}_{total.key}" + ("" if count < 256 else "_long")
+    name = f"kt_dot_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}" + ("" if count < 256 else "_long")
     packings = [context.storage.packing(variable) for variable in (a, b)]
     walked = [n for n, packing in enumerate(packings) if packing is not None and walks(packing.width)]
     step = "\n        ".join(_step(context, total, a, b))
@@ -169,7 +170,7 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     else:
         for code in group_codes(width, loaded):
             lines.append(" ".join(["{", *_step(context, total, *pair, {number: code}), "}"]))
-    name = f"kt_dot_{_kind(context, pair[0])}_{_kind(context, pair[1])}_{total.key}_groups"
+    name = f"kt_dot_{kind_of(context, pair[0])}_{kind_of(context, pair[1])}_{total.key}_groups"
     name += "" if groups < 256 else "_long"
     takes = ", ".join(
         f"const uint8_t *{array}" if place == number else _parameter(context, variable, place)
@@ -185,13 +186,13 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
 
 
 def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, long: bool) -> str:
-    name = f"kt_rows_{_kind(context, a)}_{_kind(context, b)}_{total.key}" + ("_long" if long else "")
+    name = f"kt_rows_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}" + ("_long" if long else "")
     size = f"uint_fast{16 if long else 8}_t"
     step = "\n            ".join(_step(context, total, a, b))
     return context.operators.require(
         name,
         "/* the same over rows > 0 runs of n > 0 elements, between which the pointers skip some */\n"
-        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {_pointed(context, a)} *p0, {_pointed(context, b)} *p1,\n"
+        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {pointed(context, a)} *p0, {pointed(context, b)} *p1,\n"
         f"    uint_fast8_t rows, {size} n, {size} skip0, {size} skip1)\n{{\n"
         f"    for (;;) {{\n        {size} k = n;\n        do {{\n            {step}\n        }} while (--k != 0);\n"
         "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}",

@@ -46,6 +46,12 @@ class _Linear:
     numbered: bool = False
 
     @property
+    def plain(self) -> bool:
+        row = self.row
+        scaled = scales_terms(row[Column.SHIFT_A], row[Column.SHIFT_B], row[Column.SHIFT_TERM])
+        return self.bits <= 32 and not scaled
+
+    @property
     def kind(self) -> str:
         return f"uint{self.bits}_t"
 
@@ -95,6 +101,7 @@ class _Tree:
     bits: int
     scratch: str
     numbered: bool = True
+    plain: bool = False
     kind: str = ""
     key: str = ""
     modular: frozenset[int] = frozenset()

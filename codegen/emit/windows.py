@@ -9,6 +9,7 @@ from kilotune.codegen.emit.context import Context, OperationRow, counters_of, vi
 from kilotune.codegen.emit.iteration import element_number, iterate
 from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import WindowAxis, window_axes
+from kilotune.codegen.emit.writer import counter_type
 
 
 def inside(places: Sequence[tuple[str, WindowAxis]]) -> str:
@@ -87,3 +88,39 @@ def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
                 writer.line(f"largest = {value.text};")
                 writer.line(f"winner = (int16_t)({place});")
         writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
+
+
+def output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:
+    """Where a result is: image, row, column, group and channel, each with its step."""
+    image, y, x, group, channel = counters
+    strides, group_out = operation.out.strides, operation.b.shape[4]
+    moves = [(image, strides[0]), (y, strides[1]), (x, strides[2])]
+    return [*moves, (group, group_out * strides[3]), (channel, strides[3])]
+
+
+def image_place(position: str, offset: str, axis: WindowAxis) -> str:
+    """The row (column) of the image under a row (column) of the kernel, as an expression in parentheses."""
+    stride, before = axis.stride, axis.before
+    terms = [] if position == "0" else [position if stride == 1 else f"{position} * {stride}"]
+    terms += [offset] if offset != "0" else []
+    text = " + ".join(terms) + (f" - {before}" if before else "")
+    return f"({text})" if terms else "0" if not before else f"({-before})"
+
+
+def part_inside(context: Context, axis: WindowAxis, position: str, name: str) -> tuple[str, str]:
+    """The first row (column) of the kernel inside the image, and how many of them are; kernels overlap the image."""
+    stride, before, extent, kernel = axis.stride, axis.before, axis.extent, axis.kernel
+    moved = position if stride == 1 else f"{position} * {stride}"
+    if not axis.checks:
+        return "0", str(kernel)
+    first, count, line, kind = "0", f"{name}s", context.writer.line, counter_type(kernel)
+    if before:
+        first = f"{name}_first"
+        line(f"const {kind} {first} = {moved} < {before} ? ({kind})({before} - {moved}) : 0;")
+    last = str(kernel)
+    if axis.greatest >= extent:
+        last = f"{name}_end"
+        room = extent + before
+        line(f"const {kind} {last} = {moved} > {room - kernel} ? ({kind})({room} - {moved}) : {kernel};")
+    line(f"const {kind} {count} = " + (f"({kind})({last} - {first});" if before else f"{last};"))
+    return first, count

@@ -81,8 +81,8 @@ def emit_program(problem: TunedModel, batch: FixedBatch) -> CSource:
     """The C of a lowered candidate, its temporaries where the search placed them."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
-    bundle = problem.bundle
-    return emit_c(batch, bundle.parameters, placement, in_place=footprint.in_place, scaling=bundle.scaling)
+    bundle, shape = problem.bundle, problem.code_shape
+    return emit_c(batch, bundle.parameters, placement, in_place=footprint.in_place, shape=shape, scaling=bundle.scaling)
 
 
 def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kilotune.codegen.emit.levels import LEVELS
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 from kilotune.spaces.objectives import OBJECTIVES, metric_labels
 
@@ -106,6 +107,12 @@ FAMILY = SpaceFamily(
             " bitwidth (seedot)]",
         ),
         click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
+        click.Option(
+            ["--shape"],
+            type=click.Choice(tuple(SHAPES)),
+            help="Inner loops: products of a row of weights, or in pairs and of so many rows at a time (fast on a Cortex-M4)  [default:"
+            " plain]",
+        ),
         click.Option(
             ["--in-place/--no-in-place"],
             default=None,

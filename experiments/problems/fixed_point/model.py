@@ -11,6 +11,7 @@ import numpy as np
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.emit.shape import PLAIN, SHAPES, CodeShape
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_model import Timing
@@ -43,6 +44,7 @@ class ModelOptions:
     accumulator: str = Accumulator.DOUBLE.value
     in_place: bool = True
     level: str = "Os"
+    shape: str = PLAIN
     device: Mapping[str, Any] | None = None
     cycles_limit: float | None = None
     latency_limit_ms: float | None = None
@@ -85,6 +87,11 @@ class TunedModel:
     def options(self) -> ModelOptions:
         """What was asked."""
         return stored_fields(ModelOptions, self.request.options, "request")
+
+    @property
+    def code_shape(self) -> CodeShape:
+        """How the inner loops of its programs are written."""
+        return SHAPES[self.options.shape]
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""

@@ -49,6 +49,23 @@ def test_cycles_follow_the_manual(assembly: str, instructions: int, m0plus: int,
     assert counts(body, "cortex-m4") == (instructions, m4)
 
 
+@pytest.mark.parametrize(
+    ("assembly", "cycles"),
+    [
+        ("smlad r0, r0, r0, r0\\n smlad r0, r0, r0, r0", 2),
+        ("smlabb r0, r0, r0, r0\\n sxtb16 r0, r0, ror #8\\n pkhbt r0, r0, r0, lsl #16", 3),
+        ("mla r0, r0, r0, r0\\n mul r0, r0, r0", 3),
+        ("mov r0, sp\\n ldr r1, [r0]\\n ldr r2, [r0, #1]", 5),  # 4 when aligned
+        ("mov r0, sp\\n ldrsh r1, [r0, #-1]", 4),
+        ("mov r0, sp\\n ldrsb r1, [r0, #-1]", 3),
+    ],
+)
+def test_pairs_and_unaligned_accesses_of_the_m4(assembly: str, cycles: int) -> None:
+    """Table 3-2 of its manual: what multiplies pairs and adds them takes a cycle, MLA of Table 3-1 two."""
+    body = f'__asm__ volatile ("{assembly}" ::: "r0", "r1", "r2", "cc", "memory");'
+    assert counts(body, "cortex-m4")[1] == cycles
+
+
 def test_peak_stack_counts_every_word() -> None:
     push = '__asm__ volatile ("sub sp, #400\\n str r0, [sp]\\n add sp, #400" ::: "memory");'
     peaks = [CortexTarget("cortex-m4").run(hand_written(body), NO_SAMPLE)[1].peak_stack_bytes for body in (push, "")]

@@ -1,0 +1,202 @@
+"""Products whose sums are taken for all rows of weights in one call: the operand they meet is a run of its own.
+
+A matrix product has such an operand as it is. A convolution copies what lies under the window into a buffer first, so that padding
+counts as zeros and all filters meet one run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.context import Context, OperationRow, visit
+from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
+from kilotune.codegen.emit.row_factors import FinishedSum
+from kilotune.codegen.emit.runs import kind_of, pointed
+from kilotune.codegen.emit.schedule import Convolution
+from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
+
+_PAIRED = (8, 16)
+
+
+def takes_rows(context: Context, operation: ir.Product, total: FinishedSum) -> bool:
+    """Whether such calls were asked for, and the products can be taken so."""
+    storage = context.storage
+    if not (context.shape.rows and total.sum.plain):
+        return False
+    names = [view.variable for view in (operation.a, operation.b)]
+    return all(storage.packing(name) is None and storage.bits[name] in _PAIRED for name in names)
+
+
+def rows_of_matrices(context: Context, operation: ir.MatMul) -> int | None:
+    """The number of the operand whose rows lie one after the other; None where neither does, or has one row only."""
+    (a0, _), (_, b1) = (context.storage.strides(view) for view in (operation.a, operation.b))
+    height, width, length = operation.a.shape[0], operation.b.shape[1], operation.taps
+    found = [(count, number) for number, (count, step) in enumerate(((height, a0), (width, b1))) if step == length]
+    count, number = max(found, default=(0, 0))
+    return number if count > 1 else None
+
+
+def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedSum, row: OperationRow) -> None:
+    """For each run of one operand, all rows of the other."""
+    number = rows_of_matrices(context, operation)
+    assert number is not None
+    a, b, out = operation.a, operation.b, operation.out
+    (a0, _), (_, b1) = (context.storage.strides(view) for view in (a, b))
+    rows, others = (a.shape[0], b.shape[1]) if number == 0 else (b.shape[1], a.shape[0])
+    sums = context.scratch(row.number, 32, rows)
+    with context.writer.loops([("i1", others)], scope=True) as (other,):
+        weights, operand = (a, b) if number == 0 else (b, a)
+        step = b1 if number == 0 else a0
+        places = context.storage.address(weights, []), context.storage.address(operand, [(other, step)])
+        _call(context, sums, (weights.variable, operand.variable), places, (operation.taps, rows))
+        with context.writer.loops([("i0", rows)]) as (here,):
+            at = (here, other) if number == 0 else (other, here)
+            target = visit(context, out, at, out.strides)
+            _finish(context, total, sums, here, at, (target.text, target.bits))
+
+
+def filters_lie_beside(context: Context, operation: ir.Conv2D) -> bool:
+    """Whether there are several filters, and each one's weights follow on those of the one before."""
+    steps = context.storage.strides(operation.b)
+    height, width, channels = operation.b.shape[1:4]
+    inner = [(height, steps[1], width * channels), (width, steps[2], channels), (channels, steps[3], 1)]
+    whole = all(extent == 1 or step == wanted for extent, step, wanted in inner)
+    return whole and steps[4] == operation.taps and operation.b.shape[4] > 1
+
+
+def emit_conv2d_by_rows(
+    context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum, row: OperationRow
+) -> None:
+    """For each place of the window, all filters. What lies under it is copied unless it is one run inside the image."""
+    a, b, out = operation.a, operation.b, operation.out
+    writer, storage, filters = context.writer, context.storage, b.shape[4]
+    bits = storage.bits[a.variable]
+    in_one_run = operation.kernel[0] == 1 and not any(axis.checks for axis in schedule.axes)
+    words = 0 if in_one_run else -(-operation.taps * bits // 32)
+    scratch = context.scratch(row.number, 32, words + filters)
+    sums = f"({scratch} + {words})" if words else scratch
+    with writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
+        first_row, rows = part_inside(context, schedule.axes[0], y, "row")
+        with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
+            first_column, columns = part_inside(context, schedule.axes[1], x, "column")
+            moves = [(image, a.strides[0]), (image_place(y, first_row, schedule.axes[0]), a.strides[1])]
+            moves += [(image_place(x, first_column, schedule.axes[1]), a.strides[2])]
+            operand = storage.address(a, moves)
+            if not in_one_run:
+                inside = first_row, rows, first_column, columns
+                operand = _emit_window(context, operation, operand, inside, (scratch, words))
+            _call(context, sums, (b.variable, a.variable), (storage.address(b, []), operand), (operation.taps, filters))
+            with writer.loops([("i3", filters)]) as (channel,):
+                target = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
+                _finish(context, total, sums, channel, (image, channel), (target.text, target.bits))
+
+
+def _emit_window(
+    context: Context, operation: ir.Conv2D, pixels: str, inside: tuple[str, str, str, str], scratch: tuple[str, int]
+) -> str:
+    """Lines that copy what lies under the window into `scratch`, an array of so many words; an expression of a pointer to it.
+
+    `inside`: the first row of the kernel inside the image, how many rows are, and the same of columns.
+    """
+    a, line, require = operation.a, context.writer.line, context.operators.require
+    bits, (height, width, channels) = context.storage.bits[a.variable], operation.b.shape[1:4]
+    first_row, rows, first_column, columns = inside
+    require("kt_pairs", MACRO)
+    partly = [f"{n} != {all_}" for n, all_ in ((rows, height), (columns, width)) if not n.isdigit()]
+    if partly:
+        line(f"if ({' || '.join(partly)}) {require('kt_clear', _CLEAR)}({scratch[0]}, {scratch[1]});")
+    start = [(first_row, width * channels), (first_column, channels)]
+    window = f"(kt_int{bits} *){scratch[0]}"
+    place = " + ".join([window, *(n if step == 1 else f"{step} * {n}" for n, step in start if n != "0")])
+    count = columns if channels == 1 else f"{channels} * {columns}"
+    source = f"({pointed(context, a.variable)} *)({pixels})"
+    copy = require(f"kt_copy{bits}", _copy(bits))
+    line(f"{copy}({place}, {source}, {rows}, (uint_fast16_t)({count}), {a.strides[1]}, {width * channels});")
+    return window
+
+
+_CLEAR = """\
+KT_NOINLINE void kt_clear(kt_int32 *to, uint_fast16_t n)
+{
+    do {
+        *to++ = 0;
+#if defined(__GNUC__)
+        __asm__ volatile("" : "+r"(to)); /* or compilers call memset, which may go byte by byte */
+#endif
+    } while (--n != 0);
+}"""
+
+
+def _copy(bits: int) -> str:
+    kind, together = f"kt_int{bits}", 32 // bits
+    return f"""\
+/* rows > 0 runs of n > 0 elements, each so many after the one before */
+KT_NOINLINE void kt_copy{bits}({kind} *to, const {kind} *from, uint_fast16_t rows, uint_fast16_t n,
+    uint_fast16_t step_from, uint_fast16_t step_to)
+{{
+    do {{
+        {kind} *q = to;
+        const {kind} *p = from;
+        uint_fast16_t k = n;
+#if defined(KT_PAIRS) /* a word at a time, wherever it lies */
+        k = n / {together};
+        if (k != 0) {{
+            do {{
+                __builtin_memcpy(q, p, 4);
+                q += {together};
+                p += {together};
+            }} while (--k != 0);
+        }}
+        k = n % {together};
+        if (k != 0)
+#endif
+        {{
+            do *q++ = *p++;
+            while (--k != 0);
+        }}
+        from += step_from;
+        to += step_to;
+    }} while (--rows != 0);
+}}"""
+
+
+def _calls(context: Context) -> list[tuple[int, int]]:
+    """Terms and rows of all products of the program that may be such a call."""
+    found = []
+    for operation in ir.operations(context.storage.program.body):
+        if isinstance(operation, ir.Conv2D):
+            found.append((operation.taps, operation.b.shape[4]))
+        elif isinstance(operation, ir.MatMul):
+            number = rows_of_matrices(context, operation)
+            found += [] if number is None else [(operation.taps, operation.out.shape[number])]
+    return found
+
+
+def _call(context: Context, sums: str, names: tuple[str, str], places: Sequence[str], extents: tuple[int, int]) -> None:
+    """The line that writes sums of all rows; `names`: of weights and operand, `extents`: terms and rows."""
+    storage, operators = context.storage, context.operators
+    weights, operand = names
+    name = f"kt_sums_{kind_of(context, weights)}_{kind_of(context, operand)}"
+    operators.require("kt_pairs", MACRO)
+    kind = storage.type_of(weights) if storage.in_flash(weights) else f"kt_int{storage.bits[weights]}"
+    following = f"KT_NEXT{storage.suffix(weights)}(w)" if storage.in_flash(weights) else "*w++"
+    operators.require(
+        name,
+        row_sums(
+            name,
+            (storage.bits[weights], kind, following),
+            (storage.bits[operand], pointed(context, operand).removeprefix("const ")),
+            blocks_for(context.shape.rows, _calls(context)),
+        ),
+    )
+    arguments = [f"({pointed(context, n)} *)({p})" for n, p in zip(names, places, strict=True)]
+    context.writer.line(f"{name}({sums}, {', '.join(arguments)}, {extents[0]}, {extents[1]});")
+
+
+def _finish(
+    context: Context, total: FinishedSum, sums: str, number: str, at: tuple[str, str], target: tuple[str, int]
+) -> None:
+    """Write the result of one sum."""
+    context.writer.line(f"{total.sum.kind} sum = ({total.sum.kind}){sums}[{number}];")
+    total.store(at, *target)

@@ -1,0 +1,78 @@
+"""Products of many rows in one call: the same integers as the definition's, from sanitized C on the host."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.pairs import Blocks, blocks_for
+from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.fixed_point.reference import run_reference
+from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
+from tests.codegen.emit.single_products import single_products
+from tests.evaluators.devices.candidates import bundled
+
+quick = settings(suppress_health_check=list(HealthCheck), database=None)
+SANITIZED = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+
+
+def assert_agrees(model: RandomModel, batch: FixedBatch, rows: str) -> str:
+    source = emit_c(batch, model.parameters, shape=SHAPES[rows])
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = compile_sources([source], Path(folder), SANITIZED).run(0, model.features)
+    expected = run_reference(batch, model.parameters, model.features)[0]
+    np.testing.assert_array_equal(outputs, expected, err_msg=source.source)
+    return source.source
+
+
+@needs_compiler
+@pytest.mark.slow
+@given(made=single_products())
+@settings(quick, max_examples=10)
+def test_single_products_agree(made: tuple[RandomModel, FixedBatch]) -> None:
+    model, batch = made
+    assert_agrees(model, batch, "rows4")
+
+
+def test_every_product_of_a_network_is_taken_so() -> None:
+    """Both convolutions and the dense layer of LeNet, and neither plainly nor where codes are packed."""
+    candidate = bundled("lenet-digits", samples=1, seed=3)
+    by_rows = emit_c(candidate.batch, candidate.parameters, shape=SHAPES["rows4"]).source
+    body = by_rows[by_rows.index("int predict(") :]
+    products = [o for o in ir.operations(candidate.batch.program.body) if isinstance(o, ir.Product)]
+    assert body.count("kt_sums_") == len(products) > 2
+    assert "kt_dot_" not in by_rows
+    assert "kt_sums_" not in candidate.source.source
+
+
+@needs_compiler
+@pytest.mark.slow
+@given(data=st.data(), model=random_models())
+@settings(quick, max_examples=8)
+def test_random_programs_agree(data: st.DataObject, model: RandomModel) -> None:
+    assert_agrees(model, data.draw(shiftry_batches(model.program, 1)), "rows2")
+
+
+@pytest.mark.parametrize(
+    ("most", "calls", "wanted"),
+    [
+        (4, [(64, 32), (32, 16), (16, 10)], Blocks((4, 2), False)),
+        (4, [(9, 6), (54, 12)], Blocks((4, 2), True)),
+        (4, [(8, 4)], Blocks((4,), False)),
+        (4, [(8, 7)], Blocks((4, 2, 1), False)),
+        (2, [(8, 8)], Blocks((2,), False)),
+        (2, [(8, 3)], Blocks((2, 1), False)),
+        (1, [(6, 3)], Blocks((1,), True)),
+    ],
+)
+def test_only_blocks_that_some_call_needs(most: int, calls: list[tuple[int, int]], wanted: Blocks) -> None:
+    assert blocks_for(most, calls) == wanted

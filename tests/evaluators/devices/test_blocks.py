@@ -1,0 +1,100 @@
+"""Products of many rows in one call, on simulated devices: instructions on pairs give the integers of single products."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
+from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.architectures.architecture import Target
+from kilotune.evaluators.architectures.avr.run import AvrTarget
+from kilotune.evaluators.architectures.cortex.run import CortexTarget
+from kilotune.evaluators.divergence import run_checked
+from kilotune.evaluators.fixed_point.reference import run_reference
+from kilotune.evaluators.simulated import Artefact
+from tests.codegen.emit.random_programs import RandomModel
+from tests.codegen.emit.single_products import single_products
+from tests.evaluators.devices.candidates import bundled
+from tests.evaluators.devices.toolchains import needs_avr, needs_cortex
+
+pytestmark = [needs_cortex, pytest.mark.slow]
+SIZES = [(n, rows) for n in (1, 2, 3, 4, 5, 8, 11, 54) for rows in (1, 2, 3, 4, 6, 7)]
+
+
+def every_size(wide: int, bits: int, most: int) -> tuple[Artefact, np.ndarray]:
+    """A program that sums rows of all sizes, from words that are aligned and from others; and its results."""
+    random = np.random.default_rng(wide + bits + most)
+    weights = random.integers(-(1 << (wide - 1)), 1 << (wide - 1), 54 * 7 + 3)
+    operand = random.integers(-(1 << (bits - 1)), 1 << (bits - 1), 54 + 3)
+    weights[:9], operand[:9] = -(1 << (wide - 1)), -(1 << (bits - 1))
+    function = row_sums("sums", (wide, f"int{wide}_t", "*w++"), (bits, f"int{bits}_t"), blocks_for(most, SIZES))
+    lines, expected = [], []
+    for at in (0, 1):
+        for n, rows in SIZES:
+            lines.append(f"sums(result, W + {at}, X + {at}, {n}, {rows}); result += {rows};")
+            matrix = weights[at : at + n * rows].reshape(rows, n)
+            expected.append(matrix @ operand[at : at + n])
+    arrays = "\n".join(
+        f"static const int{width}_t {name}[] __attribute__((aligned(4))) = {{{', '.join(map(str, values))}}};"
+        for name, width, values in (("W", wide, weights), ("X", bits, operand))
+    )
+    total = np.concatenate(expected)
+    source = (
+        '#include "sizes.h"\n#define KT_INLINE static inline\n#define KT_NOINLINE static __attribute__((noinline))\n'
+        f"typedef int32_t kt_int32;\n{MACRO}\n{arrays}\n{function}\nvoid predict(int32_t *result)\n{{\n"
+        + "\n".join(lines)
+        + "\n}\n"
+    )
+    header = "#include <stdint.h>\nvoid predict(int32_t *result);\n"
+    kinds = np.dtype("<i1"), np.dtype("<i4")
+    return Artefact("sizes", header, source, "predict", ir.ResultKind.REAL, 0, kinds[0], len(total), kinds[1]), total
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("wide", [8, 16])
+def test_pairs_of_every_size(wide: int, bits: int, most: int) -> None:
+    artefact, expected = every_size(wide, bits, most)
+    outputs = CortexTarget("cortex-m4").run(artefact, np.zeros((1, 0), dtype=np.int8))[1].outputs
+    wrapped = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
+    np.testing.assert_array_equal(outputs[0], wrapped)
+
+
+TARGETS: dict[str, Target] = {
+    "cortex-m4": CortexTarget("cortex-m4"),
+    "cortex-m4 -O3": CortexTarget("cortex-m4", "-O3"),
+    "cortex-m4 -O0": CortexTarget("cortex-m4", "-O0"),
+    "cortex-m0plus": CortexTarget("cortex-m0plus"),
+    "avr": AvrTarget("atmega328p"),
+}
+
+
+@needs_avr
+@given(
+    target=st.sampled_from(sorted(TARGETS)), rows=st.sampled_from(["rows1", "rows2", "rows4"]), made=single_products()
+)
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=12)
+def test_products_are_exact(target: str, rows: str, made: tuple[RandomModel, FixedBatch]) -> None:
+    model, batch = made
+    expected = run_reference(batch, model.parameters, model.features)[0]
+    source = emit_c(batch, model.parameters, shape=SHAPES[rows])
+    run_checked(source, batch, model.parameters, model.features, expected, TARGETS[target])
+
+
+@pytest.mark.parametrize("name", ["lenet-digits", "mlp-diabetes"])
+def test_pairs_spare_a_third_of_the_cycles_of_whole_networks(name: str) -> None:
+    made = bundled(name, samples=5)
+    cycles = {}
+    for shape in ("plain", "rows4"):
+        source = emit_c(made.batch, made.parameters, shape=SHAPES[shape])
+        run = run_checked(source, made.batch, made.parameters, made.features, made.expected, CortexTarget("cortex-m4"))[
+            1
+        ]
+        cycles[shape] = run.cycles.mean()
+    assert cycles["rows4"] < 0.7 * cycles["plain"]
