@@ -82,9 +82,7 @@ class HardwareCandidates:
         factors = decidable(batch.program, batch)
         self.choices = HardwareChoices(batch.program, program.parameters, factors, board.gates.multipliers > 0)
         self.tables = {
-            (pipelined, ports): PartTable(self.choices, batch, program.parameters, board, pipelined, ports)
-            for pipelined in (True, False)
-            for ports in PORTS
+            (pipelined, ports): self.part_table(pipelined, ports) for pipelined in (True, False) for ports in PORTS
         }
         self.least = LeastCosts(self.tables, goal.objective, {c.metric: c.limit for c in self.constraints})
         # tables of all parts take seconds, in which nothing is searched: they are asked where hardware of one lane has no room only
@@ -92,6 +90,11 @@ class HardwareCandidates:
         if short is not None:
             raise ValueError(short)
         self.decisions: tuple[Decision, ...] = self.choices.decisions
+
+    def part_table(self, pipelined: bool, ports: int) -> PartTable:
+        """What each operation may cost, pipelined or not, with so many read ports."""
+        program = self.program
+        return PartTable(self.choices, program.batch, program.parameters, self.board, pipelined, ports)
 
     def _one_lane_fits(self) -> bool:
         """Whether the gates do for hardware that does one step after the other, of multipliers or without."""

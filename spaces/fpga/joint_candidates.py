@@ -32,10 +32,13 @@ from kilotune.spaces.fpga.candidates import (
     hardware_metrics,
 )
 from kilotune.spaces.fpga.choices import HardwareChoices
-from kilotune.spaces.fpga.space import FpgaSpace
+from kilotune.spaces.fpga.joint_parts import RememberedParts, RememberingSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 SEMANTICS = 2
+
+Formats = dict[str, Option]
+"""Widths and scales by variable: the part of a candidate that the space shiftry decides."""
 
 
 class JointCandidates:
@@ -45,6 +48,7 @@ class JointCandidates:
 
     def __init__(self, formats: ShiftrySpace, name: str, board: Board, goal: HardwareGoal = FASTEST) -> None:
         self.formats, self.board, self.goal, self.model_name = formats, board, goal, name
+        self._remembered = RememberedParts()
         task, first = formats.task, {d.name: d.options[0] for d in formats.decisions}
         factors = decidable(task.program, formats.lower([first]))
         self.choices = HardwareChoices(task.program, task.parameters, factors, board.gates.multipliers > 0)
@@ -83,7 +87,7 @@ class JointCandidates:
         """The hardware of a candidate. ValueError, a sentence, where it cannot be built."""
         return make_plan(self.lower(assignment), self.formats.task.parameters, self.choices.design_of(assignment))
 
-    def formats_in(self, assignment: Assignment) -> dict[str, Option]:
+    def formats_in(self, assignment: Assignment) -> Formats:
         """What a candidate says of widths and scales."""
         return {decision.name: assignment[decision.name] for decision in self.formats.decisions}
 
@@ -98,7 +102,7 @@ class JointCandidates:
         except ValueError as error:
             return Measurement(failure=str(error))
 
-    def unrolling(self, formats: Assignment) -> FpgaSpace:
-        """The hardware alone, for given widths and scales. ValueError, a sentence, where the board has no room for it."""
+    def unrolling(self, formats: Assignment, goal: HardwareGoal | None = None) -> RememberingSpace:
+        """The hardware alone, for given widths and scales and maybe another goal. ValueError, a sentence, where the board has no room."""
         program = FixedProgram(self.model_name, self.formats.lower([formats]), self.formats.task.parameters)
-        return FpgaSpace(program, self.board, self.goal)
+        return RememberingSpace(program, self.board, goal or self.goal, self._remembered)

@@ -1,8 +1,9 @@
 """Widths and scales together with the hardware: a master of formats around the knapsack that is exact for given ones.
 
 The first candidate is what the two papers' ways give one after the other, Shiftry's widths and then the best hardware for them, so that
-nothing that follows is worse. Then, from the best candidate so far: what every other format of each variable does to the accuracy is
-measured, and what it saves in this hardware is asked of the cost model. Changes that save are taken together, the most useful first, as
+nothing that follows is worse. Where latency is asked for, faster designs follow, each with the formats that it needs
+(`joint_designs.py`). Where there are none, from the best candidate so far: what every other format of each variable does to the accuracy
+is measured, and what it saves in this hardware is asked of the cost model. Changes that save are taken together, the most useful first, as
 long as the accuracy holds, which is measured for every prefix of them. The knapsack then spends on lanes what the formats have saved.
 """
 
@@ -16,7 +17,9 @@ import numpy as np
 from kilotune.search.front import Ranking
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Measurement, ModelAnswer, Option, SolveLimit, Trial
-from kilotune.spaces.fpga.joint_candidates import JointCandidates
+from kilotune.spaces.fpga.choices import PIPELINED, PORTS_NAME
+from kilotune.spaces.fpga.joint_candidates import Formats, JointCandidates
+from kilotune.spaces.fpga.joint_designs import FasterDesigns
 from kilotune.spaces.fpga.model import KnapsackModel
 
 MOST_FORMATS = 3
@@ -29,7 +32,6 @@ SECOND_WEIGHT = 1e-3
 """How much a share of the second objective counts where a share of the leading one counts 1."""
 
 Saving = Callable[[Mapping[str, float]], float]
-Formats = dict[str, Option]
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,19 @@ class JointModel:
 
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """Up to `count` candidates of other formats than the trials'; each has the best hardware that its share of `limit` finds."""
+        if self._trials and self._space.objectives[0].metric == "latency_us":
+            faster = self._faster(seed, limit)
+            if faster:
+                return ModelAnswer(tuple(faster[::-1][:count]), -float("inf"))
+        return self._packed_around(count, seed, limit)
+
+    def _faster(self, seed: int, limit: SolveLimit) -> list[Assignment]:
+        """Candidates that are faster than the best one, the last the fastest."""
+        best = min(self._trials, key=lambda trial: self._ranking.rank(trial.measurement))
+        return FasterDesigns(self._space, best, seed, limit).run(noisy=best is not self._trials[-1])
+
+    def _packed_around(self, count: int, seed: int, limit: SolveLimit) -> ModelAnswer:
+        """The first candidate; then packs of changes around the best one, each with the best hardware for it."""
         hardware = self._space.choices.answers({}, True, 1)
         if not self._trials:
             answer = run_procedure(self._space.formats)
@@ -70,6 +85,8 @@ class JointModel:
             alone = self._space.unrolling(formats)
         except ValueError:
             return known
+        if self._trials:
+            alone = alone.narrowed(bool(known[PIPELINED]), int(known[PORTS_NAME]))
         start = Trial(0, known, alone.evaluate([known])[0])
         found = KnapsackModel(alone, [start]).solve(1, [], seed, limit).candidates
         return found[0] if found else known

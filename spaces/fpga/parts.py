@@ -76,7 +76,7 @@ class PartTable:
     @cached_property
     def parts(self) -> tuple[tuple[OperationPart, ...], ...]:
         """The parts of each operation, in program order. Ways that no memory can feed are left out."""
-        return tuple(tuple(self._parts_of(row, alone)) for row, alone in enumerate(self._alone))
+        return tuple(tuple(self.parts_of(row, alone)) for row, alone in enumerate(self._alone))
 
     @cached_property
     def levels(self) -> Mapping[str, tuple[int, ...]]:
@@ -91,21 +91,23 @@ class PartTable:
     @cached_property
     def _alone(self) -> tuple[tuple[tuple[Way, HardwarePlan], ...], ...]:
         """The ways of each operation, with plans in which only it is unrolled."""
-        result = []
-        for row in range(len(self.choices.operations)):
-            planned = []
-            for way in self.choices.ways(row):
-                try:
-                    planned.append((way, self._plan({row: way})))
-                except ValueError:
-                    continue
-            result.append(tuple(planned))
-        return tuple(result)
+        return tuple(self.unrolled_alone(row) for row in range(len(self.choices.operations)))
+
+    def unrolled_alone(self, row: int) -> tuple[tuple[Way, HardwarePlan], ...]:
+        """The ways of an operation, with plans in which only it is unrolled."""
+        planned = []
+        for way in self.choices.ways(row):
+            try:
+                planned.append((way, self._plan({row: way})))
+            except ValueError:
+                continue
+        return tuple(planned)
 
     def _plan(self, ways: Mapping[int, Way]) -> HardwarePlan:
         return make_plan(self.batch, self.parameters, self.choices.design(ways, self.pipelined, self.ports))
 
-    def _parts_of(self, row: int, alone: Sequence[tuple[Way, HardwarePlan]]) -> Iterator[OperationPart]:
+    def parts_of(self, row: int, alone: Sequence[tuple[Way, HardwarePlan]]) -> Iterator[OperationPart]:
+        """The parts of an operation, whose ways and plans these are."""
         for way, plan in alone:
             own = [unit for unit in plan.units if unit.row == row]
             reached = sorted(frozenset().union(*(unit.reads | unit.writes for unit in own)) & plan.memories.keys())

@@ -1,0 +1,123 @@
+"""Formats that are decided for a design, and designs that are made for formats narrower than the accuracy allows."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from kilotune.evaluators.constraint_solver import SolverClock
+from kilotune.evaluators.fpga.boards import GATE_KINDS, find_board
+from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.studies.request_parsing import request_from
+from kilotune.search.front import Ranking
+from kilotune.search.space import Assignment, Option, SolveLimit, Trial
+from kilotune.spaces.fpga.candidates import HardwareGoal
+from kilotune.spaces.fpga.choices import PORTS
+from kilotune.spaces.fpga.joint import JointSpace
+from kilotune.spaces.fpga.joint_designs import FasterDesigns
+from kilotune.spaces.fpga.joint_formats import DesignFormats
+from kilotune.spaces.fpga.model import KnapsackModel
+from kilotune.spaces.fpga.parts import PartTable
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+LIMIT = SolveLimit(5.0)
+
+
+@cache
+def joint(model: str, permitted_loss: float = 0.1) -> JointSpace:
+    """Half of an ECP5-25F, so that gates bind."""
+    space = build_problem(request_from("fpga", input=model, options={"joint": True})).space
+    assert isinstance(space, JointSpace)
+    formats = ShiftrySpace(space.formats.task, replace(space.formats.options, permitted_loss=permitted_loss))
+    board = find_board("ecp5-25f")
+    gates = replace(board.gates, luts=3000, multipliers=14)
+    return JointSpace(formats, model, board, HardwareGoal(budget=gates))
+
+
+def of_width(space: JointSpace, bits: int) -> dict[str, Option]:
+    return {d.name: next(o for o in d.options if str(o).startswith(f"int{bits}@")) for d in space.formats.decisions}
+
+
+def fastest(space: JointSpace, formats: Assignment) -> Trial:
+    found = KnapsackModel(space.unrolling(formats), []).solve(1, [], 0, LIMIT).candidates[0]
+    candidate = {**formats, **found}
+    return Trial(0, candidate, space.evaluate([candidate])[0])
+
+
+@pytest.mark.parametrize("model", ["mlp-diabetes", "protonn-cancer"])
+def test_parts_that_are_remembered_are_those_of_the_formats_at_hand(model: str) -> None:
+    space, rng = joint(model), random.Random(1)
+    formats = of_width(space, 16)
+    for _ in range(6):
+        tables = space.unrolling(formats).tables
+        pipelined, ports = rng.random() < 0.5, rng.choice(PORTS)
+        table = tables[pipelined, ports]
+        plain = PartTable(table.choices, table.batch, table.parameters, table.board, pipelined, ports)
+        assert table.parts == plain.parts
+        assert table.levels == plain.levels
+        for changed in rng.sample(space.formats.decisions, 2):
+            formats = {**formats, changed.name: rng.choice(changed.options)}
+
+
+def test_formats_for_a_design_are_the_brute_force_optimum() -> None:
+    space = joint("worked-example")
+    base = of_width(space, 8)
+    hardware = {d.name: fastest(space, base).assignment[d.name] for d in space.choices.decisions}
+    rng = random.Random(2)
+    varied = ("t1", "t2", "t3", "t4")
+    names = [d.name for d in space.formats.decisions]
+    offered = {
+        d.name: (base[d.name], d.options[0]) if d.name in varied or index < 3 else (base[d.name],)
+        for index, d in enumerate(space.formats.decisions)
+    }
+    errors = {name: {o: (0.0 if o != base[name] else rng.uniform(0.5, 2.0)) for o in offered[name]} for name in names}
+    measured = {}
+    for options in itertools.product(*offered.values()):
+        candidate = {**dict(zip(names, options, strict=True)), **hardware}
+        measured[options] = space.evaluate([candidate])[0].metrics
+    luts = sorted(found["luts"] for found in measured.values())
+    tight = replace(space.goal.budget or space.board.gates, luts=int(luts[len(luts) // 3]))
+    small = JointSpace(space.formats, "small", space.board, HardwareGoal(budget=tight))
+    known = DesignFormats(small, base, offered, hardware)
+    latency_us = 1.001 * max(found["latency_us"] for found in measured.values())
+
+    def error(options: tuple[Option, ...]) -> float:
+        return sum(errors[name][option] for name, option in zip(names, options, strict=True))
+
+    fitting = [
+        options
+        for options, found in measured.items()
+        if all(found[kind] <= getattr(tight, kind) for kind in GATE_KINDS)
+        and found["latency_us"] < latency_us
+        and found["hardware_cycles"] <= known.plan.cycles
+    ]
+    assert 0 < len(fitting) < len(measured)
+    chosen = known.cheapest(latency_us, errors, [], SolverClock(5.0))
+    assert chosen is not None
+    least = min(map(error, fitting))
+    assert error(tuple(chosen[name] for name in names)) == pytest.approx(least, abs=1e-5)
+    changed = {name: option for name, option in chosen.items() if len(offered[name]) > 1}
+    other = known.cheapest(latency_us, errors, [changed], SolverClock(5.0))
+    assert other is not None
+    assert other != chosen
+    assert known.cheapest(0.01, errors, [], SolverClock(5.0)) is None
+
+
+def test_formats_are_wide_where_a_fast_design_has_no_use_for_narrow_ones() -> None:
+    """Shiftry's widths keep the accuracy and 16 bits in an operation that ends the clock; together, the clock is 8 bits' and most
+    variables have 16."""
+    space = joint("mlp-diabetes", permitted_loss=0.05)
+    ranking = Ranking.of(space)
+    wide, narrow = (fastest(space, of_width(space, bits)) for bits in (16, 8))
+    assert ranking.rank(wide.measurement)[0] == 0.0
+    assert ranking.rank(narrow.measurement)[0] > 0.0  # all 8 bits lose too much
+    candidates = FasterDesigns(space, wide, 0, LIMIT).run(noisy=False)
+    measured = [space.evaluate([candidate])[0] for candidate in candidates]
+    ranks = [ranking.rank(wide.measurement), *map(ranking.rank, measured)]
+    assert all(later[:2] <= earlier[:2] for earlier, later in itertools.pairwise(ranks))
+    assert measured[-1].metrics["latency_us"] == pytest.approx(narrow.measurement.metrics["latency_us"])
+    assert sum(str(option).startswith("int16") for option in space.formats_in(candidates[-1]).values()) >= 8
