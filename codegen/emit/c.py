@@ -149,7 +149,7 @@ def emit_program(
     return CSource(
         name,
         function,
-        header(interface, program, name, prototype),
+        header(interface, title(context.storage.real, program), name, prototype),
         _source(context, layout, constants, functions, program, name, prototype),
         interface,
         layout.offsets,

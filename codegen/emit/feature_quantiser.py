@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kilotune.codegen.emit.constant_arrays import float_literal
 from kilotune.codegen.emit.operators import int_type
@@ -13,9 +17,11 @@ FLASH = """\
 #include <avr/pgmspace.h>
 #define KT_FEATURE_FLASH PROGMEM
 #define KT_FEATURE(array, i) pgm_read_float((array) + (i))
+#define KT_FEATURE_END(array, i) ((uint16_t)pgm_read_word((array) + (i)))
 #else
 #define KT_FEATURE_FLASH
 #define KT_FEATURE(array, i) ((array)[i])
+#define KT_FEATURE_END(array, i) ((array)[i])
 #endif
 
 """
@@ -52,6 +58,37 @@ def quantiser(name: str, bits: int, scale: int, scaling: FeatureScaling | None) 
         "",
     ]
     return ("" if scaling is None else FLASH) + "\n".join(lines)
+
+
+def ranker(name: str, bits: int, features: int, thresholds: Mapping[int, NDArray[np.float32]]) -> str:
+    """The definition: how many thresholds of a feature are below the value, less half the range of `bits`. Static and inline as well."""
+    kind, low = int_type(bits), -(1 << (bits - 1))
+    counts = [len(thresholds.get(feature, ())) for feature in range(features)]
+    ends = np.cumsum([0, *counts]).tolist()
+    values = [float(value) for feature in sorted(thresholds) for value in thresholds[feature]]
+    lines = [
+        "/* Feature i as the program takes it. */",
+        f"static inline {kind} {feature_function(name)}(uint16_t i, float value)",
+        "{",
+        f"    static const uint16_t ends[] KT_FEATURE_FLASH = {{{', '.join(map(str, ends))}}};",
+        _array("thresholds", values or [0.0]),
+        "    const uint16_t first = KT_FEATURE_END(ends, i);",
+        "    uint16_t low = first, high = KT_FEATURE_END(ends, i + 1);",
+        "    while (low < high) {",
+        "        const uint16_t middle = (uint16_t)(low + (high - low) / 2);",
+        "        if (KT_FEATURE(thresholds, middle) < value) low = (uint16_t)(middle + 1);",
+        "        else high = middle;",
+        "    }",
+        f"    return ({kind})((int32_t)(low - first) - {-low});",
+        "}",
+        "",
+    ]
+    return FLASH + "\n".join(lines)
+
+
+def ranker_bytes(features: int, thresholds: Mapping[int, NDArray[np.float32]]) -> int:
+    """What the arrays of that definition take in flash where it is called."""
+    return 2 * (features + 1) + 4 * sum(len(values) for values in thresholds.values())
 
 
 def _array(name: str, values: list[float] | tuple[float, ...]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kilotune.codegen import ir
-from kilotune.codegen.emit.feature_quantiser import feature_function, quantiser
+from kilotune.codegen.emit.feature_quantiser import feature_function, quantiser, ranker
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.emit.streaming import FrameStream
@@ -19,7 +23,7 @@ class Interface:
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
     `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
     for the sample in so many equal parts, else 0. `scaling`: what is done to features before they are quantised, where each has a scale
-    of its own.
+    of its own. `thresholds`: by feature, where it is given as how many of them are below it.
     """
 
     kind: ir.ResultKind
@@ -33,6 +37,7 @@ class Interface:
     real: bool = False
     frames: int = 0
     scaling: FeatureScaling | None = None
+    thresholds: Mapping[int, NDArray[np.float32]] | None = None
 
     @property
     def input_type(self) -> str:
@@ -87,23 +92,22 @@ def signature(interface: Interface, function: str) -> str:
     return f"{kind} {function}({', '.join(arguments) or 'void'})"
 
 
-def header(interface: Interface, program: ir.Program, name: str, prototype: str) -> str:
-    """The whole text of the header file `name`.h."""
-    lines = [title(interface.real, program)]
+def header(interface: Interface, first: str, name: str, prototype: str) -> str:
+    """The whole text of the header file `name`.h; `first`: its first comment."""
+    lines = [first]
     guard = f"{''.join(c if c.isalnum() else '_' for c in name).upper()}_H"
     lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
     if interface.real:
         lines += [f"#define MODEL_FEATURES {interface.features}", ""]
     elif interface.input_bits:
-        taken = "(the feature)" if interface.scaling is None else "((the feature) - its offset) / 2**(its exponent)"
         lines += [
-            f"/* One sample: x[i] = {taken} * 2**MODEL_INPUT_SCALE, toward zero:",
+            f"/* One sample: x[i] = {_taken(interface)}:",
             f"   x[i] = {feature_function(name)}(i, the feature). */",
             f"#define MODEL_FEATURES {interface.features}",
             f"#define MODEL_INPUT_BITS {interface.input_bits}",
-            f"#define MODEL_INPUT_SCALE ({interface.input_scale})",
-            "",
         ]
+        lines += [f"#define MODEL_INPUT_SCALE ({interface.input_scale})"] if interface.thresholds is None else []
+        lines.append("")
     if interface.frames:
         each = interface.features // interface.frames
         lines += [
@@ -125,9 +129,21 @@ def header(interface: Interface, program: ir.Program, name: str, prototype: str)
     lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", "", f"{prototype};", ""]
     lines += ["#ifdef __cplusplus", "}", "#endif", ""]
     if interface.input_bits and not interface.real:
-        lines.append(quantiser(name, interface.input_bits, interface.input_scale, interface.scaling))
+        bits, thresholds = interface.input_bits, interface.thresholds
+        if thresholds is None:
+            lines.append(quantiser(name, bits, interface.input_scale, interface.scaling))
+        else:
+            lines.append(ranker(name, bits, interface.features, thresholds))
     lines.append("#endif")
     return "\n".join(lines) + "\n"
+
+
+def _taken(interface: Interface) -> str:
+    """What an integer of a sample is."""
+    if interface.thresholds is not None:
+        return f"(how many thresholds of that feature are below it) - {1 << (interface.input_bits - 1)}"
+    given = "(the feature)" if interface.scaling is None else "((the feature) - its offset) / 2**(its exponent)"
+    return f"{given} * 2**MODEL_INPUT_SCALE, toward zero"
 
 
 def title(real: bool, program: ir.Program) -> str:

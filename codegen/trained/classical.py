@@ -15,6 +15,9 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 DOMAIN = "ai.onnx.ml."
 """Before the names of their operators."""
 
+TREES = (f"{DOMAIN}TreeEnsembleClassifier", f"{DOMAIN}TreeEnsembleRegressor")
+"""What is no sequence of operations: programs of a kind of their own."""
+
 PROBABILITIES_OF = MappingProxyType({"NONE": "Identity", "SOFTMAX": "Softmax", "LOGISTIC": "Sigmoid"})
 """What stands behind scores, by `post_transform`."""
 
@@ -30,7 +33,7 @@ def without_classical(graph: TrainedGraph) -> TrainedGraph:
         if node.kind == kind or kind not in REPLACEMENTS:
             nodes.append(node)
             continue
-        classes = _classes_of(node, constants) or classes
+        classes = classes_of(node, constants) or classes
         try:
             made, added = REPLACEMENTS[kind](node)
         except (ValueError, IndexError, KeyError, TypeError) as error:
@@ -42,7 +45,7 @@ def without_classical(graph: TrainedGraph) -> TrainedGraph:
     return replace(graph, nodes=tuple(nodes), constants=constants, classes=classes)
 
 
-def _classes_of(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[int, ...]:
+def classes_of(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[int, ...]:
     """The classes that a node names, in their order; none for names that are texts, and for all other nodes."""
     named = node.attributes.get("classlabels_ints") or node.attributes.get("classlabels_int64s") or ()
     if node.kind == DOMAIN + "ArrayFeatureExtractor" and node.inputs and node.inputs[0] in constants:

@@ -15,7 +15,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.codegen.trained.classical import without_classical
+from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
 from kilotune.codegen.trained.endings import Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
@@ -35,6 +35,10 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     sentence, for whatever cannot be used.
     """
     model = read_trained(path)
+    trees = [node for node in model.nodes if node.kind in TREES]
+    if trees:
+        expected = "a network, or a linear model (decision trees are for the space forest)"
+        raise InputError(str(path), place=trees[0].place, expected=expected, found=trees[0].kind.removeprefix(DOMAIN))
     samples = read_samples(data, model.input_shape, label)
     wanted = returns or _returns(model, samples.train.targets, data)
     scaled = scaled_features(shortened(model, wanted), samples.train.features)
@@ -86,7 +90,13 @@ def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[
         classes = ()
     if converted.class_count is None:
         return Dataset(part.features, given)
-    named = classes if len(classes) == converted.class_count else tuple(range(converted.class_count))
+    return Dataset(part.features, class_places(given, classes, converted.class_count, path))
+
+
+def class_places(given: RealArray, classes: tuple[int, ...], count: int, path: Path) -> NDArray[np.int64]:
+    """Which class each label is, counted from 0; `classes`: what the labels are called, else they are the numbers themselves. InputError
+    for one that is none."""
+    named = classes if len(classes) == count else tuple(range(count))
     targets = _places(given, named)
     wrong = np.flatnonzero(targets < 0)
     if len(wrong):
@@ -95,7 +105,7 @@ def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[
         expected = words if named == tuple(range(len(named))) else f"one of the classes {', '.join(map(str, named))}"
         place = f"sample {row} (counted from 0)"
         raise InputError(str(path), place=place, subject="label", expected=expected, found=f"{given[row]:g}")
-    return Dataset(part.features, targets)
+    return targets
 
 
 def _places(targets: RealArray, classes: tuple[int, ...]) -> NDArray[np.int64]:

@@ -120,7 +120,9 @@ def facts(source: CSource) -> str:
     if face.input_bits:
         scale = f"2**{face.input_scale}" if face.input_scale >= 0 else f"2**({face.input_scale})"
         how = f"`x[i] = {feature_function(source.name)}(i, value)`, a function of the header,"
-        if face.scaling is None:
+        if face.thresholds is not None:
+            how += " counts how many thresholds of that feature are below the real value."
+        elif face.scaling is None:
             how += f" multiplies the real value by {scale} (`MODEL_INPUT_SCALE`) and truncates."
         else:
             how += " moves and multiplies the real value as that feature's own scale says, and truncates."
@@ -136,10 +138,11 @@ def facts(source: CSource) -> str:
             f"Result: {face.results} values of {face.result_type}; divide by 2 to the power of "
             f"`MODEL_RESULT_SCALE` ({face.result_scale})."
         )
+    constants = f"- {given}\n- {result}\n- Constants: {source.flash_bytes} bytes of flash. "
+    if not source.ram_bytes:
+        return f"{constants}What it computes is on the stack: `{source.function}` is re-entrant.\n"
     return (
-        f"- {given}\n- {result}\n"
-        f"- Constants: {source.flash_bytes} bytes of flash. Temporaries: {source.ram_bytes} bytes of RAM in one array"
-        f"{_frame_bytes(face)}.\n"
+        f"{constants}Temporaries: {source.ram_bytes} bytes of RAM in one array{_frame_bytes(face)}.\n"
         f"- `{source.function}` is not re-entrant, since that array is static.\n"
     )
 

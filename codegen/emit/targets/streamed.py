@@ -11,10 +11,10 @@ from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
 
 def files(export: Export) -> dict[str, str]:
-    """Text by path in the folder. ValueError, a sentence, for a program without input or one of floats."""
+    """Text by path in the folder. ValueError, a sentence, for a program without input and for one that is no sequence of operations."""
     given = export.source
     if given.candidate is None:
-        raise ValueError("Programs of floats are not exported in frames.")
+        raise ValueError("Programs of floats and of decision trees are not exported in frames.")
     source = emit_c(
         given.candidate.batch,
         given.candidate.parameters,

@@ -32,16 +32,24 @@ class CompiledBatch:
 
     def run(self, index: int, features: FloatArray) -> IntArray:
         """Outputs [samples, elements of the result] of one source on float features."""
+        face = self.sources[index].interface
+        integers = (
+            quantise(features, face.input_bits, face.input_scale) if face.input_bits else np.zeros((len(features), 0))
+        )
+        return self.run_integers(index, integers)
+
+    def run_integers(self, index: int, samples: IntArray) -> IntArray:
+        """The same on features as the program takes them [samples, features]."""
         source = self.sources[index]
         face = source.interface
         function = getattr(self.library, source.function)
         function.restype = ctypes.c_int if face.kind is ir.ResultKind.CLASS else None
         rows = []
-        for sample in features:
+        for sample in samples:
             result = np.zeros(face.results, dtype=_TYPES[face.result_bits])
             arguments = []
             if face.input_bits:
-                x = quantise(sample, face.input_bits, face.input_scale).astype(_TYPES[face.input_bits])
+                x = sample.astype(_TYPES[face.input_bits])
                 arguments.append(ctypes.c_void_p(x.ctypes.data))
             if face.kind is ir.ResultKind.REAL:
                 arguments.append(ctypes.c_void_p(result.ctypes.data))
