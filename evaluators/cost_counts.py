@@ -9,6 +9,7 @@ import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.emit.blocks import filters_lie_beside, lies_in_one_run, rows_of_matrices
 from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.schedule import (
@@ -24,20 +25,24 @@ from kilotune.codegen.emit.schedule import (
     schedule_product,
     window_axes,
 )
+from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import make_storage
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import Terms, kind_position, length_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
+from kilotune.evaluators.cost_rows import count_calls, takes_rows
 from kilotune.evaluators.pointwise_costs import CountedNumbers
 
 
 class CostFeatures:
     """The features of one program's candidates."""
 
-    def __init__(self, program: ir.Program, parameters: Mapping[str, FloatArray]) -> None:
-        self._program = program
+    def __init__(
+        self, program: ir.Program, parameters: Mapping[str, FloatArray], shape: CodeShape | None = None
+    ) -> None:
+        self._program, self._shape = program, shape or CodeShape()
         self._columns = {v.name: i for i, v in enumerate(program.variables)}
         self._labels = [self._columns[name] for name in ir.label_variables(program)]
         self._parameters = parameters
@@ -178,7 +183,8 @@ class CostFeatures:
         factors = (self._operand(operation.a), self._operand(operation.b))
         c.frame("MatMul", times, elements, times * height if width > 1 else 0.0, max(height, width))
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
-        with c.only(runs):
+        by_rows = self._by_rows(c, row, operation, times) if schedule.beside else ~runs & runs
+        with c.only(runs & ~by_rows):
             c.add(elements, number("run", kind_position("MatMul")))
             for view, factor, step in zip((operation.a, operation.b), factors, self._steps(operation), strict=True):
                 self._unpacked_run(c, view, factor, step, elements)
@@ -192,6 +198,38 @@ class CostFeatures:
             self._sum(c, row, (elements * length, elements), factors, length)
             c.store(self._columns[out.variable], _written(times, nest))
         c.down(elements, c.column(row, Column.ACC_BITS), c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
+
+    def _by_rows(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> Mask:
+        """Count what is taken for all rows in one call; for which candidates that is."""
+        found = rows_of_matrices(self._storage, operation)
+        factors = (self._operand(operation.a), self._operand(operation.b))
+        taken = takes_rows(c, row, self._shape, factors)
+        if found is None:
+            return taken & ~taken
+        pair = factors if found == 0 else factors[::-1]
+        with c.only(taken):
+            sizes = times * operation.out.shape[1 - found], operation.out.shape[found], operation.taps
+            count_calls(c, row, self._shape, pair, sizes)
+            c.store(self._columns[operation.out.variable], Access(times * operation.out.size, False))
+        return taken
+
+    def _convolved_by_rows(
+        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float
+    ) -> Mask:
+        """The same of a convolution whose pixels lie beside each other."""
+        a, b = self._operand(operation.a), self._operand(operation.b)
+        taken = takes_rows(c, row, self._shape, (a, b)) & schedule.beside
+        taken = taken & filters_lie_beside(self._storage, operation)
+        filters = operation.b.shape[4]
+        places = elements / filters
+        with c.only(taken):
+            c.frame("Conv2D", places / operation.out.size * filters, elements, places, filters)
+            if not lies_in_one_run(operation, schedule):
+                inside = schedule.axes[0].share_inside * schedule.axes[1].share_inside
+                c.add(places, number("window"))
+                c.add(places * operation.taps * inside, number("copied", width_position(c.bits(a, row, 0))))
+            count_calls(c, row, self._shape, (b, a), (places, filters, operation.taps))
+        return taken
 
     def _run(
         self,
@@ -253,8 +291,9 @@ class CostFeatures:
         inside = elements * length * share_of_rows * share_of_columns
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         packed = c.is_packed(factors[1])
+        by_rows = self._convolved_by_rows(c, row, operation, schedule, elements)
         for buffered in (False, True):
-            with c.only(runs & (packed == buffered)):
+            with c.only(runs & ~by_rows & (packed == buffered)):
                 rows_begun = elements if buffered else elements / operation.b.shape[4]
                 c.frame("Conv2D", times, elements, rows_begun, operation.b.shape[4])
                 c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))

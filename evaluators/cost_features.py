@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.emit.pairs import BLOCKS
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.encoding import LAYOUTS
 
@@ -37,6 +38,7 @@ UNFITTED_POINTWISE = "Relu"
 FUNCTIONS = ("Exp", "Sigmoid", "Tanh")
 _REACHED = ("pointer", "number")
 _LENGTHS = ("short", "long")
+_ROWS = tuple(str(rows) for rows in BLOCKS)
 _PACKED = tuple(str(width) for width in sorted(LAYOUTS))
 _UNPACKED = ("single", "group", "walk", "run")
 
@@ -71,6 +73,13 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "norm": (("root", "square", "quotient"), ("32", "64")),  # NormaliseL2, by the width that it computes in
         "unpack": (_PACKED, _UNPACKED),  # what reading a packed code takes besides a byte, and once a run that walks
         "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
+        "call": (),  # all rows of weights in one call, by blocks of so many rows
+        "block": (_ROWS,),
+        "step": (_ROWS, _BITS, _BITS),  # four terms of all rows of a block, by the widths of weights and operand
+        "tail": (_ROWS, _BITS, _BITS),  # one term of them
+        "row": (),  # one of the sums becomes a result
+        "window": (),  # what lies under a window is copied
+        "copied": (_BITS,),  # one element of it
     }
 )
 

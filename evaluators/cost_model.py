@@ -13,10 +13,11 @@ import numpy.typing as npt
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.cost_counts import CostFeatures
 from kilotune.evaluators.cost_features import FEATURES, NUMBERS
-from kilotune.search.fingerprint import NOT_CONTENT
+from kilotune.search.fingerprint import NOT_CONTENT, absent_as
 
 SCHEMA = 1
 
@@ -80,8 +81,14 @@ def parse_json_object(text: str, path: str) -> dict[str, Any]:
 class CostModel:
     """Predicts the cycles of one program's candidates, whole batches at once."""
 
-    def __init__(self, program: ir.Program, parameters: Mapping[str, FloatArray], table: CostTable) -> None:
-        self._features = CostFeatures(program, parameters)
+    def __init__(
+        self,
+        program: ir.Program,
+        parameters: Mapping[str, FloatArray],
+        table: CostTable,
+        shape: CodeShape | None = None,
+    ) -> None:
+        self._features = CostFeatures(program, parameters, shape)
         self._cycles = table.vector()
 
     def cycles(self, batch: FixedBatch) -> npt.NDArray[np.float64]:
@@ -91,10 +98,11 @@ class CostModel:
 
 @dataclass(frozen=True)
 class Timing:
-    """What turns programs into seconds: a cost table and a clock."""
+    """What turns programs into seconds: a cost table, a clock and how inner loops are written."""
 
     table: CostTable
     clock_hz: int
+    shape: CodeShape = field(default_factory=CodeShape, metadata=absent_as(CodeShape()))
 
     def milliseconds(self, cycles: float) -> float:
         """Time of that many cycles."""

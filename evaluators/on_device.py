@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.levels import LEVELS
+from kilotune.codegen.emit.shape import PLAIN
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.architectures.registry import architecture_of
@@ -31,6 +32,12 @@ class DeviceMeasurement:
     samples: int
     sizes: Sizes
     run: SimulatedRun
+    shape: str = PLAIN
+
+    @property
+    def build(self) -> str:
+        """The level, and how inner loops are written where that is not plain."""
+        return self.level if self.shape == PLAIN else f"{self.level}, {self.shape}"
 
     @property
     def ram_bytes(self) -> int:

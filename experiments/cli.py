@@ -15,6 +15,7 @@ import click
 
 from kilotune.codegen.diagnostics import sentence
 from kilotune.codegen.emit.levels import LEVELS
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.experiments.commands import completion
 from kilotune.experiments.commands.command_line import (
     TuneGroup,
@@ -107,6 +108,7 @@ def resume_command(context: click.Context, /, study: str, **options: Any) -> Non
 @click.argument("study", shell_complete=completion.studies)
 @click.option("--target", type=TargetName(), help="What the program is for  [default: c].")
 @click.option("--level", type=NearChoice(LEVELS), help="-O level on the device [default: the study's].")
+@click.option("--shape", type=NearChoice(tuple(SHAPES)), help="How inner loops are written [default: the study's].")
 @click.option(
     "--point",
     type=click.IntRange(1),
@@ -125,13 +127,14 @@ def export_command(
     target: str | None,
     to: str | None,
     level: str | None,
+    shape: str | None,
     point: int | None,
     output: Path,
     storage: str | None,
 ) -> None:
     """Write the best program of STUDY, or one of its front, as a folder that checks itself against recorded samples, or its placement."""
     from kilotune.evaluators.architectures.registry import project_target
-    from kilotune.experiments.problems.problem import HasTargets, export_trial
+    from kilotune.experiments.problems.problem import HasTargets, export_trial, in_shape
     from kilotune.experiments.studies import tuning
     from kilotune.experiments.studies.placing_finalists import exported_trial
     from kilotune.experiments.studies.storage import open_store
@@ -140,14 +143,14 @@ def export_command(
     if to is not None:
         from kilotune.experiments.studies.optuna_export import export_optuna
 
-        if target or level or point:
-            raise click.UsageError("--target, --level and --point are for programs, --to is for all trials.")
+        if target or level or shape or point:
+            raise click.UsageError("--target, --level, --shape and --point are for programs, --to is for all trials.")
         click.echo(
             f"{output}: {export_optuna(stored, output)} trials; `optuna-dashboard {output}` shows them", err=True
         )
         return
     best = exported_trial(problem, stored, point)
-    artefacts = export_trial(problem, best, output, target, level)
+    artefacts = export_trial(in_shape(problem, shape), best, output, target, level)
     check = f"; {project_target(target or 'c').next_step(output)}" if isinstance(problem, HasTargets) else ""
     click.echo(f"{output}: {', '.join(artefacts)} of trial {best.number}{check}", err=True)
 

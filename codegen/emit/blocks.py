@@ -12,8 +12,10 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.row_factors import FinishedSum
-from kilotune.codegen.emit.runs import kind_of, pointed
+from kilotune.codegen.emit.runs import add_run_at, kind_of, pointed, takes_steps
 from kilotune.codegen.emit.schedule import Convolution
+from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
 
 _PAIRED = (8, 16)
@@ -28,9 +30,18 @@ def takes_rows(context: Context, operation: ir.Product, total: FinishedSum) -> b
     return all(storage.packing(name) is None and storage.bits[name] in _PAIRED for name in names)
 
 
-def rows_of_matrices(context: Context, operation: ir.MatMul) -> int | None:
+def takes_windows(context: Context, operation: ir.Conv2D, total: FinishedSum) -> bool:
+    """Whether a convolution copies what lies under its window, and each filter's weights are a run."""
+    names, shape = (operation.a.variable, operation.b.variable), context.shape
+    short = takes_steps(context, names) and not divisor(shape.unroll, operation.b.shape[3])
+    wanted = takes_rows(context, operation, total) or (short and not total.sum.numbered)
+    packed = context.storage.packing(operation.b.variable) is not None
+    return bool(wanted) and not packed and filters_lie_beside(context.storage, operation)
+
+
+def rows_of_matrices(storage: VariableStorage, operation: ir.MatMul) -> int | None:
     """The number of the operand whose rows lie one after the other; None where neither does, or has one row only."""
-    (a0, _), (_, b1) = (context.storage.strides(view) for view in (operation.a, operation.b))
+    (a0, _), (_, b1) = (storage.strides(view) for view in (operation.a, operation.b))
     height, width, length = operation.a.shape[0], operation.b.shape[1], operation.taps
     found = [(count, number) for number, (count, step) in enumerate(((height, a0), (width, b1))) if step == length]
     count, number = max(found, default=(0, 0))
@@ -39,7 +50,7 @@ def rows_of_matrices(context: Context, operation: ir.MatMul) -> int | None:
 
 def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedSum, row: OperationRow) -> None:
     """For each run of one operand, all rows of the other."""
-    number = rows_of_matrices(context, operation)
+    number = rows_of_matrices(context.storage, operation)
     assert number is not None
     a, b, out = operation.a, operation.b, operation.out
     (a0, _), (_, b1) = (context.storage.strides(view) for view in (a, b))
@@ -56,40 +67,67 @@ def emit_matmul_by_rows(context: Context, operation: ir.MatMul, total: FinishedS
             _finish(context, total, sums, here, at, (target.text, target.bits))
 
 
-def filters_lie_beside(context: Context, operation: ir.Conv2D) -> bool:
+def filters_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
     """Whether there are several filters, and each one's weights follow on those of the one before."""
-    steps = context.storage.strides(operation.b)
+    steps = storage.strides(operation.b)
     height, width, channels = operation.b.shape[1:4]
     inner = [(height, steps[1], width * channels), (width, steps[2], channels), (channels, steps[3], 1)]
     whole = all(extent == 1 or step == wanted for extent, step, wanted in inner)
     return whole and steps[4] == operation.taps and operation.b.shape[4] > 1
 
 
-def emit_conv2d_by_rows(
+def lies_in_one_run(operation: ir.Conv2D, schedule: Convolution) -> bool:
+    """Whether what lies under the window is one run of the image wherever the window is."""
+    return operation.kernel[0] == 1 and not any(axis.checks for axis in schedule.axes)
+
+
+def emit_conv2d_by_windows(
     context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum, row: OperationRow
 ) -> None:
     """For each place of the window, all filters. What lies under it is copied unless it is one run inside the image."""
-    a, b, out = operation.a, operation.b, operation.out
-    writer, storage, filters = context.writer, context.storage, b.shape[4]
-    bits = storage.bits[a.variable]
-    in_one_run = operation.kernel[0] == 1 and not any(axis.checks for axis in schedule.axes)
+    a, out = operation.a, operation.out
+    bits, filters = context.storage.bits[a.variable], operation.b.shape[4]
+    in_one_run, by_rows = lies_in_one_run(operation, schedule), takes_rows(context, operation, total)
     words = 0 if in_one_run else -(-operation.taps * bits // 32)
-    scratch = context.scratch(row.number, 32, words + filters)
-    sums = f"({scratch} + {words})" if words else scratch
-    with writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
+    size = words + (filters if by_rows else 0)
+    scratch = context.scratch(row.number, 32, size) if size else ""
+    with context.writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
         first_row, rows = part_inside(context, schedule.axes[0], y, "row")
-        with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
+        with context.writer.loops([("i2", out.shape[2])], scope=True) as (x,):
             first_column, columns = part_inside(context, schedule.axes[1], x, "column")
             moves = [(image, a.strides[0]), (image_place(y, first_row, schedule.axes[0]), a.strides[1])]
             moves += [(image_place(x, first_column, schedule.axes[1]), a.strides[2])]
-            operand = storage.address(a, moves)
+            operand = context.storage.address(a, moves)
             if not in_one_run:
                 inside = first_row, rows, first_column, columns
                 operand = _emit_window(context, operation, operand, inside, (scratch, words))
-            _call(context, sums, (b.variable, a.variable), (storage.address(b, []), operand), (operation.taps, filters))
-            with writer.loops([("i3", filters)]) as (channel,):
-                target = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
-                _finish(context, total, sums, channel, (image, channel), (target.text, target.bits))
+            sums = (f"({scratch} + {words})" if words else scratch) if by_rows else None
+            _emit_filters(context, operation, total, (operand, sums), (image, y, x))
+
+
+def _emit_filters(
+    context: Context,
+    operation: ir.Conv2D,
+    total: FinishedSum,
+    arrays: tuple[str, str | None],
+    place: tuple[str, str, str],
+) -> None:
+    """All results at one place. `arrays`: expressions of what lies under the window, and of one for the sums of all filters in one
+    call; None for a call a filter."""
+    (operand, sums), (image, y, x) = arrays, place
+    names, storage, taps = (operation.a.variable, operation.b.variable), context.storage, operation.taps
+    filters = operation.b.shape[4]
+    if sums is not None:
+        _call(context, sums, names[::-1], (storage.address(operation.b, []), operand), (taps, filters))
+    with context.writer.loops([("i3", filters)], scope=sums is None) as (channel,):
+        target = storage.element(operation.out, output_moves(operation, (image, y, x, "0", channel)))
+        if sums is not None:
+            _finish(context, total, sums, channel, (image, channel), (target.text, target.bits))
+        else:
+            total.sum.start()
+            weights = storage.address(operation.b, [(channel, taps)])
+            add_run_at(context, total.sum, names, (operand, weights), taps)
+            total.store((image, channel), target.text, target.bits)
 
 
 def _emit_window(
@@ -168,7 +206,7 @@ def _calls(context: Context) -> list[tuple[int, int]]:
         if isinstance(operation, ir.Conv2D):
             found.append((operation.taps, operation.b.shape[4]))
         elif isinstance(operation, ir.MatMul):
-            number = rows_of_matrices(context, operation)
+            number = rows_of_matrices(context.storage, operation)
             found += [] if number is None else [(operation.taps, operation.out.shape[number])]
     return found
 

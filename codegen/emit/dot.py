@@ -7,18 +7,19 @@ from collections.abc import Sequence
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.blocks import (
-    emit_conv2d_by_rows,
+    emit_conv2d_by_windows,
     emit_matmul_by_rows,
-    filters_lie_beside,
     rows_of_matrices,
     takes_rows,
+    takes_windows,
 )
 from kilotune.codegen.emit.context import Context, OperationRow, visit
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
-from kilotune.codegen.emit.runs import add_rows, add_run
+from kilotune.codegen.emit.runs import add_rows, add_run, takes_steps
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
+from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.emit.walk import LoopNestWriter
 from kilotune.codegen.emit.windows import image_place, inside, output_moves, part_inside, window_place
 
@@ -33,14 +34,16 @@ def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> 
     match operation, schedule:
         case ir.MatMul(), SparseProduct():
             _emit_sparse(context, operation, schedule, total)
-        case ir.MatMul(), DenseProduct(beside=True) if by_rows and rows_of_matrices(context, operation) is not None:
+        case ir.MatMul(), DenseProduct(beside=True) if (
+            by_rows and rows_of_matrices(context.storage, operation) is not None
+        ):
             emit_matmul_by_rows(context, operation, total, row)
         case ir.MatMul(), DenseProduct(beside=True) if not whole.numbered:
             _emit_matmul_by_runs(context, operation, schedule, total)
         case ir.MatMul(), DenseProduct():
             _emit_matmul(context, schedule, total)
-        case ir.Conv2D(), Convolution(beside=True) if by_rows and filters_lie_beside(context, operation):
-            emit_conv2d_by_rows(context, operation, schedule, total, row)
+        case ir.Conv2D(), Convolution(beside=True) if takes_windows(context, operation, total):
+            emit_conv2d_by_windows(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution(beside=True) if not whole.numbered:
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
         case ir.Conv2D(), Convolution():
@@ -161,13 +164,17 @@ def _emit_image_row(
             origin = b if known is None else dataclasses.replace(b, offset=ir.Affine())
             total.sum.start()
             weights = storage.address(origin, [(channel, steps[4]), (row, steps[1]), (column, steps[2])])
-            sizes = [rows, count, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
+            pair = a.variable, b.variable
+            steps_a_round = divisor(context.shape.unroll, channels) if takes_steps(context, pair) else 0
+            rounds = channels // steps_a_round if steps_a_round else channels
+            counted = columns if rounds == 1 else f"{rounds} * {columns}"
+            sizes = [rows, counted, f"{a.strides[1]} - {count}", f"{steps[1]} - {count}"]
             long = max(channels * b.shape[2], a.strides[1], steps[1]) > 255
             extent = ", ".join(
                 text if text.isdigit() else f"(uint_fast{16 if long and number else 8}_t)({text})"
                 for number, text in enumerate(sizes)
             )
-            add_rows(context, total.sum, ("pixels", weights), (a, b), extent, long)
+            add_rows(context, total.sum, ("pixels", weights), (a, b), extent, (long, steps_a_round))
             target = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
             total.store((image, channel), target.text, target.bits)
 

@@ -18,8 +18,11 @@ MACRO = """\
 #define KT_PAIRS 1
 #endif"""
 
-_TERMS = 4
+TERMS = 4
 """Terms of a sum that are read together."""
+
+BLOCKS = (4, 2, 1)
+"""Rows that are read together."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,8 @@ class Blocks:
 
 def blocks_for(most: int, calls: Collection[tuple[int, int]]) -> Blocks:
     """The blocks of at most so many rows for calls of (terms, rows)."""
-    rows = [size for size in (4, 2, 1) if size <= most and any(left % (2 * size) >= size for _, left in calls)]
-    return Blocks(tuple(sorted({most, *rows}, reverse=True)), any(terms % _TERMS for terms, _ in calls))
+    rows = [size for size in BLOCKS if size <= most and any(left % (2 * size) >= size for _, left in calls)]
+    return Blocks(tuple(sorted({most, *rows}, reverse=True)), any(terms % TERMS for terms, _ in calls))
 
 
 def row_sums(name: str, weights: tuple[int, str, str], operand: tuple[int, str], blocks: Blocks) -> str:
@@ -71,10 +74,10 @@ def _block(rows: int, wide: int, bits: int, other: str, tail: bool) -> str:
     places = ["*w", "w[n]", "w[2 * n]", "w[3 * n]"][:rows]
     lines = [f"for (; rows >= {rows}; rows -= {rows}) {{" if rows > 1 else "for (; rows != 0; rows--) {"]
     lines += [f"    const {other} *p = x;", "    uint32_t " + ", ".join(f"{s} = 0" for s in sums) + ";"]
-    lines += [f"    uint_fast16_t k = n / {_TERMS};", "    if (k != 0) {" if tail else "    {"]
+    lines += [f"    uint_fast16_t k = n / {TERMS};", "    if (k != 0) {" if tail else "    {"]
     lines += [f"        {line}" for line in _loop(rows, wide, bits)] + ["    }"]
     if tail:
-        lines += [f"    for (k = n & {_TERMS - 1}; k != 0; k--, w++) {{", "        const int32_t v = *p++;"]
+        lines += [f"    for (k = n & {TERMS - 1}; k != 0; k--, w++) {{", "        const int32_t v = *p++;"]
         lines += [f"        {s} += (uint32_t)({place} * v);" for s, place in zip(sums, places, strict=True)]
         lines += ["    }"]
     lines += [f"    *to++ = (int32_t){s};" for s in sums]
@@ -91,7 +94,7 @@ def _loop(rows: int, wide: int, bits: int) -> list[str]:
         lines.append(f"const uint_fast16_t step = {scale}n" + (f", steps = {3 * wide // 8} * n;" if rows > 2 else ";"))
         steps = ['[step] "r"(step)', *(['[steps] "r"(steps)'] if rows > 2 else [])]
     lines.append('__asm__ volatile("1:\\n\\t"')
-    body = [*_step(rows, wide, bits), "subs %[k], %[k], #1", "bne 1b"]
+    body = [*step_instructions(rows, wide, bits), "subs %[k], %[k], #1", "bne 1b"]
     lines += [f'    "{instruction}{chr(92)}n{chr(92)}t"' for instruction in body[:-1]] + [f'    "{body[-1]}"']
     changed = ['[p] "+r"(p)', '[w] "+r"(w)', '[k] "+r"(k)', *(f'[s{i}] "+r"(s{i})' for i in range(rows))]
     changed += [f'[{name}] "=&r"({name})' for name in ("abtuv" if wide == 8 else "abtu")]
@@ -99,7 +102,7 @@ def _loop(rows: int, wide: int, bits: int) -> list[str]:
     return lines
 
 
-def _step(rows: int, wide: int, bits: int) -> list[str]:
+def step_instructions(rows: int, wide: int, bits: int) -> list[str]:
     """Instructions that add the products of four terms to the sums of all rows."""
     places = {1: ["[%[w]], #4"], 2: ["[%[w], %[step]]", "[%[w]], #4"]}.get(rows) or [
         "[%[w], %[step]]",

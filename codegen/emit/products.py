@@ -6,6 +6,9 @@ needs. Each function has plain C for all other processors; both compute modulo 2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 # mul leaves its result in r1:r0, and the carry holds the sign of it after mulsu; r1 must be zero again at the end.
 # %0: sum, or product; %1: the wider factor; %2: the other one; %3: zero.
 _ADD = {
@@ -73,6 +76,15 @@ _MULTIPLY = (
     "adc %D0, %3",
     "clr r1",
 )
+
+
+ADDITIONS: Mapping[tuple[int, int, int], tuple[str, ...]] = MappingProxyType(
+    {
+        (8, 8, 16): ("muls %1, %2", "add %A0, r0", "adc %B0, r1"),
+        **{(wide, other, 32): instructions[:-1] for (wide, other), instructions in _ADD.items()},
+    }
+)
+"""By the widths of the wider and the other factor and of the sum: instructions that add a product and leave r1 as it is then."""
 
 
 def accumulation(wide: int, other: int) -> tuple[str, str]:

@@ -8,6 +8,7 @@ Operations with operands of the same kinds share one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -15,6 +16,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
+from kilotune.codegen.emit.unrolled import Factor, several_steps, steps_for
 
 RunStart = tuple[ir.View, Sequence[tuple[str, int]]]
 """A view and where in it a run begins: (expression, elements a step) pairs."""
@@ -36,9 +38,26 @@ def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, co
         arguments = [start or _address(context, place) for start, place in zip(starts, (a, b), strict=True)]
         context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {groups});")
         return
-    name = _function(context, total, *pair, count)
-    arguments = [_address(context, place) for place in (a, b)]
-    context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {count});")
+    _add(context, total, pair, [_address(context, place) for place in (a, b)], count)
+
+
+def add_run_at(
+    context: Context, total: SumOfProducts, names: tuple[str, str], places: tuple[str, str], count: int
+) -> None:
+    """Add `count` products of two variables to the sum, from these expressions of pointers on."""
+    pointers = [f"({pointed(context, variable)} *)({place})" for variable, place in zip(names, places, strict=True)]
+    _add(context, total, names, pointers, count)
+
+
+def _add(context: Context, total: SumOfProducts, names: tuple[str, str], pointers: Sequence[str], count: int) -> None:
+    """The line that calls the function of a run."""
+    if takes_steps(context, names):
+        name, steps = _stepping(context, total, *names)
+        rounds, rest = divmod(count, steps)
+        context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {rounds}, {rest});")
+    else:
+        name = _function(context, total, *names, count)
+        context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {count});")
 
 
 def add_rows(
@@ -47,11 +66,13 @@ def add_rows(
     places: tuple[str, str],
     views: tuple[ir.View, ir.View],
     extent: str,
-    long: bool,
+    form: tuple[bool, int],
 ) -> None:
-    """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips), of which
-    count and skips may be above 255 where they are `long`."""
-    name = _rows_function(context, total, views[0].variable, views[1].variable, long)
+    """Add several runs: `places` are expressions of both pointers, `extent` the further arguments (rows, count, skips).
+
+    `form`: whether count and skips may be above 255, and how many steps stand in a round, which is counted then; 0: one.
+    """
+    name = _rows_function(context, total, views[0].variable, views[1].variable, form)
     pointers = [_argument(context, v.variable, p) for v, p in zip(views, places, strict=True)]
     context.writer.line(f"sum = {name}(sum, {', '.join(pointers)}, {extent});")
 
@@ -128,6 +149,48 @@ def _function(context: Context, total: SumOfProducts, a: str, b: str, count: int
     )
 
 
+def takes_steps(context: Context, names: tuple[str, str]) -> bool:
+    """Whether several steps of a run of products of two variables are to be written out."""
+    storage = context.storage
+    whole = all(storage.packing(name) is None and storage.is_integer(name) for name in names)
+    return bool(context.shape.unroll) and whole
+
+
+def _stepping(context: Context, total: SumOfProducts, a: str, b: str) -> tuple[str, int]:
+    """The function of a run with several steps a round, and how many."""
+    lengths: Counter[int] = Counter()
+    for operation, times in ir.executions(context.storage.program.body):
+        if isinstance(operation, ir.Product):
+            lengths[operation.taps] += times * operation.out.size
+    steps = steps_for(context.shape.unroll, lengths)
+    step, several = _steps(context, total, (a, b), steps)
+    size = "uint_fast8_t" if max(lengths) < 256 * steps else "uint_fast16_t"
+    name = f"kt_dot_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}_by{steps}"
+    takes = f"{_parameter(context, a, 0)}, {_parameter(context, b, 1)}"
+    lines = ["for (; rest != 0; rest--) {", *(f"    {line}" for line in step), "}"] if _leaves(lengths, steps) else []
+    lines += ["if (rounds == 0) return sum;"] if min(lengths) < steps else []
+    lines += ["do {", *(line if line.startswith("#") else f"    {line}" for line in several), "    KT_COUNT(rounds);"]
+    body = "\n".join(line if line.startswith("#") else f"    {line}" for line in [*lines, "} while (--rounds != 0);"])
+    ignored = "" if _leaves(lengths, steps) else "    (void)rest;\n"
+    text = (
+        f"/* sum + p0[0] * p1[0] + ... over {steps} * rounds + rest > 0 products */\n"
+        f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {takes}, {size} rounds, uint_fast8_t rest)\n"
+        f"{{\n{ignored}{body}\n    return sum;\n}}"
+    )
+    return context.operators.require(name, text), steps
+
+
+def _leaves(lengths: Counter[int], steps: int) -> bool:
+    return any(length % steps for length in lengths)
+
+
+def _steps(context: Context, total: SumOfProducts, pair: tuple[str, str], steps: int) -> tuple[list[str], list[str]]:
+    """C of one step, and of several."""
+    storage, step = context.storage, _step(context, total, *pair)
+    first, second = (Factor(storage.bits[name], storage.in_flash(name)) for name in pair)
+    return step, several_steps(steps, step, (first, second), int(total.kind.strip("uint_")))
+
+
 def _counter(count: int) -> str:
     return "uint_fast8_t" if count < 256 else "uint_fast16_t"
 
@@ -185,15 +248,21 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     )
 
 
-def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, long: bool) -> str:
+def _rows_function(context: Context, total: SumOfProducts, a: str, b: str, form: tuple[bool, int]) -> str:
+    long, steps = form
     name = f"kt_rows_{kind_of(context, a)}_{kind_of(context, b)}_{total.key}" + ("_long" if long else "")
     size = f"uint_fast{16 if long else 8}_t"
-    step = "\n            ".join(_step(context, total, a, b))
+    lines = _step(context, total, a, b)
+    if steps:
+        name += f"_by{steps}"
+        lines = _steps(context, total, (a, b), steps)[1]
+    step = "\n".join(line if line.startswith("#") else f"            {line}" for line in lines)
+    count = f"n > 0 times {steps}" if steps else "n > 0"
     return context.operators.require(
         name,
-        "/* the same over rows > 0 runs of n > 0 elements, between which the pointers skip some */\n"
+        f"/* the same over rows > 0 runs of {count} elements, between which the pointers skip some */\n"
         f"KT_NOINLINE {total.kind} {name}({total.kind} sum, {pointed(context, a)} *p0, {pointed(context, b)} *p1,\n"
         f"    uint_fast8_t rows, {size} n, {size} skip0, {size} skip1)\n{{\n"
-        f"    for (;;) {{\n        {size} k = n;\n        do {{\n            {step}\n        }} while (--k != 0);\n"
+        f"    for (;;) {{\n        {size} k = n;\n        do {{\n{step}\n        }} while (--k != 0);\n"
         "        if (--rows == 0) return sum;\n        p0 += skip0;\n        p1 += skip1;\n    }\n}",
     )

@@ -9,16 +9,30 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class CodeShape:
-    """`rows`: with how many rows of weights at a time an operand is multiplied, by calls for all rows that take products in pairs where
+    """`unroll`: how many steps of a run of products stand in a round of its loop, at most; 0 for one. A convolution copies what lies under
+    its window first where either is given.
+
+    `rows`: with how many rows of weights at a time an operand is multiplied, by calls for all rows that take products in pairs where
     the processor has instructions for that; 0 for a call a row, with single products."""
 
     rows: int = 0
+    unroll: int = 0
 
 
 PLAIN = "plain"
 """The name of the smallest code."""
 
 SHAPES: Mapping[str, CodeShape] = MappingProxyType(
-    {PLAIN: CodeShape(), "rows1": CodeShape(1), "rows2": CodeShape(2), "rows4": CodeShape(4)}
+    {
+        PLAIN: CodeShape(),
+        "rows1": CodeShape(1),
+        "rows2": CodeShape(2),
+        "rows4": CodeShape(4),
+        "unrolled8": CodeShape(unroll=8),
+        "unrolled16": CodeShape(unroll=16),
+    }
 )
 """By name. More rows than four need more registers than a Cortex-M4 has."""
+
+AUTO = "auto"
+"""Instead of a name: the processor's fastest shape where programs are to be fast, and the plain one otherwise."""

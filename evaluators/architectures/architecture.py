@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kilotune.codegen.emit.shape import PLAIN
 from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.simulated import Artefact, SimulatedRun, Sizes, Trace
@@ -49,7 +50,8 @@ class Architecture:
     `boards`: those that are known by name. `target`: a processor (that it has), its clock in Hz and an optimisation level
     such as `-Os`. `tools`: what `target` needs. `cost_tables`: files of cycles by the table's name
     (`evaluators.cost_model`), and `cost_table`: the name of a processor's. `projects`: folders with a program that are made
-    for these processors alone.
+    for these processors alone. `shapes`: names of the code shapes (`codegen.emit.shape`) that a processor gains by, the fastest first,
+    and the plain one.
     """
 
     name: str
@@ -61,3 +63,4 @@ class Architecture:
     cost_table: Callable[[str], str]
     cost_tables: Mapping[str, Path] = field(default_factory=lambda: NO_TABLES)
     projects: tuple[ProjectTarget, ...] = ()
+    shapes: Callable[[str], tuple[str, ...]] = lambda processor: (PLAIN,)

@@ -27,6 +27,11 @@ def architecture_of(processor: str) -> Architecture:
     raise ValueError(f"There is no processor {processor!r}; there are {known_processors()}.")
 
 
+def code_shapes(processor: str) -> tuple[str, ...]:
+    """Names of how a processor's inner loops may be written (`codegen.emit.shape`), the fastest first."""
+    return architecture_of(processor).shapes(processor)
+
+
 def known_processors() -> str:
     """What a device's description may name, in words."""
     words = [architecture.processors for architecture in reversed(architectures())]

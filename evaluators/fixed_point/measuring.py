@@ -104,7 +104,9 @@ class FixedPointEvaluator:
         self._backend = backend
         self.timing, self._derived = timing, dict(derived)
         self._asked_for_margin_errors = margin_errors
-        self._costs = None if timing is None else CostModel(task.program, task.parameters, timing.table)
+        self._costs = None
+        if timing is not None:
+            self._costs = CostModel(task.program, task.parameters, timing.table, timing.shape)
         simulator = Simulator(task.program, task.parameters, task.features, backend)
         observe = None if profiler is None else profiler.observe
         float_run, self._contest = float_contest(task.program, task.parameters, task.features, simulator.steps, observe)

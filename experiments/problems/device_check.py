@@ -40,7 +40,13 @@ class DeviceCheck:
             "predicted": {"cycles": self.predicted_cycles, "latency_ms": latency},
             "measured": None
             if found is None
-            else {**found.metrics(), "level": found.level, "samples": found.samples, "fits": found.fits},
-            "levels": {m.level: m.metrics() for m in self.levels},
+            else {
+                **found.metrics(),
+                "level": found.level,
+                "shape": found.shape,
+                "samples": found.samples,
+                "fits": found.fits,
+            },
+            "levels": {m.build: m.metrics() for m in self.levels},
             "reason": self.reason,
         }

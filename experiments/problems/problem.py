@@ -133,6 +133,14 @@ class HasTargets(Protocol):
 
 
 @runtime_checkable
+class HasShapes(Protocol):
+    """Ability: the inner loops of its programs can be written in several ways."""
+
+    def shaped(self, shape: str) -> Problem:
+        """This problem, with programs of that shape (`codegen.emit.shape`)."""
+
+
+@runtime_checkable
 class Explains(Protocol):
     """Ability: what a candidate means is short enough to be shown."""
 
@@ -200,6 +208,15 @@ def approximation_of(problem: Problem) -> dict[str, Any] | None:
 def device_of(problem: Problem) -> Device | None:
     """The device that the programs are for; None without one."""
     return problem.device if isinstance(problem, RunsOnDevice) else None
+
+
+def in_shape(problem: Problem, shape: str | None) -> Problem:
+    """The problem with programs of a shape; itself where none is asked for. ValueError where there are no programs."""
+    if shape is None:
+        return problem
+    if not isinstance(problem, HasShapes):
+        raise ValueError(f"A code shape is for programs; the space {problem.request.space} decides about none.")
+    return problem.shaped(shape)
 
 
 def export_trial(

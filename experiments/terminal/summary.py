@@ -155,17 +155,16 @@ def on_device(check: DeviceCheck) -> str:
     better = check.better
     hint = ""
     if better is not None:
-        level, cycles, flash = better.level.lstrip("-"), number(round(better.cycles)), better.sizes.flash_bytes
-        hint = (
-            f" At {better.level} it takes {cycles} cycles and {flash} bytes of flash (`tune export --level {level}`)."
-        )
+        cycles, flash = number(round(better.cycles)), better.sizes.flash_bytes
+        asked = f"--level {better.level.lstrip('-')} --shape {better.shape}"
+        hint = f" Built as {better.build} it takes {cycles} cycles and {flash} bytes of flash (`tune export {asked}`)."
     if found is None:
         predicted = "" if check.predicted_cycles is None else " Cycles are the cost model's."
         return f"{check.reason}{predicted}{hint}"
     how = "Instructions counted, cycles approximate" if found.approximate else "Cycles counted"
     fits = "" if found.fits else f" It does not fit {name}: too little flash or RAM."
     return (
-        f"{how} on a simulated {name} ({found.level}): the outputs of {found.samples} samples equal the search's bit for "
+        f"{how} on a simulated {name} ({found.build}): the outputs of {found.samples} samples equal the search's bit for "
         f"bit.{fits}{hint}"
     )
 

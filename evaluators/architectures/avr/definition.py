@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from types import MappingProxyType
 
+from kilotune.codegen.emit.shape import PLAIN
 from kilotune.evaluators.architectures.architecture import Architecture, Tool
 from kilotune.evaluators.architectures.avr.firmware import avr_gcc
 from kilotune.evaluators.architectures.avr.machine import load_shim
@@ -33,5 +34,6 @@ ARCHITECTURE = Architecture(
         ),
     ),
     cost_table=lambda processor: COSTS,
+    shapes=lambda processor: ("unrolled16", "unrolled8", PLAIN),
     cost_tables=MappingProxyType({COSTS: Path(__file__).with_name("avr.json")}),
 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from types import MappingProxyType
 
+from kilotune.codegen.emit.shape import PLAIN
 from kilotune.evaluators.architectures.architecture import Architecture, Tool
 from kilotune.evaluators.architectures.cortex.emulated import EMULATED
 from kilotune.evaluators.architectures.cortex.firmware import arm_gcc
 from kilotune.evaluators.architectures.cortex.project import PROJECTS
 from kilotune.evaluators.architectures.cortex.run import CortexTarget, load_plugin, qemu
 from kilotune.evaluators.device import Device
+
+PAIRED = ("cortex-m4",)
+"""Processors with instructions on pairs of 16 bits."""
 
 ARCHITECTURE = Architecture(
     name="cortex",
@@ -38,4 +42,5 @@ ARCHITECTURE = Architecture(
     cost_table=lambda processor: processor,
     cost_tables=MappingProxyType({name: Path(__file__).with_name(f"{name}.json") for name in EMULATED}),
     projects=PROJECTS,
+    shapes=lambda processor: ("rows4", "rows2", "rows1", PLAIN) if processor in PAIRED else (PLAIN,),
 )

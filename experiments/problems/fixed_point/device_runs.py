@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from kilotune.codegen.emit.floats import emit_float_c
+from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import (
@@ -41,7 +44,8 @@ def measure_float(problem: TunedModel) -> DeviceMeasurement | None:
 
 
 def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
-    """The trial's program on the device that was asked for, at the request's level first; None without a device.
+    """The trial's program on the device that was asked for, at the request's level and shape first, then at other
+    `levels` and in other shapes if any is given; None without a device.
 
     DivergenceError when the device computes something else than the search measured.
     """
@@ -54,21 +58,26 @@ def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = (
         return DeviceCheck(device, predicted, None, (), missing)
     found: list[DeviceMeasurement] = []
     reason = None
-    wanted = f"-{problem.options.level}"
-    for level in (wanted, *(other for other in levels if other != wanted)):
+    wanted, shape = f"-{problem.options.level}", problem.options.shape_name
+    builds = [(wanted, shape), *((other, shape) for other in levels if other != wanted)]
+    if levels:
+        builds += [(wanted, other) for other in code_shapes(device.processor) if other != shape]
+    for build in builds:
         try:
-            found.append(_measure(problem, device, trial.assignment, level))
+            found.append(_measure(problem, device, trial.assignment, build))
         except DivergenceError:
             raise
         except DeviceError as error:
             reason = reason or str(error)
-    measured = next((m for m in found if m.level == wanted), None)
+    measured = next((m for m in found if (m.level, m.shape) == builds[0]), None)
     return DeviceCheck(device, predicted, measured, tuple(found), reason if measured is None else None)
 
 
-def _measure(problem: TunedModel, device: Device, assignment: Assignment, level: str) -> DeviceMeasurement:
+def _measure(problem: TunedModel, device: Device, assignment: Assignment, build: tuple[str, str]) -> DeviceMeasurement:
+    level, shape = build
     batch = problem.lower(assignment)
     features = problem.space.task.features[:SAMPLES]
     expected = np.asarray(problem.space.evaluator.simulator.run(batch)[0][:SAMPLES])
-    source = emit_program(problem, batch)
-    return measure_checked(device, source, batch, problem.bundle.parameters, features, expected, level)
+    source = emit_program(problem, batch, shape)
+    measured = measure_checked(device, source, batch, problem.bundle.parameters, features, expected, level)
+    return replace(measured, shape=shape)

@@ -11,6 +11,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
 from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.emit.targets.target import ProjectTarget
 from kilotune.codegen.fixed.arithmetic import quantise
@@ -77,12 +78,18 @@ def _folder(problem: TunedModel, folder: Path) -> ArtefactFolder:
     return ArtefactFolder(folder, files_read(problem.request), alone=True)
 
 
-def emit_program(problem: TunedModel, batch: FixedBatch) -> CSource:
-    """The C of a lowered candidate, its temporaries where the search placed them."""
+def emit_program(problem: TunedModel, batch: FixedBatch, shape: str | None = None) -> CSource:
+    """The C of a lowered candidate, its temporaries where the search placed them; its inner loops as asked for, or in that shape."""
     footprint = problem.space.evaluator.footprint
     placement = footprint.placed(batch.bits[0].astype(np.int64)).offsets
-    bundle, shape = problem.bundle, problem.code_shape
-    return emit_c(batch, bundle.parameters, placement, in_place=footprint.in_place, shape=shape, scaling=bundle.scaling)
+    return emit_c(
+        batch,
+        problem.bundle.parameters,
+        placement,
+        in_place=footprint.in_place,
+        shape=SHAPES[shape or problem.options.shape_name],
+        scaling=problem.bundle.scaling,
+    )
 
 
 def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.emit.shape import AUTO, SHAPES
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 from kilotune.spaces.objectives import OBJECTIVES, metric_labels
 
@@ -109,9 +109,9 @@ FAMILY = SpaceFamily(
         click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
         click.Option(
             ["--shape"],
-            type=click.Choice(tuple(SHAPES)),
-            help="Inner loops: products of a row of weights, or in pairs and of so many rows at a time (fast on a Cortex-M4)  [default:"
-            " plain]",
+            type=click.Choice((AUTO, *SHAPES)),
+            help="Inner loops: plain, unrolled, or pairs of products with so many rows of weights at a time (Cortex-M4); auto: what is"
+            " fastest on the device for --objective latency, plain otherwise  [default: auto]",
         ),
         click.Option(
             ["--in-place/--no-in-place"],

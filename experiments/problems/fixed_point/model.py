@@ -11,9 +11,10 @@ import numpy as np
 
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
-from kilotune.codegen.emit.shape import PLAIN, SHAPES, CodeShape
+from kilotune.codegen.emit.shape import AUTO, PLAIN, SHAPES
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
@@ -26,6 +27,10 @@ from kilotune.spaces.shiftry.space import ShiftrySpace
 
 ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
 """By the width that --accumulator-bits says."""
+
+
+FASTEST = "latency"
+"""The objective that asks for the fastest code shape too."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class ModelOptions:
     accumulator: str = Accumulator.DOUBLE.value
     in_place: bool = True
     level: str = "Os"
-    shape: str = PLAIN
+    shape: str = AUTO
     device: Mapping[str, Any] | None = None
     cycles_limit: float | None = None
     latency_limit_ms: float | None = None
@@ -72,7 +77,17 @@ class ModelOptions:
         """What predicts cycles on the device; None without one, or without a table for it."""
         board = self.board
         table = None if board is None else cost_table(board)
-        return None if board is None or table is None else Timing(table, board.clock_hz)
+        shape = SHAPES[self.shape_name]
+        shape = shape if shape.rows else SHAPES[PLAIN]  # how far loops are unrolled is not predicted
+        return None if board is None or table is None else Timing(table, board.clock_hz, shape)
+
+    @property
+    def shape_name(self) -> str:
+        """How the inner loops of its programs are written: a name of `SHAPES`."""
+        if self.shape != AUTO:
+            return self.shape
+        board = self.board
+        return PLAIN if board is None or self.objective != FASTEST else code_shapes(board.processor)[0]
 
 
 @dataclass(frozen=True)
@@ -87,11 +102,6 @@ class TunedModel:
     def options(self) -> ModelOptions:
         """What was asked."""
         return stored_fields(ModelOptions, self.request.options, "request")
-
-    @property
-    def code_shape(self) -> CodeShape:
-        """How the inner loops of its programs are written."""
-        return SHAPES[self.options.shape]
 
     def lower(self, assignment: Assignment) -> FixedBatch:
         """The fixed-point program of a candidate."""

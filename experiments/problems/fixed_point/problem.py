@@ -81,6 +81,11 @@ class ModelProblem(TunedModel):
         """The program as a project for a target; see `export_program`."""
         return export_program(self, trial, folder, target, level)
 
+    def shaped(self, shape: str) -> ModelProblem:
+        """The same problem with inner loops written so."""
+        request = dataclasses.replace(self.request, options={**self.request.options, "shape": shape})
+        return dataclasses.replace(self, request=request)
+
     def check_on_device(self, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
         """The trial's program on the board that was asked for; see `check_program`."""
         return check_program(self, trial, levels)

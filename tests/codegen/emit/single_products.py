@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Accumulator
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
 from tests.codegen.emit.random_programs import RandomModel
@@ -34,6 +35,24 @@ def single_products(draw: st.DrawFn) -> tuple[RandomModel, FixedBatch]:
     model = RandomModel(program, {"W": random.uniform(-2.0, 2.0, weights)}, features)
     wanted = [widths[0] - 2, widths[1] - 2, draw(st.integers(0, widths[2] - 3))]
     return model, ShiftryLowering(program, {}).lower([widths], [wanted])
+
+
+def matrix_times_input(
+    widths: tuple[int, int], terms: int, accumulator: Accumulator = Accumulator.DOUBLE
+) -> tuple[RandomModel, FixedBatch]:
+    """Three rows of weights of one width times an input of another, at the ends of both."""
+    random = np.random.default_rng(terms)
+    shapes = {"W": (3, terms), "X": (terms, 1), "Y": (3, 1)}
+    roles = {"W": ir.Role.PARAMETER, "X": ir.Role.INPUT, "Y": ir.Role.TEMPORARY}
+    variables = {name: ir.Variable(name, shape, roles[name], _HERE) for name, shape in shapes.items()}
+    views = {name: ir.whole(variable) for name, variable in variables.items()}
+    body = (ir.MatMul(views["Y"], _HERE, views["W"], views["X"], sparse=False),)
+    program = ir.Program("product", tuple(variables.values()), body, views["Y"], ir.ResultKind.REAL)
+    model = RandomModel(
+        program, {"W": random.choice([-1.0, 0.99, 0.3], (3, terms))}, random.choice([-1.0, 0.99, 0.2], (4, terms))
+    )
+    lowering = ShiftryLowering(program, {}, accumulator=accumulator)
+    return model, lowering.lower([[*widths, 16]], [[widths[0] - 1, widths[1] - 1, sum(widths) - 9]])
 
 
 def _matrix(draw: st.DrawFn):  # type: ignore[no-untyped-def]

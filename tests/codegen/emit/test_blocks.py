@@ -1,4 +1,4 @@
-"""Products of many rows in one call: the same integers as the definition's, from sanitized C on the host."""
+"""Products of many rows in one call, and several steps a round: the same integers as the definition's, from sanitized C."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import Blocks, blocks_for
 from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.emit.unrolled import divisor, steps_for
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
-from tests.codegen.emit.random_programs import RandomModel, random_models, shiftry_batches
+from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 from tests.codegen.emit.single_products import single_products
 from tests.evaluators.devices.candidates import bundled
 
@@ -25,8 +26,8 @@ quick = settings(suppress_health_check=list(HealthCheck), database=None)
 SANITIZED = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 
 
-def assert_agrees(model: RandomModel, batch: FixedBatch, rows: str) -> str:
-    source = emit_c(batch, model.parameters, shape=SHAPES[rows])
+def assert_agrees(model: RandomModel, batch: FixedBatch, shape: str) -> str:
+    source = emit_c(batch, model.parameters, shape=SHAPES[shape])
     with tempfile.TemporaryDirectory() as folder:
         outputs = compile_sources([source], Path(folder), SANITIZED).run(0, model.features)
     expected = run_reference(batch, model.parameters, model.features)[0]
@@ -36,11 +37,11 @@ def assert_agrees(model: RandomModel, batch: FixedBatch, rows: str) -> str:
 
 @needs_compiler
 @pytest.mark.slow
-@given(made=single_products())
-@settings(quick, max_examples=10)
-def test_single_products_agree(made: tuple[RandomModel, FixedBatch]) -> None:
+@given(made=single_products(), shape=st.sampled_from(sorted(SHAPES)))
+@settings(quick, max_examples=12)
+def test_single_products_agree(made: tuple[RandomModel, FixedBatch], shape: str) -> None:
     model, batch = made
-    assert_agrees(model, batch, "rows4")
+    assert_agrees(model, batch, shape)
 
 
 def test_every_product_of_a_network_is_taken_so() -> None:
@@ -59,7 +60,8 @@ def test_every_product_of_a_network_is_taken_so() -> None:
 @given(data=st.data(), model=random_models())
 @settings(quick, max_examples=8)
 def test_random_programs_agree(data: st.DataObject, model: RandomModel) -> None:
-    assert_agrees(model, data.draw(shiftry_batches(model.program, 1)), "rows2")
+    drawn = data.draw(st.sampled_from([shiftry_batches(model.program, 1), seedot_batches(model.program)]))
+    assert_agrees(model, data.draw(drawn), data.draw(st.sampled_from(["rows2", "unrolled8"])))
 
 
 @pytest.mark.parametrize(
@@ -76,3 +78,21 @@ def test_random_programs_agree(data: st.DataObject, model: RandomModel) -> None:
 )
 def test_only_blocks_that_some_call_needs(most: int, calls: list[tuple[int, int]], wanted: Blocks) -> None:
     assert blocks_for(most, calls) == wanted
+
+
+@pytest.mark.parametrize(
+    ("most", "lengths", "wanted"),
+    [
+        (16, {64: 32, 32: 16, 16: 10}, 16),
+        (8, {64: 32, 32: 16, 16: 10}, 8),
+        (16, {9: 384, 48: 10}, 9),  # 48 leave three over, the nine of many runs nothing
+        (16, {8: 48, 16: 48}, 8),
+    ],
+)
+def test_steps_that_take_the_fewest_rounds(most: int, lengths: dict[int, int], wanted: int) -> None:
+    assert steps_for(most, lengths) == wanted
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(6, 6), (16, 16), (32, 16), (18, 9), (3, 0), (34, 0), (1, 0)])
+def test_a_round_of_channels_leaves_none_over(count: int, wanted: int) -> None:
+    assert divisor(16, count) == wanted

@@ -11,6 +11,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.fixed.arithmetic import Accumulator
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.architectures.avr.run import AvrTarget
@@ -19,7 +20,7 @@ from kilotune.evaluators.divergence import run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
 from kilotune.evaluators.simulated import Artefact
 from tests.codegen.emit.random_programs import RandomModel
-from tests.codegen.emit.single_products import single_products
+from tests.codegen.emit.single_products import matrix_times_input, single_products
 from tests.evaluators.devices.candidates import bundled
 from tests.evaluators.devices.toolchains import needs_avr, needs_cortex
 
@@ -76,25 +77,52 @@ TARGETS: dict[str, Target] = {
 
 
 @needs_avr
-@given(
-    target=st.sampled_from(sorted(TARGETS)), rows=st.sampled_from(["rows1", "rows2", "rows4"]), made=single_products()
-)
-@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=12)
-def test_products_are_exact(target: str, rows: str, made: tuple[RandomModel, FixedBatch]) -> None:
+@given(target=st.sampled_from(sorted(TARGETS)), shape=st.sampled_from(sorted(SHAPES)), made=single_products())
+@settings(suppress_health_check=list(HealthCheck), database=None, max_examples=14)
+def test_products_are_exact(target: str, shape: str, made: tuple[RandomModel, FixedBatch]) -> None:
     model, batch = made
     expected = run_reference(batch, model.parameters, model.features)[0]
-    source = emit_c(batch, model.parameters, shape=SHAPES[rows])
+    source = emit_c(batch, model.parameters, shape=SHAPES[shape])
     run_checked(source, batch, model.parameters, model.features, expected, TARGETS[target])
 
 
-@pytest.mark.parametrize("name", ["lenet-digits", "mlp-diabetes"])
-def test_pairs_spare_a_third_of_the_cycles_of_whole_networks(name: str) -> None:
-    made = bundled(name, samples=5)
-    cycles = {}
-    for shape in ("plain", "rows4"):
-        source = emit_c(made.batch, made.parameters, shape=SHAPES[shape])
-        run = run_checked(source, made.batch, made.parameters, made.features, made.expected, CortexTarget("cortex-m4"))[
-            1
-        ]
-        cycles[shape] = run.cycles.mean()
-    assert cycles["rows4"] < 0.7 * cycles["plain"]
+@needs_avr
+@pytest.mark.parametrize("terms", [5, 16, 31])
+@pytest.mark.parametrize(
+    ("widths", "accumulator", "sum_bits"),
+    [
+        ((8, 8), Accumulator.DOUBLE, 16),
+        ((8, 8), Accumulator.WIDE, 32),
+        ((16, 8), Accumulator.DOUBLE, 32),
+        ((8, 16), Accumulator.DOUBLE, 32),
+        ((16, 16), Accumulator.DOUBLE, 32),
+        ((16, 8), Accumulator.NARROW, 16),
+    ],
+)
+def test_steps_of_every_width_on_an_avr(
+    widths: tuple[int, int], accumulator: Accumulator, sum_bits: int, terms: int
+) -> None:
+    model, batch = matrix_times_input(widths, terms, accumulator)
+    source = emit_c(batch, model.parameters, shape=SHAPES["unrolled16"])
+    assert f"KT_NOINLINE uint{sum_bits}_t kt_dot_" in source.source
+    expected = run_reference(batch, model.parameters, model.features)[0]
+    run_checked(source, batch, model.parameters, model.features, expected, TARGETS["avr"])
+
+
+@needs_avr
+@pytest.mark.parametrize(
+    ("name", "shape", "target", "share"),
+    [
+        ("lenet-digits", "rows4", "cortex-m4", 0.7),
+        ("mlp-diabetes", "rows4", "cortex-m4", 0.7),
+        ("lenet-digits", "unrolled8", "avr", 0.9),
+    ],
+)
+def test_a_network_takes_a_share_of_the_plain_cycles(name: str, shape: str, target: str, share: float) -> None:
+    made = bundled(name, samples=3, seed=3)
+    cycles = []
+    for each in ("plain", shape):
+        source = emit_c(made.batch, made.parameters, shape=SHAPES[each])
+        run = run_checked(source, made.batch, made.parameters, made.features, made.expected, TARGETS[target])[1]
+        cycles.append(float(run.cycles.mean()))
+    assert cycles[1] < share * cycles[0]

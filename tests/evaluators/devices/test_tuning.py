@@ -50,7 +50,7 @@ def test_both_figures_are_in_the_result(tmp_path: Path) -> None:
     assert abs(report["predicted"]["cycles"] / report["levels"]["-Os"]["cycles"] - 1) < 0.15
     assert measured["latency_ms"] == pytest.approx(measured["cycles"] / 16_000, rel=1e-3)
     assert measured["ram_bytes"] == measured["static_ram_bytes"] + measured["peak_stack_bytes"]
-    assert set(report["levels"]) == {"-Os", "-O2", "-O3"}
+    assert set(report["levels"]) == {"-Os", "-O2", "-O3", "-Os, unrolled8", "-Os, unrolled16"}
     assert found["procedure"]["on_device"]["measured"]["cycles"] > 0
     assert ["on_device" in trial for trial in found["front"]] == [n < MOST_CHECKED for n in range(len(found["front"]))]
     assert "cycles, predicted" in done.stderr
@@ -70,10 +70,12 @@ def test_what_is_reported_is_what_is_exported(level: str, tmp_path: Path) -> Non
     assert json.loads((out / "decisions.json").read_text())["optimisation"] == level
     for finalist in (found["best"], found["procedure"], *found["front"][:MOST_CHECKED]):
         assert finalist["on_device"]["measured"]["level"] == f"-{level}"
+        assert finalist["on_device"]["measured"]["shape"] == "unrolled16"
     levels = found["best"]["on_device"]["levels"]
     fastest = min(levels, key=lambda name: levels[name]["cycles"])
-    assert fastest == "-O3"
-    assert f"At -O3 it takes {levels['-O3']['cycles']:.0f} cycles" in done.stderr
+    assert fastest == "-O3, unrolled16"
+    assert f"Built as {fastest} it takes {levels[fastest]['cycles']:.0f} cycles" in done.stderr
+    assert "`tune export --level O3 --shape unrolled16`" in done.stderr
 
 
 @needs_cortex

@@ -1,0 +1,47 @@
+"""What calls for all rows of weights take (`codegen.emit.blocks`), counted for whole batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kilotune.codegen.emit.pairs import BLOCKS, TERMS
+from kilotune.codegen.emit.schedule import in_order, scales_terms
+from kilotune.codegen.emit.shape import CodeShape
+from kilotune.codegen.fixed.table import Column
+from kilotune.evaluators.cost_collector import Collector, CountedOperand, Mask
+from kilotune.evaluators.cost_features import number, width_position
+
+_PAIRED = (8, 16)
+
+
+def takes_rows(c: Collector, row: int, shape: CodeShape, factors: tuple[CountedOperand, CountedOperand]) -> Mask:
+    """For which candidates the products of a row of the program are taken so, where operands lie as that needs."""
+    scaled = scales_terms(*(c.column(row, column) for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)))
+    found = in_order(c.column(row, Column.HALVINGS)) & ~scaled & bool(shape.rows)
+    for place, factor in enumerate(factors):
+        found = found & np.isin(c.bits(factor, row, place), _PAIRED) & ~c.is_packed(factor)
+    return np.broadcast_to(found, (len(c),))
+
+
+def count_calls(
+    c: Collector, row: int, shape: CodeShape, pair: tuple[CountedOperand, CountedOperand], sizes: tuple[float, int, int]
+) -> None:
+    """`pair`: weights and operand; `sizes`: calls, the rows of each and the terms of a row."""
+    (calls, rows, terms), (weights, operand) = sizes, pair
+    widths = [width_position(c.bits(factor, row, place)) for place, factor in enumerate((weights, operand))]
+    c.add(calls, number("call"))
+    c.add(calls * rows, number("row"))
+    for position, blocks in _blocks(shape.rows, rows):
+        c.add(calls * blocks, number("block", position))
+        c.add(calls * blocks * (terms // TERMS), number("step", position, *widths))
+        c.add(calls * blocks * (terms % TERMS), number("tail", position, *widths))
+
+
+def _blocks(most: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Positions of sizes of blocks, each with how many of them there are."""
+    for position, size in enumerate(BLOCKS):
+        if size <= most:
+            count, rows = divmod(rows, size)
+            yield position, count
