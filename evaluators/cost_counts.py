@@ -216,7 +216,7 @@ class CostFeatures:
     def _convolved_by_rows(
         self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float
     ) -> Mask:
-        """The same of a convolution whose pixels lie beside each other."""
+        """Count calls for all filters of a convolution whose pixels lie beside each other; for which candidates there are some."""
         a, b = self._operand(operation.a), self._operand(operation.b)
         taken = takes_rows(c, row, self._shape, (a, b)) & schedule.beside
         taken = taken & filters_lie_beside(self._storage, operation)

@@ -82,7 +82,7 @@ class ModelProblem(TunedModel):
         return export_program(self, trial, folder, target, level)
 
     def shaped(self, shape: str) -> ModelProblem:
-        """The same problem with inner loops written so."""
+        """This problem with the inner loops of its programs written in that shape."""
         request = dataclasses.replace(self.request, options={**self.request.options, "shape": shape})
         return dataclasses.replace(self, request=request)
 
