@@ -61,7 +61,7 @@ def ram_parts(words: int, bits: int, readers: int, family: str) -> Parts:
     blocks = _blocks(words, bits, mapping) * readers
     deep = -(-words // CELL_WORDS)
     cells = deep * -(-bits // CELL_BITS) * readers
-    choosing = ((deep - 1) * bits * readers + deep) / 2
+    choosing = ((deep - 1) * bits * readers + deep) / 3
     distributed = words * bits if mapping.cell_cost is None else cells * mapping.cell_cost + choosing
     if distributed > blocks * mapping.block_cost:
         return Parts(block_rams=blocks, block_bits=bits * readers)
@@ -71,21 +71,26 @@ def ram_parts(words: int, bits: int, readers: int, family: str) -> Parts:
 def distributed_parts(words: int, bits: int, readers: int, family: str) -> Parts:
     """A memory that answers in the same cycle: of look-up tables, or of registers where there are none for it."""
     if MAPPINGS[family].cell_cost is None:
-        return Parts(register_ram=words * bits, choices=words * bits * (1 + readers) / 2)
+        return Parts(register_ram=words * bits, picks=words * bits * (1 + readers) / 2)
     cells = -(-words // CELL_WORDS)
-    return Parts(lut_ram=cells * -(-bits // CELL_BITS) * readers, choices=bits * (cells - 1) * readers)
+    return Parts(lut_ram=cells * -(-bits // CELL_BITS) * readers, picks=bits * (cells - 1) * readers)
 
 
 def product_parts(a_bits: int, b_bits: int, result_bits: int, soft: bool, family: str) -> Parts:
-    """A signed multiplication of which `result_bits` are used; `soft`: of look-up tables wherever it is."""
+    """A signed multiplication of which the low `result_bits` are used; `soft`: of look-up tables wherever it is, a row of bits of the wider
+    operand for each bit of the narrower one."""
     mapping = MAPPINGS[family]
     small = min(a_bits, b_bits) < 2 or a_bits + b_bits < mapping.least_product
     if soft or small or mapping.multiplier is None:
-        return Parts(soft_products=min(a_bits * b_bits, min(a_bits, b_bits) * result_bits))
+        wider = max(a_bits, b_bits)
+        return Parts(soft_products=sum(max(0, min(wider, result_bits - row)) for row in range(min(a_bits, b_bits))))
     wide, narrow = mapping.multiplier
     if a_bits < b_bits:
         a_bits, b_bits = b_bits, a_bits
-    pieces = _pieces(a_bits, wide) * _pieces(b_bits, narrow)
+    places = (
+        (a * (wide - 1), b * (narrow - 1)) for a in range(_pieces(a_bits, wide)) for b in range(_pieces(b_bits, narrow))
+    )
+    pieces = sum(sum(place) < result_bits for place in places)  # the others are above the result
     return Parts(multipliers=pieces, adders=(pieces - 1) * result_bits)
 
 

@@ -9,17 +9,19 @@ from kilotune.codegen.fixed.arithmetic import Rounding
 
 @dataclass(frozen=True)
 class Parts:
-    """Bits of `registers`; of `adders` and comparisons (a carry chain); of `choices` (one of two values), and of
-    `requests` (what several lanes or units ask of a bank, by AND-OR); of read-only memory that is made of look-up tables, by 16 (`rom`), of
-    which those of exponentials (`tables`) are smooth; cells of 16 words of 4 bits of distributed memory (`lut_ram`); products of the
-    widths of multiplications that are made of look-up tables (`soft_products`); bits of memories made of registers (`register_ram`).
-    `block_bits`: what ports of block memories read that are written too, for which a synthesiser keeps what has just been written.
-    `controls`: units and bodies with their counters. `block_rams` and `multipliers` are of the board.
+    """Bits of `registers`; of `adders` and comparisons (a carry chain); of `choices` (one of two values), of `picks` (one bank or word of
+    several: each beyond the first is a bit), and of `requests` (what several lanes or units ask of a bank, by AND-OR); of read-only
+    memory that is made of look-up tables, by 16 (`rom`), of which those of exponentials (`tables`) are smooth; cells of 16 words of 4
+    bits of distributed memory (`lut_ram`); bits of the rows that multiplications made of look-up tables add up (`soft_products`); bits
+    of memories made of registers (`register_ram`). `block_bits`: what ports of block memories read that are written too, for which a
+    synthesiser keeps what has just been written. `controls`: units and bodies with their counters. `block_rams` and `multipliers` are
+    of the board.
     """
 
     registers: float = 0
     adders: float = 0
     choices: float = 0
+    picks: float = 0
     requests: float = 0
     rom: float = 0
     tables: float = 0
@@ -44,6 +46,7 @@ class Parts:
             self.registers,
             self.adders,
             self.choices,
+            self.picks,
             self.requests,
             self.rom,
             self.tables,

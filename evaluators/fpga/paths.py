@@ -14,9 +14,10 @@ from kilotune.codegen.rtl.banks import visited_banks
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.codegen.rtl.units import NestUnit, SparseUnit, Unit, UnitKind, UnitPart, halving_levels
 from kilotune.evaluators.fpga.boards import FAMILIES
-from kilotune.evaluators.fpga.mapping import MAPPINGS, product_parts, ram_parts, rom_parts
+from kilotune.evaluators.fpga.mapping import CELL_WORDS, MAPPINGS, product_parts, ram_parts, rom_parts
 from kilotune.evaluators.fpga.parts import address_bits
-from kilotune.evaluators.fpga.unit_parts import operand_widths, others_reach, parameter_blocks
+from kilotune.evaluators.fpga.sparse_parts import element_list
+from kilotune.evaluators.fpga.unit_parts import multiplied_widths, operand_widths, others_reach, parameter_blocks
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _answer(name: str, plan: HardwarePlan, family: str) -> tuple[Path, Path]:
 
 def _distributed(words: int, family: str) -> Path:
     """Through a memory of look-up tables, or through the choice among registers where there is none."""
-    return _levels(words if MAPPINGS[family].cell_cost is None else words / 8)
+    return _levels(words) if MAPPINGS[family].cell_cost is None else Path(levels=1) + _levels(words / CELL_WORDS)
 
 
 class _NestPaths:
@@ -186,12 +187,12 @@ class _NestPaths:
                 if unit.nest.gathers_lanes:
                     levels = math.log2(unit.nest.lanes)
                     term += Path(chains=levels, carried=self.accumulator)
-                return read, _multiplied(widths[0], widths[1], product, soft, self.family, self.pipelined), term
+                return read, self._product(soft), term
             case UnitKind.NORM:
                 return read, _multiplied(widths[0], widths[0], 33, False, self.family, self.pipelined)
-            case UnitKind.LARGEST | UnitKind.FIRST_LARGEST:
-                return read, _carry(widths[0]) + Path(levels=1)
-            case UnitKind.QUOTIENT:
+            case UnitKind.FIRST_LARGEST:  # compared with the largest one, then counted, and kept
+                return read, _carry(widths[0]) + _carry(address_bits(unit.nest.steps + 1)) + Path(levels=2)
+            case UnitKind.LARGEST | UnitKind.QUOTIENT:
                 return read, _carry(widths[0]) + Path(levels=1)
             case UnitKind.ELEMENTS:
                 return read, self._element(soft)
@@ -203,10 +204,13 @@ class _NestPaths:
             bits = address_bits(table.limit + 1)
             return _carry(bits) + Path(levels=1)
         if isinstance(operation, ir.Multiply):
-            product = min(sum(widths[:2]), self.accumulator)
-            return _multiplied(widths[0], widths[1], product, soft, self.family, self.pipelined)
+            return self._product(soft)
         wide = max(widths, default=1)
         return Path(levels=1) if isinstance(operation, ir.Select | ir.Relu | ir.Copy | ir.Fill) else _carry(wide)
+
+    def _product(self, soft: bool) -> Path:
+        widths = multiplied_widths(self.unit, self.plan, self.family)
+        return _multiplied(*widths, soft, self.family, self.pipelined)
 
     def _closing(self) -> Iterator[Path]:
         """From the sum, the quotient, the looked-up value to the memory of the result."""
@@ -254,8 +258,8 @@ def _sparse_paths(unit: SparseUnit, plan: HardwarePlan, family: str) -> Iterator
     values = [abs(step.value) for steps in unit.steps for step in steps] or [0]
     width = 1 + max(values).bit_length()
     product = min(width + stored, accumulator)
-    listed = rom_parts(unit.busy, 2 + address_bits(unit.rows) + width, family).block_rams
-    yield into + _levels(banks) + Path(block_rams=1 if listed else 0)
+    lists = (rom_parts(unit.busy, element_list(unit, number)[2], family) for number in range(len(unit.steps)))
+    yield into + _levels(banks) + Path(block_rams=1 if any(each.block_rams for each in lists) else 0)
     read = out + _levels(banks) + _rounded(stored, int(row[Column.SHIFT_B]), rounding)
     multiplied = _multiplied(width, stored, product, unit.row in plan.design.soft, family, plan.design.pipelined)
     term = _rounded(product, int(row[Column.SHIFT_TERM]), rounding)

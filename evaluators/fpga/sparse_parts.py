@@ -9,6 +9,14 @@ from kilotune.evaluators.fpga.mapping import distributed_parts, product_parts, r
 from kilotune.evaluators.fpga.parts import Parts, address_bits, down_parts, value_bits
 
 
+def element_list(unit: SparseUnit, number: int) -> tuple[int, int, int]:
+    """Bits of a processing element's values, of the columns that it reads, and of an entry of its list."""
+    values = [step.value for step in unit.steps[number]] or [0]
+    columns = max((step.column for step in unit.steps[number]), default=0).bit_length()
+    width = value_bits(min(values), max(values))
+    return width, columns, 2 + address_bits(unit.rows) + columns + width
+
+
 class SparseCount:
     """The parts of processing elements, counted one kind after the other."""
 
@@ -35,15 +43,14 @@ class SparseCount:
 
     def _element(self, number: int, row_bits: int) -> Parts:
         unit, plan, accumulator = self.unit, self.plan, self.accumulator
-        values = [step.value for step in unit.steps[number]] or [0]
-        columns = max((step.column for step in unit.steps[number]), default=0).bit_length()
-        width, stored = value_bits(min(values), max(values)), plan.memories[unit.operation.b.variable][1]
+        width, columns, listed = element_list(unit, number)
+        stored = plan.memories[unit.operation.b.variable][1]
         shift, term_shift = int(self.row[Column.SHIFT_B]), int(self.row[Column.SHIFT_TERM])
         x = max(1, stored - max(0, shift))
         product = min(width + x, accumulator)
         cycles = unit.cycles
         later = sum(cycles.values()) - 1
-        total = rom_parts(unit.busy, 2 + row_bits + columns + width, self.family)
+        total = rom_parts(unit.busy, listed, self.family)
         total += Parts(registers=width + later * (row_bits + 2) + (x + width) * cycles[UnitPart.OPERANDS])
         total += down_parts(stored, shift, self.rounding) + down_parts(product, term_shift, self.rounding)
         total += product_parts(width, x, product, unit.row in plan.design.soft, self.family)
@@ -52,4 +59,5 @@ class SparseCount:
         total += distributed_parts(unit.rows, accumulator, 1, self.family)
         total += Parts(adders=accumulator, choices=accumulator + row_bits)
         banks = plan.banks[unit.operation.b.variable]
-        return total + Parts(choices=stored * (banks - 1) + columns * banks, adders=columns)
+        visited = {0, *(step.column % banks for step in unit.steps[number])}
+        return total + Parts(picks=stored * (len(visited) - 1), choices=columns * banks, adders=columns)

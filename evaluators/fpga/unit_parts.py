@@ -31,6 +31,12 @@ def operand_widths(unit: NestUnit, plan: HardwarePlan, family: str) -> tuple[int
     return tuple(count.operand(number, reach)[0] for number, reach in enumerate(unit.nest.reads))
 
 
+def multiplied_widths(unit: NestUnit, plan: HardwarePlan, family: str) -> tuple[int, int, int]:
+    """Bits of both factors and of their product that a synthesiser multiplies: without the zeros that a factor shifted up ends with."""
+    count = _NestCount(unit, plan, family)
+    return count.multiplied(operand_widths(unit, plan, family))
+
+
 def parameter_blocks(unit: NestUnit, reach: Reach, plan: HardwarePlan, family: str) -> int:
     """How many block memories hold the parameter that a unit reads there; none where it is made of look-up tables."""
     return int(_NestCount(unit, plan, family).operand(unit.nest.reads.index(reach), reach)[1].block_rams)
@@ -143,6 +149,13 @@ class _NestCount:
             return 0
         return int(self.row[Column.SHIFT_A if number == 0 else Column.SHIFT_B])
 
+    def multiplied(self, widths: Sequence[int], kept: int | None = None) -> tuple[int, int, int]:
+        """See `multiplied_widths`; of the product no more than `kept` bits."""
+        zeros = [max(0, -self._shift(number)) for number in range(2)]
+        a, b = (max(1, bits - low) for bits, low in zip(widths, zeros, strict=False))
+        product = min(widths[0] + widths[1], self.accumulator if kept is None else kept)
+        return a, b, max(1, product - sum(zeros))
+
     def _parameter(self, reach: Reach, shift: int) -> tuple[int, Parts]:
         nest = self.unit.nest
         values = scale_down(self.plan.constants[reach.variable], shift, self.rounding)
@@ -171,7 +184,7 @@ class _NestCount:
         stored = plan.memories[reach.variable][1]
         for banks_of_lane in visited:
             if len(banks_of_lane) > 1:
-                parts += Parts(choices=stored * (len(banks_of_lane) - 1), registers=address_bits(banks))
+                parts += Parts(picks=stored * (len(banks_of_lane) - 1), registers=address_bits(banks))
         return parts
 
     def _shifted(self, bits: int, visited: Sequence[frozenset[int]]) -> Parts:
@@ -222,9 +235,9 @@ class _NestCount:
         product = min(widths[0] + widths[1], kept + max(0, shift), self.accumulator)
         accumulator = kept
         term = min(kept, max(1, product - shift))
+        lane = product_parts(*self.multiplied(widths, product), self.soft, self.family)
         if self.rounding is Rounding.FLOOR:
             product = term
-        lane = product_parts(widths[0], widths[1], product, self.soft, self.family)
         lane += Parts(registers=product * unit.cycles[UnitPart.PRODUCT]) + down_parts(product, shift, self.rounding)
         terms, lanes = Parts(registers=term * unit.cycles.get(UnitPart.TERMS, 0)), nest.lanes
         shared = Parts()
@@ -260,7 +273,7 @@ class _NestCount:
                 return self._table(widths[0]) + self._scaled(table.scale + 1) + Parts(registers=max(1, result))
             case ir.Multiply():
                 product = min(widths[0] + widths[1], self.accumulator)
-                made, wide = product_parts(widths[0], widths[1], product, self.soft, self.family), product
+                made, wide = product_parts(*self.multiplied(widths), self.soft, self.family), product
             case ir.Add() | ir.Subtract():
                 made, wide = Parts(adders=wide + 1), min(wide + 1, self.accumulator)
             case ir.Fill() | ir.Copy():

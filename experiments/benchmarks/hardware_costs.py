@@ -1,6 +1,7 @@
 """The table of what hardware takes: made of single units that are synthesised, placed and routed, checked on whole programs.
 
     python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD ...      # the tables of the boards' families, made anew
+    python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD ... --gates    # of gates only: paths stay as they are
     python -m kilotune.experiments.benchmarks.hardware_costs check BOARD        # median and worst error on designs that it has not seen
     python -m kilotune.experiments.benchmarks.hardware_costs collect BOARD --seconds 400    # synthesis runs only, kept by content
 
@@ -159,13 +160,14 @@ def fit_paths(designs: list[Measured], family: str) -> dict[str, float]:
     return {name: round(float(weight), 3) for name, weight in zip(PATH, best[1], strict=True) if weight > 0.0005}
 
 
-def fit(boards: list[Board], seconds: float, kept_only: bool) -> None:
+def fit(boards: list[Board], seconds: float, kept_only: bool, paths_too: bool) -> None:
     """Make the tables of the boards' families anew; paths stay where a board is for synthesis only."""
     designs = {board.family: measured(fitted_probes(), board, seconds, kept_only) for board in boards}
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     gates = {kind: fit_gates(designs, kind) for kind in ("luts", "flip_flops")}
     for family, found in designs.items():
-        table[family] = {**gates, "path_ns": fit_paths(found, family) or table[family]["path_ns"]}
+        path_ns = fit_paths(found, family) if paths_too else {}
+        table[family] = {**gates, "path_ns": path_ns or table[family]["path_ns"]}
         print(f"{family}: {len(found)} designs, {json.dumps(table[family])}")
     TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
@@ -214,9 +216,10 @@ def main() -> None:
     arguments.add_argument("boards", type=find_board, nargs="+")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="after so long only kept runs are used")
     arguments.add_argument("--kept-only", action="store_true", help="only runs that are kept")
+    arguments.add_argument("--gates", action="store_true", help="fit look-up tables and flip-flops only")
     given = arguments.parse_args()
     if given.what == "fit":
-        fit(given.boards, given.seconds, given.kept_only)
+        fit(given.boards, given.seconds, given.kept_only, not given.gates)
     for board in given.boards if given.what != "fit" else ():
         if given.what == "check":
             check(board, given.seconds, given.kept_only)

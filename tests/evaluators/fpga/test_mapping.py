@@ -15,6 +15,7 @@ from kilotune.evaluators.fpga.mapping import product_parts, ram_parts, rom_parts
         (196, 6, 1),
         (37, 16, 0),
         (2048, 18, 2),
+        (96, 16, 0),  # a bank of lenet-digits with four lanes
     ],
 )
 def test_memories_on_ecp5(words: int, bits: int, blocks: int) -> None:
@@ -49,4 +50,10 @@ def test_multiplications_on_ecp5(a: int, b: int, multipliers: int) -> None:
 def test_multiplications_without_multipliers() -> None:
     assert product_parts(8, 16, 24, False, "ice40").soft_products == 128
     assert product_parts(8, 16, 24, True, "ecp5").soft_products == 128
+    assert product_parts(16, 16, 16, True, "ecp5").soft_products == 136, "a row loses what lies above the result"
+    assert product_parts(4, 3, 5, True, "ecp5").soft_products == 4 + 4 + 3
+    assert product_parts(24, 24, 48, False, "ecp5").multipliers == 4
+    assert product_parts(24, 24, 32, False, "ecp5").multipliers == 3, (
+        "as Yosys makes it: upper by upper half is above the result"
+    )
     assert product_parts(16, 16, 32, False, "ice40-ultraplus").multipliers == 1
