@@ -24,6 +24,7 @@ from kilotune.codegen.trained.folded import FOLDED
 from kilotune.codegen.trained.folding import fold
 from kilotune.codegen.trained.histories import without_histories
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.two_classes import with_one_score
 
 MISTAKES = MappingProxyType(
     {IndexError: "too few inputs", KeyError: "an attribute that is missing", OverflowError: "a number out of range"}
@@ -50,7 +51,8 @@ def convert(model: TrainedGraph, name: str, returns: Returns) -> Converted:
 
 def shortened(model: TrainedGraph, returns: Returns) -> TrainedGraph:
     """The model without what the program leaves out, and with factors and offsets in its weights."""
-    return fold(ended(model, ending_of(model), returns))
+    folded = fold(ended(model, ending_of(model), returns))
+    return fold(with_one_score(folded)) if returns is Returns.CLASS else folded
 
 
 def converted_nodes(model: TrainedGraph, name: str, returns: Returns) -> Converted:

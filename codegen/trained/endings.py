@@ -11,12 +11,16 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import View
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.ranks import rank_of
 
 PROBABILITIES = frozenset(("Softmax", "LogSoftmax"))
 """Functions of scores that leave the largest where it is."""
 
 MONOTONE = PROBABILITIES | {"Sigmoid", "NormaliseL1"}
 """What may be left out before the largest of all elements is looked for."""
+
+WHOLE_ROWS_BEFORE = 13
+"""The opset from which such a function is of one axis."""
 
 RENAMING = frozenset(("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Flatten", "Dropout"))
 """What may stand between and behind them."""
@@ -77,7 +81,7 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
                 break
             name = node.inputs[0]
             continue
-        if node.kind in MONOTONE or (node.kind == "ArgMax" and "ArgMax" not in kinds):
+        if (node.kind in MONOTONE and _over_scores(graph, node)) or (node.kind == "ArgMax" and "ArgMax" not in kinds):
             name = node.inputs[0] if node.inputs else ""
         else:
             yes = _yes_of_two(graph, makers, node)
@@ -90,6 +94,17 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
     if kept == name or "ArgMax" not in kinds or passed:
         return kept, passed
     return kept, frozenset({"ArgMax"})
+
+
+def _over_scores(graph: TrainedGraph, node: TrainedNode) -> bool:
+    """Whether a function is one of all scores together, not of each alone or of another axis, on which there is one."""
+    if node.kind not in PROBABILITIES:
+        return True
+    axis = node.integer("axis", 1 if node.opset < WHOLE_ROWS_BEFORE else -1)
+    rank = rank_of(graph, node.inputs[0]) if node.inputs else None
+    if node.opset < WHOLE_ROWS_BEFORE:  # all axes from that one on are one row
+        return rank is None or axis in (0, 1) or axis % rank in (0, 1)
+    return axis == -1 or (axis > 0 if rank is None else axis % rank == rank - 1)
 
 
 def _cuts_off(makers: Mapping[str, TrainedNode], node: TrainedNode) -> bool:

@@ -143,7 +143,7 @@ def _real(array: Array) -> RealArray | None:
     return np.asarray(array, dtype=np.float64)
 
 
-def _product_of(node: TrainedNode, constants: Mapping[str, Array]) -> Product | None:
+def product_of(node: TrainedNode, constants: Mapping[str, Array]) -> Product | None:
     """The weights of a product with constants; None for all others."""
     if node.kind not in PRODUCTS or len(node.inputs) < 2 or node.inputs[1] not in constants:
         return None
@@ -165,7 +165,7 @@ def _product_of(node: TrainedNode, constants: Mapping[str, Array]) -> Product | 
 
 def _behind(model: TrainedGraph, maker: TrainedNode, node: TrainedNode, affine: Rescaling) -> TrainedGraph | None:
     """A factor and an offset behind a product become part of it."""
-    product = _product_of(maker, model.constants)
+    product = product_of(maker, model.constants)
     normalises = node.kind == "BatchNormalization"
     if product is None or (normalises and not _meets_outputs(model, product)):
         return None
@@ -209,7 +209,7 @@ def _before(model: TrainedGraph, node: TrainedNode, affine: Rescaling) -> Traine
             break
         between.append(reader)
         name = reader.output
-    product = _product_of(reader, model.constants)
+    product = product_of(reader, model.constants)
     if product is None or product.source != name:
         return None
     by_element = affine.factor.size > 1 or affine.offset.size > 1
@@ -286,6 +286,11 @@ def _name(node: TrainedNode, place: int) -> str:
     """What the new constants of a product are called: as the old ones where there are any, in a name that no file has."""
     named = node.inputs[place] if len(node.inputs) > place and node.inputs[place] else f"{node.inputs[1]}_bias"
     return named if FOLDED_NAME in named else f"{named}{FOLDED_NAME}{node.output}"
+
+
+def with_product(model: TrainedGraph, node: TrainedNode, product: Product) -> TrainedGraph:
+    """The model with another product in the place of a node."""
+    return _with(model, {id(node): _written(node, product, node.output)}, node, product, node.output)
 
 
 def _with(

@@ -20,6 +20,7 @@ from kilotune.codegen.trained.conversion import Converted, convert, converted_no
 from kilotune.codegen.trained.endings import Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
 from kilotune.codegen.trained.model import TrainedGraph
+from kilotune.codegen.trained.normalising import check_quantised_range
 from kilotune.codegen.trained.onnx_models import read_onnx
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
@@ -40,6 +41,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
         expected = "a network, or a linear model (decision trees are for the space forest)"
         raise InputError(str(path), place=trees[0].place, expected=expected, found=trees[0].kind.removeprefix(DOMAIN))
     samples = read_samples(data, model.input_shape, label)
+    check_quantised_range(model, samples.train.features, data)
     wanted = returns or _returns(model, samples.train.targets, data)
     scaled = scaled_features(shortened(model, wanted), samples.train.features)
     if scaled is None:
@@ -47,6 +49,7 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     else:
         converted, scaling = converted_nodes(scaled[0], path.stem, wanted), scaled[1]
         samples = _rescaled(samples, scaling)
+    _check_scores(model, converted)
     train = _dataset(converted, samples.train, data, model.classes)
     test = None if samples.test is None else _dataset(converted, samples.test, data, model.classes)
     return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling)
@@ -57,6 +60,27 @@ def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
              for part in (samples.train, samples.test)]  # fmt: skip
     assert parts[0] is not None
     return Samples(parts[0], parts[1])
+
+
+def _check_scores(model: TrainedGraph, converted: Converted) -> None:
+    """InputError for a file whose largest score is that of one: its class is always the first."""
+    ending = ending_of(model)
+    if (
+        converted.class_count in (1, 2)
+        and ending.classifies
+        and "Concat" not in ending.passed
+        and _score_count(model) == 1
+    ):
+        raise InputError(model.path, subject="scores", expected="those of at least two classes", found="one")
+
+
+def _score_count(model: TrainedGraph) -> int:
+    """How many scores tell the classes apart."""
+    score = ending_of(model).score
+    maker = next((node for node in model.nodes if score in node.outputs), None)
+    if maker is not None and maker.kind == "ArgMax":
+        score = maker.inputs[0]
+    return convert(replace(model, outputs=(score,)), "", Returns.VALUE).program.result.size
 
 
 def read_trained(path: Path) -> TrainedGraph:

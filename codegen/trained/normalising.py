@@ -5,14 +5,21 @@ A converter raises ValueError "expected X, found Y"; who calls it adds file and 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from kilotune.codegen import ir
+from kilotune.codegen.array_files import RealArray
+from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.elementwise import add, maker, scale, unary
 from kilotune.codegen.trained.folding import affine_of
-from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 from kilotune.codegen.trained.rearranging import identity
+
+BEYOND = 0.05
+"""How far features may be outside of the range that a file was quantised for, as a part of it: calibration leaves out some."""
 
 POSITIVE = frozenset(("relu", "relu6", "sigmoid", "abs", "exp"))
 """Functions that are never below 0."""
@@ -52,6 +59,30 @@ def quantize(builder: Builder, node: TrainedNode) -> None:
         unary(builder, node, maker(builder, "relu"))
         return
     identity(builder, node)
+
+
+def check_quantised_range(model: TrainedGraph, features: RealArray, path: Path) -> None:
+    """InputError where features are far beyond the integers that a file makes of them first: the file clips them, a program would not.
+
+    features: [samples, features].
+    """
+    for node in model.nodes:
+        if node.kind != "QuantizeLinear" or node.inputs[0] != model.input_name or len(node.inputs) < 2:
+            continue
+        constants = [model.constants.get(name) for name in node.inputs[1:3]]
+        step = constants[0]
+        if step is None or step.size != 1 or (len(constants) > 1 and constants[1] is None):
+            continue
+        zero = np.zeros(1, np.uint8) if len(constants) < 2 or constants[1] is None else constants[1].reshape(-1)
+        if zero.dtype.kind not in "iu":
+            continue
+        limits = np.iinfo(zero.dtype)
+        low, high = ((float(end) - float(zero[0])) * float(step.reshape(-1)[0]) for end in (limits.min, limits.max))
+        room = BEYOND * (high - low)
+        strange = features[(features < low - room) | (features > high + room)]
+        if strange.size:
+            expected = f"from {low:g} to {high:g}, to which the file's first QuantizeLinear clips them"
+            raise InputError(str(path), subject="features", expected=expected, found=f"{strange[0]:g}")
 
 
 def _is_positive(builder: Builder, name: str) -> bool:

@@ -67,7 +67,7 @@ OPPOSITE = np.stack([-draw(6), draw(6)])
         ((0, 1, 2), "SOFTMAX", draw(3, 6), draw(3), 3),
         ((3, 5, 9), "LOGISTIC", draw(3, 6), draw(3), 3),
         ((0, 1), "LOGISTIC", OPPOSITE, np.array([-0.25, 0.25]), 1),
-        ((7, 4), "NONE", draw(2, 6), draw(2), 2),
+        ((7, 4), "NONE", draw(2, 6), draw(2), 1),
     ],
 )
 def test_a_linear_classifier_behind_a_scaler_gives_onnxruntimes_classes(
@@ -82,7 +82,7 @@ def test_a_linear_classifier_behind_a_scaler_gives_onnxruntimes_classes(
     assert bundle.train is not None
     assert [classes[k] for k in bundle.train.targets] == labels.tolist()
     matrix = next(o for o in ir.operations(bundle.program.body) if isinstance(o, ir.MatMul))
-    assert matrix.out.size == products  # two classes with opposite scores are one product and its sign
+    assert matrix.out.size == products  # two classes are one product and its sign
     assert not any(isinstance(o, ir.TableFunction) for o in ir.operations(bundle.program.body))
 
 

@@ -170,3 +170,51 @@ def test_a_quantised_file_is_a_float_model_again_with_the_relu_that_its_integers
     bundle = imported(Case("qdq", (1, 6), nodes, constants), tmp_path)
     expected = np.maximum(FEATURES @ (codes * float(step)) + draw(3), 0) @ draw(3, 2)
     np.testing.assert_allclose(run_float(bundle.program, bundle.parameters, FEATURES).outputs, expected, atol=1e-5)
+
+
+def test_a_softmax_over_another_axis_is_not_left_out(tmp_path: Path) -> None:
+    """Over the batch of one it makes ones of all scores, of which the first is the largest."""
+    model = case(("Softmax", ["s"], ["p"], {"axis": 0}), ("ArgMax", ["p"], ["y"], {"axis": 1}))
+    try:
+        labels = labels_of(imported(model, tmp_path))
+    except InputError:
+        return  # refused is not wrong
+    assert not labels.any()
+
+
+@pytest.mark.parametrize("tail", [("ArgMax", ["s"], ["y"], {"axis": 1}), ("Softmax", ["s"], ["y"], {"axis": 1})])
+def test_the_largest_of_one_score_is_refused(
+    tail: tuple[str, list[str], list[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match="expected those of at least two classes, found one"):
+        imported(case(tail, outputs=1), tmp_path)
+
+
+def test_two_scores_become_one_whose_sign_is_the_class(tmp_path: Path) -> None:
+    weights = np.random.default_rng(9).normal(0, 1, (6, 2)).astype(np.float32)
+    nodes = [("Gemm", ["x", "w", "b"], ["s"], {}), ("Softmax", ["s"], ["y"], {"axis": 1})]
+    bundle = imported(Case("two", (1, 6), nodes, {"w": weights, "b": np.float32([0.2, -0.1])}), tmp_path)
+    scores = FEATURES @ weights.astype(float) + np.float32([0.2, -0.1])
+    np.testing.assert_array_equal(labels_of(bundle), scores.argmax(axis=1))
+    assert 0 < labels_of(bundle).mean() < 1
+    assert bundle.class_count == 2
+    assert {v.shape for v in bundle.program.variables if v.role is ir.Role.PARAMETER and len(v.shape) == 2} <= {
+        (6, 1),
+        (1, 6),
+    }
+
+
+@pytest.mark.parametrize(("low", "refused"), [(-3.0, True), (0.0, False)])
+def test_features_that_a_quantised_file_clips_are_refused(low: float, refused: bool, tmp_path: Path) -> None:
+    nodes = [("QuantizeLinear", ["x", "step", "zero"], ["q"], {}), ("DequantizeLinear", ["q", "step", "zero"], ["d"], {}),
+             ("Gemm", ["d", "w", "b"], ["y"], {})]  # fmt: skip
+    constants = {"step": np.float32(0.02), "zero": np.uint8(0), "w": draw(6, 3), "b": draw(3)}
+    path = Case("quantised", (1, 6), nodes, constants).write(tmp_path)
+    np.savez(tmp_path / "d.npz", X=np.abs(FEATURES) + low)
+    if not refused:
+        assert import_bundle(path, tmp_path / "d.npz").train is not None
+        return
+    with pytest.raises(
+        InputError, match=r"expected from 0 to 5.1, to which the file's first QuantizeLinear clips them"
+    ):
+        import_bundle(path, tmp_path / "d.npz")
