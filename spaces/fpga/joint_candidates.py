@@ -46,9 +46,17 @@ class JointCandidates:
 
     name = "fpga"
 
-    def __init__(self, formats: ShiftrySpace, name: str, board: Board, goal: HardwareGoal = FASTEST) -> None:
+    def __init__(
+        self,
+        formats: ShiftrySpace,
+        name: str,
+        board: Board,
+        goal: HardwareGoal = FASTEST,
+        remembered: RememberedParts | None = None,
+    ) -> None:
+        """`remembered`: the parts that another such space of this model and board knows."""
         self.formats, self.board, self.goal, self.model_name = formats, board, goal, name
-        self._remembered = RememberedParts()
+        self.remembered = remembered or RememberedParts()
         task, first = formats.task, {d.name: d.options[0] for d in formats.decisions}
         factors = decidable(task.program, formats.lower([first]))
         self.choices = HardwareChoices(task.program, task.parameters, factors, board.gates.multipliers > 0)
@@ -105,4 +113,4 @@ class JointCandidates:
     def unrolling(self, formats: Assignment, goal: HardwareGoal | None = None) -> RememberingSpace:
         """The hardware alone, for given widths and scales and maybe another goal. ValueError, a sentence, where the board has no room."""
         program = FixedProgram(self.model_name, self.formats.lower([formats]), self.formats.task.parameters)
-        return RememberingSpace(program, self.board, goal or self.goal, self._remembered)
+        return RememberingSpace(program, self.board, goal or self.goal, self.remembered)

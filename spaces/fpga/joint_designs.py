@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -42,6 +43,7 @@ class FasterDesigns:
     def __init__(self, space: JointCandidates, best: Trial, seed: int, limit: SolveLimit) -> None:
         self._space, self._best, self._seed, self._limit = space, best, seed, limit
         self._rng = np.random.default_rng(seed)
+        self._goal = replace(space.goal, objective="latency")  # of a front the fastest end
         self._ends_s = time.monotonic() + limit.seconds
         self._formats: Formats = space.formats_in(best.assignment)
         self._hardware = {decision.name: best.assignment[decision.name] for decision in space.choices.decisions}
@@ -110,7 +112,7 @@ class FasterDesigns:
 
     def _fastest(self, formats: Formats, pipelined: bool, ports: int) -> Assignment | None:
         try:
-            alone = self._space.unrolling(formats).narrowed(pipelined, ports)
+            alone = self._space.unrolling(formats, self._goal).narrowed(pipelined, ports)
         except ValueError:  # the board has no room
             return None
         known = [] if math.isinf(self._latency_us) else [self._best_known]

@@ -25,6 +25,9 @@ from kilotune.spaces.fpga.model import KnapsackModel
 MOST_FORMATS = 3
 """Sets of formats of one round, each of which costs a knapsack."""
 
+LEAST_WORK = 5.0
+"""What the first knapsack may take at least, of `SolveLimit`: with less it finds nothing on large models."""
+
 LIFTED = 2
 """Variables whose formats are drawn anew where no change of one is of use."""
 
@@ -71,6 +74,7 @@ class JointModel:
             answer = run_procedure(self._space.formats)
             assert answer is not None
             proposed = [dict(answer.assignment)]
+            limit = SolveLimit(max(limit.work, LEAST_WORK), limit.seconds)
         else:
             best = min(self._trials, key=lambda trial: self._ranking.rank(trial.measurement))
             hardware = {decision.name: best.assignment[decision.name] for decision in self._space.choices.decisions}

@@ -20,7 +20,7 @@ from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
 from kilotune.evaluators.fpga.cost_model import least_path_ns, picojoules_per_cycle
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.fpga.candidates import HardwareCandidates
-from kilotune.spaces.fpga.choices import PORTS, Way
+from kilotune.spaces.fpga.choices import PIPELINED, PORTS, PORTS_NAME, Way
 from kilotune.spaces.fpga.knapsack import Knapsack, Question, path_levels
 from kilotune.spaces.fpga.parts import PartTable, leaves
 
@@ -101,12 +101,13 @@ class _Search:
 
     def run(self) -> float:
         """A loss that no candidate undercuts: the best one's where the search came to its end; +inf where nothing fits."""
-        for table in self.space.tables.values():
+        for (pipelined, ports), table in self.space.tables.items():
             if not _makes_a_difference(table):
                 continue
             levels = path_levels(table, least_path_ns(self.space.board))
             if levels:
-                self._put(0.0, Range(table, levels, 0, len(levels) - 1))
+                least = self.space.least.loss({PIPELINED: pipelined, PORTS_NAME: ports})
+                self._put(least, Range(table, levels, 0, len(levels) - 1))
         while self._open and self._open[0][0] < self.best and not self.clock.is_over:
             bound, _, clocks = heapq.heappop(self._open)
             self._ask(clocks, bound)

@@ -27,7 +27,6 @@ FAMILY = SpaceFamily(
             "unroll factors, processing elements and multipliers of a program as hardware (SeeDot, PLDI 2019)",
             "cp",
             OBJECTIVES,
-            instead={"joint": "local"},
             drawing="kilotune.experiments.problems.fpga.figures.sections",
         ),
     ),

@@ -166,3 +166,12 @@ def test_what_no_factor_fits_is_said() -> None:
         ValueError, match=r"^worked-example needs at least \d+ LUTs; small has 300; .+ takes most of them, \d+\.$"
     ):
         space_of("worked-example", board=board)
+
+
+def test_clocks_that_were_not_asked_for_are_bounded_too() -> None:
+    space = space_of("mlp-diabetes")
+    short = space.model([]).solve(1, [], 0, SolveLimit(0.003))
+    proved = space.model([]).solve(1, [], 0, SolveLimit(20.0))
+    best = space.evaluate(proved.candidates)[0].metrics["latency_us"]
+    assert proved.bound == pytest.approx(best)
+    assert 0.3 * best < short.bound <= best * (1 + 1e-9)
