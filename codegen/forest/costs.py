@@ -12,38 +12,109 @@ import numpy as np
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.feature_quantiser import ranker_bytes
 from kilotune.codegen.forest.integers import Branch, Given, fill_leaves
-from kilotune.codegen.forest.plan import ForestPlan, Says
+from kilotune.codegen.forest.plan import LOOPED, ForestPlan
 from kilotune.codegen.forest.records import size_of, stored_branches, widest_skip
+
+Counts = Mapping[str, float]
+"""How often something is in a program, or happens in a run, by name."""
 
 
 @dataclass(frozen=True)
 class CodeCosts:
-    """Bytes and cycles, fitted to compiled programs (`benchmarks.forest_costs`). `entry`: of the function itself; `per_score`: of setting
-    up and comparing one; `tree`: of a call; `comparison`: one of code; `leaf`: one of code; `branch`: the call of a walk; `wide`: what a
-    comparison of 16 bits takes more. `walk`: the loop over records, cycles a level; `vote`, `entry_of_votes`: adding a whole vote, and one
-    of several."""
+    """Bytes and cycles of what `ForestCosts.counts` counts, fitted to compiled programs."""
 
-    entry: tuple[float, float]
-    per_score: tuple[float, float]
-    tree: tuple[float, float]
-    comparison: tuple[float, float]
-    wide: tuple[float, float]
-    leaf: tuple[float, float]
-    branch: tuple[float, float]
-    walk: tuple[float, float]
-    vote: tuple[float, float]
-    entry_of_votes: tuple[float, float]
+    flash: Counts
+    cycles: Counts
 
 
 COSTS: Mapping[str, CodeCosts] = MappingProxyType(
     {
         "avr": CodeCosts(
-            (150, 130), (0, 19), (16, 22), (6.4, 4.6), (4, 3), (3.2, 2), (5, 6), (60, 23.5), (70, 26), (0, 26)
+            MappingProxyType(
+                {
+                    "branches": 15.6,
+                    "calls": 13.7,
+                    "comparisons": 0.0,
+                    "entry": 0.0,
+                    "label": 130.9,
+                    "leaves": 10.9,
+                    "long scores": 0.0,
+                    "long sums": 13.5,
+                    "loop": 260.4,
+                    "number": 0.0,
+                    "votes": 150.9,
+                    "walk": 71.0,
+                    "wide comparisons": 0.0,
+                    "wide leaves": 1.0,
+                    "wide votes": 11.6,
+                }
+            ),
+            MappingProxyType(
+                {
+                    "calls": 4.4,
+                    "comparisons": 7.3,
+                    "entries": 17.8,
+                    "entry": 0.0,
+                    "label": 0.1,
+                    "long scores": 56.7,
+                    "long sums": 1.5,
+                    "loop": 18.7,
+                    "number": 0.0,
+                    "scores": 56.5,
+                    "votes": 12.3,
+                    "walked": 25.2,
+                    "walks": 8.1,
+                    "wide comparisons": 0.0,
+                    "wide entries": 19.6,
+                    "wide walked": 8.7,
+                }
+            ),
         ),
-        "cortex": CodeCosts((80, 40), (0, 7), (10, 12), (6, 5), (0, 0), (4, 1), (8, 4), (50, 11), (50, 10), (0, 12)),
+        "cortex": CodeCosts(
+            MappingProxyType(
+                {
+                    "branches": 11.9,
+                    "calls": 26.9,
+                    "comparisons": 0.0,
+                    "entry": 1139.3,
+                    "label": 102.0,
+                    "leaves": 9.2,
+                    "long scores": 0.0,
+                    "long sums": 1.0,
+                    "loop": 185.1,
+                    "number": 0.0,
+                    "votes": 152.2,
+                    "walk": 0.0,
+                    "wide comparisons": 0.0,
+                    "wide leaves": 1.9,
+                    "wide votes": 13.7,
+                }
+            ),
+            MappingProxyType(
+                {
+                    "calls": 0.0,
+                    "comparisons": 6.3,
+                    "entries": 14.1,
+                    "entry": 14.4,
+                    "label": 2.4,
+                    "long scores": 1.0,
+                    "long sums": 0.0,
+                    "loop": 5.1,
+                    "number": 4.9,
+                    "scores": 23.7,
+                    "votes": 19.4,
+                    "walked": 19.5,
+                    "walks": 10.1,
+                    "wide comparisons": 0.0,
+                    "wide entries": 0.6,
+                    "wide walked": 2.8,
+                }
+            ),
+        ),
     }
 )
-"""By the family of processors: (bytes, cycles)."""
+"""By the family of processors, of whole programs at -Os (of a Cortex-M4 with its start-up code): `benchmarks.forest_costs` fits them and
+says how far off they are."""
 
 
 @dataclass(frozen=True)
@@ -104,49 +175,60 @@ class ForestCosts:
         return tuple(depths_of(tree, self.integers) for tree in self.plan.trees)
 
     @cached_property
-    def fixed(self) -> tuple[float, float]:
-        """(bytes, cycles) of all that no levels change: the entry, the votes and their arrays, and ranks of features."""
-        plan, costs, forest = self.plan, self.costs, self.plan.forest
-        scores = 0 if plan.says is Says.LABEL else len(forest.base)
-        flash, cycles = (costs.entry[i] + scores * costs.per_score[i] for i in (0, 1))
-        if plan.says is Says.VOTES and plan.votes is not None:
-            weight = plan.weight_bytes
-            flash += costs.vote[0] + 2 * len(plan.votes.rows) + len(plan.votes.packed(weight))
-            cycles += self._vote_cycles()
-        elif plan.says is Says.NUMBER:
-            cycles += 4.0 * len(plan.trees)
-        if forest.features.given is Given.RANK:
-            flash += ranker_bytes(forest.source.feature_count, forest.thresholds)
-        return flash, cycles
+    def array_bytes(self) -> int:
+        """Bytes of arrays that no levels change: votes, and the thresholds of ranks."""
+        votes, forest = self.plan.votes, self.plan.forest
+        voted = (
+            0 if votes is None or not votes.rows else 2 * len(votes.rows) + len(votes.packed(self.plan.weight_bytes))
+        )
+        ranks = (
+            ranker_bytes(forest.source.feature_count, forest.thresholds) if forest.features.given is Given.RANK else 0
+        )
+        return voted + ranks
 
-    def _vote_cycles(self) -> float:
-        """Cycles of adding the votes of all trees, on average."""
-        votes, costs = self.plan.votes, self.costs
-        assert votes is not None
-        entries = np.array([0] * votes.classes + [len(row) for row in votes.rows])
-        total = 0.0
+    @cached_property
+    def mean_entries(self) -> float:
+        """How many votes of several a sample meets, on average."""
+        votes = self.plan.votes
+        if votes is None:
+            return 0.0
+        entries, total = np.array([0] * votes.classes + [len(row) for row in votes.rows]), 0.0
         for tree in self.plan.trees:
             leaves = np.zeros(len(self.integers), dtype=np.int64)
             fill_leaves(tree, self.integers, np.arange(len(self.integers)), leaves)
-            total += costs.vote[1] + costs.entry_of_votes[1] * float(entries[leaves].mean())
+            total += float(entries[leaves].mean())
         return total
+
+    def counts(self, levels: Sequence[int]) -> tuple[Counts, Counts, int]:
+        """(what takes bytes of code, what takes cycles, bytes of arrays) with so many levels of each tree as code."""
+        parts = [self._part(number, most) for number, most in enumerate(levels)]
+        shapes = [shape for shape, *_ in parts]
+        stored = sum(part[3] if any(reach >= 256 for _, reach, _, _ in parts) else part[2] for part in parts)
+        plan, trees = self.plan, len(shapes)
+        whole = sum(most == 0 and shape.branches == 1 for most, shape in zip(levels, shapes, strict=True))
+        looped = whole if whole >= LOOPED else 0
+        two, pair = plan.forest.features.bits == 16, plan.leaf_bytes == 2
+        says, leaves_of = plan.says.value, plan.forest.leaves
+        wide, long = (kept and says != "label" for kept in (leaves_of.stored_bits == 16, leaves_of.score_bits == 32))
+        compared, coded = (sum(getattr(shape, name) for shape in shapes) for name in ("comparisons", "coded"))
+        walked, leaves = sum(shape.walked for shape in shapes), sum(shape.leaves for shape in shapes)
+        flash = {"entry": 1, says: 1, "walk": bool(stored), "loop": bool(looped), "calls": trees - looped,
+                 "comparisons": compared, "wide comparisons": compared * two, "leaves": leaves, "wide leaves": leaves * pair,
+                 "branches": sum(shape.branches for shape in shapes) - looped,
+                 "wide votes": wide, "long scores": long, "long sums": (trees - looped) * long * (says == "number")}  # fmt: skip
+        cycles = {"entry": 1, says: trees, "scores": len(plan.forest.base) * (says != "label"), "loop": looped, "calls": trees - looped,
+                  "comparisons": coded, "wide comparisons": coded * two, "walked": walked, "wide walked": walked * (two or pair),
+                  "walks": sum(shape.walked > 0 for shape in shapes), "entries": self.mean_entries,
+                  "wide entries": self.mean_entries * wide, "long scores": len(plan.forest.base) * long,
+                  "long sums": (self.mean_entries if says == "votes" else trees) * long}  # fmt: skip
+        return flash, cycles, self.array_bytes + stored + 2 * looped
 
     def of(self, levels: Sequence[int]) -> tuple[float, float]:
         """(bytes of flash, cycles on average) with so many levels of each tree as code."""
-        parts = [self._part(number, most) for number, most in enumerate(levels)]
-        wide = any(reach >= 256 for _, reach, _, _ in parts)
-        flash, cycles = self.fixed
-        two = 1 if self.plan.forest.features.bits == 16 else 0
-        stored = 0
-        for shape, _, narrow_bytes, wide_bytes in parts:
-            stored += wide_bytes if wide else narrow_bytes
-            flash += self.costs.tree[0] + shape.leaves * self.costs.leaf[0] + shape.branches * self.costs.branch[0]
-            flash += shape.comparisons * (self.costs.comparison[0] + two * self.costs.wide[0])
-            cycles += self.costs.tree[1] + self.costs.leaf[1] + (self.costs.branch[1] if shape.walked else 0.0)
-            cycles += (
-                shape.coded * (self.costs.comparison[1] + two * self.costs.wide[1]) + shape.walked * self.costs.walk[1]
-            )
-        return flash + stored + (self.costs.walk[0] if stored else 0.0), cycles
+        flash, cycles, arrays = self.counts(levels)
+        sums = [sum(costs[name] * count for name, count in counts.items()) for costs, counts in
+                ((self.costs.flash, flash), (self.costs.cycles, cycles))]  # fmt: skip
+        return arrays + sums[0], sums[1]
 
     def _part(self, number: int, levels: int) -> tuple[TreeShape, int, int, int]:
         """A tree's shape, how far a right branch is behind at most, and the bytes of its records with short and with long ways."""

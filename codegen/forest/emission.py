@@ -11,10 +11,7 @@ from kilotune.codegen.emit.constant_arrays import FLASH_MACROS, ConstantArray, c
 from kilotune.codegen.emit.interface import Interface, comment_text, header, signature
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.forest.integers import Branch, Given, Threshold
-from kilotune.codegen.forest.plan import ForestPlan, Says
-
-LOOPED = 3
-"""From so many trees that are stored whole a loop calls for them."""
+from kilotune.codegen.forest.plan import LOOPED, ForestPlan, Says
 
 
 def emit_forest(plan: ForestPlan, name: str = "model", function: str = "predict") -> CSource:
@@ -99,7 +96,11 @@ def _leaf_type(plan: ForestPlan) -> str:
 
 
 def _functions(plan: ForestPlan) -> list[str]:
-    made = [_walk(plan)] if plan.node_bytes else []
+    form, votes = plan.form, plan.votes
+    walks_pairs = bool(plan.node_bytes) and 2 in (form.head, form.leaf, form.skip, form.threshold)
+    adds_pairs = votes is not None and bool(votes.rows) and plan.weight_bytes == 2
+    made = [_PAIR] if walks_pairs or adds_pairs else []
+    made += [_walk(plan)] if plan.node_bytes else []
     if plan.votes is not None:
         made.append(_add(plan))
     looped, offsets = set(_looped(plan)), plan.offsets()
@@ -141,7 +142,6 @@ def _walk(plan: ForestPlan) -> str:
     leaf_of = f"{leaf}(node)"
     return "\n".join(
         [
-            *([_PAIR] if 2 in (form.head, form.leaf, form.skip, form.threshold) else []),
             f"KT_NOINLINE {_leaf_type(plan)} kt_walk(const {face.input_type} *x, const uint8_t *node)",
             "{",
             "    for (;;) {",
@@ -184,8 +184,7 @@ def _add(plan: ForestPlan) -> str:
     score = int_type(plan.forest.leaves.score_bits)
     kind, short = _weight_type(plan), plan.weight_bytes == 1
     weight = f"({kind})KT_NEXT8(at)" if short else f"({kind})kt_next_pair(&at)"
-    lines = [] if short or 2 in (plan.form.head, plan.form.leaf, plan.form.skip, plan.form.threshold) else [_PAIR]
-    lines += [f"KT_NOINLINE void kt_vote({score} *score, {leaf} leaf)", "{"]
+    lines = [f"KT_NOINLINE void kt_vote({score} *score, {leaf} leaf)", "{"]
     if not votes.rows:
         return "\n".join([*lines, f"    score[leaf] += {votes.whole};", "}"])
     return "\n".join(

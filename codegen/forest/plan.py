@@ -12,6 +12,9 @@ import numpy as np
 from kilotune.codegen.forest.integers import Branch, IntegerForest, Threshold
 from kilotune.codegen.forest.records import SHORT_FEATURES, RecordFormat, records, size_of, stored_branches, widest_skip
 
+LOOPED = 3
+"""From so many trees that are stored whole a loop calls for them."""
+
 
 class Says(enum.Enum):
     """What a leaf holds: the label, where there is one tree; the number that it adds to its tree's score; or which row of votes."""

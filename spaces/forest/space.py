@@ -112,9 +112,10 @@ class ForestSpace:
     def metrics(self, candidate: Assignment) -> Metrics:
         """A candidate on the training samples: what `quality` says, and what it takes."""
         key = (str(candidate[FEATURES]), str(candidate[LEAVES]))
-        flash, cycles = self._costs_of(key).of(self.levels(candidate))
+        costs = self.costs_of(candidate)
+        flash, cycles = costs.of(self.levels(candidate))
         milliseconds = 1000.0 * cycles / self.options.clock_hz
-        forest = self._costs_of(key).plan.forest
+        forest = costs.plan.forest
         ram = forest.source.score_count * forest.leaves.score_bits // 8
         sample = forest.source.feature_count * forest.features.bits // 8
         return {
@@ -132,10 +133,11 @@ class ForestSpace:
 
     def plan(self, candidate: Assignment) -> ForestPlan:
         """The program of a candidate."""
-        key = (str(candidate[FEATURES]), str(candidate[LEAVES]))
-        return plan_forest(self._costs_of(key).plan.forest, self.levels(candidate))
+        return plan_forest(self.costs_of(candidate).plan.forest, self.levels(candidate))
 
-    def _costs_of(self, key: tuple[str, str]) -> ForestCosts:
+    def costs_of(self, candidate: Assignment) -> ForestCosts:
+        """What programs cost that write features and leaves as this one does."""
+        key = (str(candidate[FEATURES]), str(candidate[LEAVES]))
         if key not in self._costs:
             made = integer_forest(self.task.forest, self.given[key[0]], self.written[key[1]])
             integers = made.quantise(self.task.features)

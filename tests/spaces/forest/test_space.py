@@ -37,16 +37,15 @@ def run(space: ForestSpace) -> list[Assignment]:
             return candidates
 
 
-def test_bytes_of_tables_are_those_of_the_program(tmp_path: Path) -> None:
-    """Of two programs that differ in their tables only, the difference is exact: everything else of the estimate is the same."""
-    space = space_of(tmp_path)
-    plain = {FEATURES: "grid8", LEAVES: "int8"} | {levels_of(n): 0 for n in range(6)}
-    found = {leaves: emit_forest(space.plan({**plain, LEAVES: leaves})).flash_bytes for leaves in space.written}
-    known = {leaves: space.metrics({**plain, LEAVES: leaves})["flash_bytes"] for leaves in space.written}
-    assert len(found) > 1 or space.written["int8"].exact
-    first = next(iter(found))
-    for leaves in found:
-        assert known[leaves] - known[first] == found[leaves] - found[first]
+def test_bytes_of_arrays_are_those_of_the_program(tmp_path: Path) -> None:
+    for kind in ({}, {"trees": 8, "depth": 9}, {"trees": 2}):
+        space = space_of(tmp_path, **kind)
+        for leaves in space.written:
+            for most in (0, 1, 3, 99):
+                chosen = {d.name: max(o for o in d.options if int(o) <= most) for d in space.decisions[2:]}
+                candidate = {FEATURES: next(iter(space.given)), LEAVES: leaves, **chosen}
+                known = space.costs_of(candidate).counts(space.levels(candidate))[2]
+                assert known == emit_forest(space.plan(candidate)).flash_bytes
 
 
 def test_more_levels_as_code_are_faster_and_larger(tmp_path: Path) -> None:
