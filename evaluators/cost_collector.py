@@ -71,6 +71,8 @@ class Collector:
         self._counts: list[float] = []
         self._mask: Mask | None = None
         self._some = True
+        self._registers: frozenset[int] = frozenset()
+        self._framed = True
 
     def __len__(self) -> int:
         return self._count
@@ -94,6 +96,14 @@ class Collector:
         self._mask, self._some = (None if both.all() else both), bool(both.any())
         yield
         self._mask, self._some = before, some
+
+    @contextmanager
+    def chained(self, registers: frozenset[int], first: bool) -> Iterator[None]:
+        """What is added inside is an operation of a chain: variables in `registers` are neither read nor written in RAM, and the loops are
+        those of the `first` operation."""
+        self._registers, self._framed = registers, first
+        yield
+        self._registers, self._framed = frozenset(), True
 
     def column(self, row: int, column: Column) -> IntArray:
         return np.asarray(self._rows[:, row, column], dtype=np.int64)
@@ -121,6 +131,8 @@ class Collector:
 
     def load(self, operand: CountedOperand, access: Access, grouped: bool = False) -> None:
         """`grouped`: packed codes are taken apart by whole groups, which is counted elsewhere."""
+        if operand.column in self._registers:
+            return
         self.add(access.pointers, number("pointer", operand.place))
         self.add(
             access.times, number("load", operand.place, width_position(self._bits[:, operand.column]), access.reached)
@@ -151,6 +163,8 @@ class Collector:
         self.down(count, self.column(row, Column.ACC_BITS), -shifts, self.column(row, Column.ACC_BITS))
 
     def store(self, variable: int, access: Access) -> None:
+        if variable in self._registers:
+            return
         self.add(access.pointers, number("pointer", 1))
         self.add(access.times, number("store", width_position(self._bits[:, variable]), access.reached))
 
@@ -184,6 +198,8 @@ class Collector:
 
     def frame(self, kind: str, times: float, elements: float, inner_loops: float, longest: int) -> None:
         """The loops around an operation."""
+        if not self._framed:
+            return
         self.add(times, number("start", kind_position(kind)))
         self.add(elements, number("element", kind_position(kind), length_position(longest)))
         self.add(inner_loops, number("nest", kind_position(kind)))

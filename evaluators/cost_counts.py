@@ -10,6 +10,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.blocks import filters_lie_beside, lies_in_one_run, rows_of_matrices
+from kilotune.codegen.emit.fusion import find_chains
 from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.preshift import preshifted_rows
 from kilotune.codegen.emit.schedule import (
@@ -47,6 +48,8 @@ class CostFeatures:
         self._labels = [self._columns[name] for name in ir.label_variables(program)]
         self._parameters = parameters
         self._storage = make_storage(program, dict.fromkeys(self._columns, 16), dict.fromkeys(self._columns, 0))
+        chains = find_chains(program, self._storage, self._shape).values()
+        self._chains = {row: chain for chain in chains for row in chain.rows}
         self._narrow = NarrowSums(program, parameters)
         self._executed = tuple(ir.executions(program.body))
         self._rounds = float(sum(ir.rounds(program.body)))
@@ -59,7 +62,10 @@ class CostFeatures:
         collector.add(1.0, number("program"))
         collector.add(self._rounds, number("loop"))
         for row, (operation, times) in enumerate(self._executed):
-            self._operation(collector, row, operation, float(times))
+            chain = self._chains.get(row)
+            registers = frozenset(self._columns[name] for name in chain.registers) if chain else frozenset()
+            with collector.chained(registers, chain is None or chain.first == row):
+                self._operation(collector, row, operation, float(times))
         if self._program.result_kind is ir.ResultKind.REAL:
             self._copy_result(collector)
         return collector.collected()

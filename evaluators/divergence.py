@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -49,9 +49,9 @@ def first_wrong_sample(expected: IntArray, found: npt.NDArray[np.generic]) -> in
     return int(wrong[0]) if wrong.size else None
 
 
-def count_events(program: ir.Program) -> int:
-    """How often an operation runs in one inference."""
-    return sum(times for _, times in ir.executions(program.body))
+def count_events(program: ir.Program, unstored: Collection[int] = ()) -> int:
+    """How often operations run in one inference, but for those of the rows `unstored`."""
+    return sum(times for row, (_, times) in enumerate(ir.executions(program.body)) if row not in unstored)
 
 
 def find_divergence(
@@ -60,14 +60,17 @@ def find_divergence(
     sample: FloatArray,
     trace: Trace,
     offsets: Mapping[str, int],
+    unstored: Collection[int] = (),
 ) -> Divergence | None:
     """Compare a trace of the inference of `sample` [features] with the definition of the semantics.
 
-    `offsets`: where each variable starts in the RAM array. None when every operation wrote what it should.
+    `offsets`: where each variable starts in the RAM array; `unstored`: rows of operations that the trace leaves out.
+    None when every operation wrote what it should.
     """
     bits = stored_bits(batch)
     steps = executions(batch, parameters, sample[None, :])
-    for event, steps_of_one in enumerate(_by_execution(steps)):
+    stored = (one for one in _by_execution(steps) if one[0][0].row not in unstored)
+    for event, steps_of_one in enumerate(stored):
         first = steps_of_one[0][0]
         operation = first.operation
         if event >= len(trace.rows) or int(trace.rows[event]) != first.row:
@@ -120,7 +123,7 @@ def run_checked(
     sizes, run = target.run(artefact, inputs)
     sample = first_wrong_sample(expected, run.outputs)
     if sample is not None:
-        trace = target.trace(artefact, inputs[sample : sample + 1], count_events(batch.program))
-        found = find_divergence(batch, parameters, features[sample], trace, source.offsets)
+        trace = target.trace(artefact, inputs[sample : sample + 1], count_events(batch.program, source.unstored))
+        found = find_divergence(batch, parameters, features[sample], trace, source.offsets, source.unstored)
         raise DivergenceError(describe(str(target), sample, found))
     return sizes, run

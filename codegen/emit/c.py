@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -10,6 +11,7 @@ from typing import assert_never
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.emit.chains import choose_chains, emit_chain
 from kilotune.codegen.emit.constant_arrays import (
     FLASH_MACROS,
     ConstantArray,
@@ -18,10 +20,11 @@ from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
 from kilotune.codegen.emit.frames import ask_for_frame, frame_array
+from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
 from kilotune.codegen.emit.iteration import iterate
-from kilotune.codegen.emit.layout import TemporaryLayout, lay_out
+from kilotune.codegen.emit.layout import TemporaryLayout, lay_out, place_temporaries
 from kilotune.codegen.emit.operators import Operators
 from kilotune.codegen.emit.packing import reader, reader_definition
 from kilotune.codegen.emit.parameters import parameter_arrays
@@ -55,7 +58,7 @@ class CSource:
     `ram_bytes` is the size of the one RAM array, of which variables take the first `variable_bytes` (what a search reports
     as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
     parameters and whole tables (whose end may be left out, `tables`), and about what the code takes that unpacks parameters
-    (`unpacking_size`).
+    (`unpacking_size`). `unstored`: rows of operations whose results stay in registers (`fusion`), which no hook follows.
     `candidate`: what it was made from, for targets that are not C; None for floats.
     """
 
@@ -69,6 +72,7 @@ class CSource:
     variable_bytes: int
     scratch_bytes: int
     flash_bytes: int
+    unstored: frozenset[int] = frozenset()
     candidate: Candidate | None = None
 
 
@@ -137,10 +141,12 @@ def emit_program(
     """
     storage, program = context.storage, context.storage.program
     _check_order(program)
+    variables = place_temporaries(storage, placement, in_place)
+    context = dataclasses.replace(context, chains=choose_chains(context, variables.offsets))
     ask_for_frame(context, None)
     _emit_body(context, program.body, 0)
     _emit_result(context)
-    layout = lay_out(storage, context.scratches, placement, in_place)
+    layout = lay_out(storage, variables, context.scratches, placement, context.chains)
     arrays, functions = tables()
     constants = [*parameter_arrays(storage, program, parameters), *arrays]
     interface = describe_interface(storage, program, context.stream, scaling)
@@ -157,6 +163,7 @@ def emit_program(
         layout.variable_bytes,
         max((s.size_bytes for s in context.scratches.values()), default=0),
         sum(array.size_bytes for array in constants),
+        frozenset(row for chain in context.chains.values() for row in chain.rows[:-1]),
     )
 
 
@@ -172,6 +179,7 @@ def _check_order(program: ir.Program) -> None:
 
 def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) -> int:
     """Emit statements whose first operation is row `number`; the number after the last one."""
+    done = number
     for statement in body:
         if isinstance(statement, ir.Loop):
             name = context.storage.loop_names[statement.index]
@@ -182,20 +190,29 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
             with context.writer.block(f"for ({kind} {name} = {statement.start}; {name} < {end}; {name}++)"):
                 ask_for_frame(context, statement.index)
                 number = _emit_body(context, statement.body, number)
-        else:
-            _emit_operation(context, statement, OperationRow(number, context.rows[number]))
-            number += 1
+            done = number
+            continue
+        if number == done:
+            chain = context.chains.get(number, OperationChain(number, (statement,)))
+            _emit_operations(context, chain)
+            done = chain.rows.stop
+        number += 1
     return number
 
 
-def _emit_operation(context: Context, operation: ir.Operation, row: OperationRow) -> None:
+def _emit_operations(context: Context, chain: OperationChain) -> None:
+    """One operation, or several that run in one nest."""
     context.writer.line()
-    context.writer.line(f"/* {_place(operation.location)}: {_sentence(operation)} */")
-    if isinstance(operation, ir.Elementwise):
+    for operation in chain.operations:
+        context.writer.line(f"/* {_place(operation.location)}: {_sentence(operation)} */")
+    operation, row = chain.operations[0], OperationRow(chain.first, context.rows[chain.first])
+    if len(chain.operations) > 1:
+        emit_chain(context, chain)
+    elif isinstance(operation, ir.Elementwise):
         emit_elementwise(context, operation, row)
     else:
         _emit_gathering(context, operation, row)
-    context.writer.line(f"KT_AFTER({row.number});")
+    context.writer.line(f"KT_AFTER({chain.rows[-1]});")
 
 
 def _emit_gathering(context: Context, operation: ir.Gathering, row: OperationRow) -> None:
@@ -306,7 +323,9 @@ def _source(
     parts += [*context.operators.functions, *functions]
     unread = program.input is not None and program.input.name not in ir.used_variables(program)
     frame, named = frame_array(context, program)
+    text = re.sub(r"/\*.*\*/", "", "\n".join(context.writer.lines))
     parts += frame
-    body = [*named, *layout.pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
+    pointers = [line for name, line in layout.pointers if re.search(rf"\b{name}\b", text)]
+    body = [*named, *pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
     parts.append("\n".join([prototype, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import Int32Array
+from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.iteration import Iteration
 from kilotune.codegen.emit.operators import CExpression, Operators
 from kilotune.codegen.emit.shape import CodeShape
@@ -113,7 +114,7 @@ class Arithmetic(Protocol):
 @dataclass
 class Context:
     """The program while its C is written. `scratches` collects, by row, what operations ask for; `stream`: how the input arrives,
-    where it is not there as a whole."""
+    where it is not there as a whole; `chains`: operations that run in one nest, by the first row."""
 
     storage: VariableStorage
     operators: Operators
@@ -123,6 +124,7 @@ class Context:
     scratches: dict[int, Scratch] = field(default_factory=dict)
     stream: FrameStream | None = None
     shape: CodeShape = field(default_factory=CodeShape)
+    chains: Mapping[int, OperationChain] = field(default_factory=dict)
 
     def scratch(self, row: int, bits: int, count: int) -> str:
         """The C name of a scratch array of the operation."""

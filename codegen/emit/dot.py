@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.blocks import (
@@ -13,7 +13,7 @@ from kilotune.codegen.emit.blocks import (
     takes_rows,
     takes_windows,
 )
-from kilotune.codegen.emit.context import Context, OperationRow, visit
+from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
@@ -24,11 +24,16 @@ from kilotune.codegen.emit.walk import LoopNestWriter
 from kilotune.codegen.emit.windows import image_place, inside, output_moves, part_inside, window_place
 
 
-def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> None:
-    """One sum of products for every element of the result."""
+def emit_product(
+    context: Context,
+    operation: ir.Product,
+    row: OperationRow,
+    then: Callable[[SumOfProducts, Sequence[str]], None] | None = None,
+) -> None:
+    """One sum of products for every element of the result. `then` takes sums on, at counters of the result, instead of their storing."""
     whole = context.arithmetic.sum(context, row, operation.taps)
     context, finish = take_out_factors(context, operation, whole)
-    total = FinishedSum(whole, finish)
+    total = FinishedSum(whole, finish, then)
     schedule = schedule_product(operation, context.storage)
     by_rows = takes_rows(context, operation, total)
     match operation, schedule:
@@ -53,13 +58,26 @@ def emit_product(context: Context, operation: ir.Product, row: OperationRow) -> 
 
 
 def _emit_matmul_by_runs(context: Context, operation: ir.MatMul, schedule: DenseProduct, total: FinishedSum) -> None:
-    a, b, out = operation.a, operation.b, operation.out
-    (a0, _), (_, b1) = context.storage.strides(a), context.storage.strides(b)
+    out = operation.out
     with context.writer.loops(list(schedule.nest.loops[:2]), scope=True) as (i, j):
-        total.sum.start()
-        add_run(context, total.sum, (a, [(i, a0)]), (b, [(j, b1)]), operation.taps)
         target = visit(context, out, (i, j), out.strides)
-        total.store((i, j), target.text, target.bits)
+        _emit_run(context, operation, total, (i, j), target.text)
+
+
+def _emit_run(context: Context, operation: ir.MatMul, total: FinishedSum, at: Sequence[str], target: str) -> None:
+    """The sum of one element, by a run, and its storing."""
+    a, b, (i, j) = operation.a, operation.b, at
+    (a0, _), (_, b1) = context.storage.strides(a), context.storage.strides(b)
+    total.sum.start()
+    add_run(context, total.sum, (a, [(i, a0)]), (b, [(j, b1)]), operation.taps)
+    total.store((i, j), target, context.storage.bits[operation.out.variable], at)
+
+
+def emit_run(context: Context, operation: ir.MatMul, row: OperationRow, at: Sequence[str], target: str) -> None:
+    """The element at counters `at` of a product in order whose terms lie beside each other, written to an lvalue."""
+    whole = context.arithmetic.sum(context, row, operation.taps)
+    context, finish = take_out_factors(context, operation, whole)
+    _emit_run(context, operation, FinishedSum(whole, finish), at, target)
 
 
 def _emit_matmul(context: Context, schedule: DenseProduct, total: FinishedSum) -> None:
@@ -70,7 +88,8 @@ def _emit_matmul(context: Context, schedule: DenseProduct, total: FinishedSum) -
         with walk.inside(2, 3):
             left, right = walk.values
             total.sum.add(left, right, walk.counter("k"))
-        total.store((walk.counter("i0"), walk.counter("i1")), walk.target, walk.target_bits)
+        at = walk.counter("i0"), walk.counter("i1")
+        total.store(at, walk.target, walk.target_bits, at)
 
 
 def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum) -> None:
@@ -95,7 +114,7 @@ def _emit_conv2d(context: Context, operation: ir.Conv2D, schedule: Convolution, 
             total.sum.add(pixel, weight, number, condition)
         target = context.storage.element(out, output_moves(operation, (image, y, x, group, channel)))
         channels = _tap_number((group, channel), (groups, group_out))
-        total.store((image, channels), target.text, target.bits)
+        total.store((image, channels), target.text, target.bits, ())
 
 
 def _tap_number(counters: Sequence[str], extents: tuple[int, ...]) -> str:
@@ -176,7 +195,7 @@ def _emit_image_row(
             )
             add_rows(context, total.sum, ("pixels", weights), (a, b), extent, (long, steps_a_round))
             target = storage.element(out, output_moves(operation, (image, y, x, "0", channel)))
-            total.store((image, channel), target.text, target.bits)
+            total.store((image, channel), target.text, target.bits, (image, y, x, channel))
 
 
 def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct, total: FinishedSum) -> None:
@@ -200,7 +219,7 @@ def _emit_sparse(context: Context, operation: ir.MatMul, schedule: SparseProduct
                 writer.line(f"const {storage.type_of(b.variable)} v1 = {at.text};")
                 total.sum.add(CExpression("v0", bits), CExpression("v1", at.bits), "")
             target = visit(context, out, (i, j), out.strides)
-            total.store((i, j), target.text, target.bits)
+            total.store((i, j), target.text, target.bits, (i, j))
 
 
 def _first_value(context: Context, matrix: ir.View) -> list[str]:

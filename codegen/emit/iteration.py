@@ -22,7 +22,7 @@ class Iteration:
 def iterate(views: Sequence[ir.View]) -> Iteration:
     """The least loops that visit all elements of the first view, and those of the others beside them."""
     extents = tuple(e for e in views[0].shape if e != 1)
-    return _merged(Iteration(extents, tuple(_strides(view, extents) for view in views)))
+    return _merged(Iteration(extents, tuple(along(view, extents) for view in views)))
 
 
 def first_of_rows(view: ir.View) -> ir.View:
@@ -30,7 +30,8 @@ def first_of_rows(view: ir.View) -> ir.View:
     return ir.View(view.variable, view.shape[:-1], view.strides[:-1], view.offset)
 
 
-def _strides(view: ir.View, extents: tuple[int, ...]) -> tuple[int, ...]:
+def along(view: ir.View, extents: tuple[int, ...]) -> tuple[int, ...]:
+    """How far a view moves in each loop of `extents`, none of which is 1, that visit its elements; 0 for a single element."""
     if view.size == 1:
         return (0,) * len(extents)
     kept = [(e, s) for e, s in zip(view.shape, view.strides, strict=True) if e != 1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.emit.context import Scratch
+from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.storage import VariableStorage
 from kilotune.codegen.first_fit import Block, FirstFitPlacement, find_overlap, first_fit
 from kilotune.codegen.interference import Interference, find_interference
@@ -15,33 +16,51 @@ from kilotune.codegen.placement import Placer
 
 @dataclass(frozen=True)
 class TemporaryLayout:
-    """Offsets of temporaries, the size of the array, how much of it variables reach into, and the C that declares it."""
+    """Offsets of temporaries, the size of the array, how much of it variables reach into, and the C that declares it;
+    of `pointers` with the names that they declare."""
 
     offsets: Mapping[str, int]
     size_bytes: int
     variable_bytes: int
     typedefs: list[str]
     array: list[str]
-    pointers: list[str]
+    pointers: list[tuple[str, str]]
 
 
-def lay_out(
-    storage: VariableStorage, scratches: Mapping[int, Scratch], placement: Mapping[str, int], in_place: bool
-) -> TemporaryLayout:
-    """Place what `placement` does not name, check the whole, and declare it. ValueError for a placement that is wrong.
+@dataclass(frozen=True)
+class PlacedTemporaries:
+    """Where the temporaries of a program lie, in bytes, and which of them may share some."""
 
-    Variables come first, as `codegen.placement` places them for the search too; scratch arrays fit around them.
-    """
+    interference: Interference
+    offsets: Mapping[str, int]
+    peak_bytes: int
+
+
+def place_temporaries(storage: VariableStorage, placement: Mapping[str, int], in_place: bool) -> PlacedTemporaries:
+    """Place what `placement` does not name, as `codegen.placement` does for the search too. ValueError for a placement that is wrong."""
     interference = find_interference(storage.program, in_place)
     placer = Placer(interference)
     fixed = {name: offset for name, offset in placement.items() if name in interference.names}
     variables = placer.place(storage.bits, fixed)
-    blocks = _blocks(storage, interference, scratches)
-    _check(blocks, {**variables.offsets, **placement})
+    _check(_blocks(storage, interference, {}), {**variables.offsets, **placement})
     clash = placer.find_clash(storage.bits, variables.offsets)
     if clash is not None:
         raise ValueError(f"{clash[0]} and {clash[1]} are live at the same time and share bytes of RAM")
-    offsets = _place_scratches(blocks, interference, scratches, {**placement, **variables.offsets})
+    return PlacedTemporaries(interference, variables.offsets, variables.peak_bytes)
+
+
+def lay_out(
+    storage: VariableStorage,
+    variables: PlacedTemporaries,
+    scratches: Mapping[int, Scratch],
+    placement: Mapping[str, int],
+    chains: Mapping[int, OperationChain],
+) -> TemporaryLayout:
+    """Fit scratch arrays around the variables, and declare all. ValueError for one that `placement` puts where it may not be."""
+    interference = variables.interference
+    blocks = _blocks(storage, interference, scratches)
+    _check(blocks, {**variables.offsets, **placement})
+    offsets = _place_scratches(blocks, _around(interference, chains), scratches, {**placement, **variables.offsets})
     peak = max((offsets[name] + block.size_bytes for name, block in blocks.items()), default=0)
     placed = FirstFitPlacement({name: offsets[name] for name in blocks}, peak)
     widths = {name: storage.bits[name] for name in blocks if name in storage.bits}
@@ -52,7 +71,8 @@ def lay_out(
         note = storage.describe(name) if name in storage.bits else "scratch"
         kind = storage.pointed_type(name) if name in storage.bits else f"kt_int{widths[name]}"
         kinds[kind] = "float" if kind == "kt_float" else f"int{widths[name]}_t"
-        pointers.append(f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */")
+        pointer = f"    {kind} *const {names[name]} = ({kind} *)(kt_ram.bytes + {offset}); /* {note} */"
+        pointers.append((names[name], pointer))
     read = storage.program.input
     if read is not None:  # functions read the input as they read temporaries
         kinds["kt_float" if storage.real else f"kt_int{storage.bits[read.name]}"] = storage.type_of(read.name)
@@ -79,16 +99,25 @@ def _blocks(storage: VariableStorage, interference: Interference, scratches: Map
     return blocks
 
 
+def _around(interference: Interference, chains: Mapping[int, OperationChain]) -> list[frozenset[str]]:
+    """By row, what holds values while it runs: in a chain, while any of its operations does."""
+    held = list(interference.rows)
+    for chain in chains.values():
+        together = frozenset(name for row in chain.rows for name in interference.rows[row]) - chain.registers
+        held[chain.rows.start : chain.rows.stop] = [together] * len(chain.rows)
+    return held
+
+
 def _place_scratches(
     blocks: Mapping[str, Block],
-    interference: Interference,
+    held: Sequence[frozenset[str]],
     scratches: Mapping[int, Scratch],
     offsets: Mapping[str, int],
 ) -> dict[str, int]:
     """All offsets, with each scratch array clear of what holds values during its operation."""
     result = dict(offsets)
     for row, scratch in scratches.items():
-        around = {name: blocks[name] for name in interference.rows[row]}
+        around = {name: blocks[name] for name in held[row]}
         alone = {name: Block(b.size_bytes, LiveRange(0, 0), b.alignment) for name, b in around.items()}
         alone[scratch.name] = Block(scratch.size_bytes, LiveRange(0, 0), scratch.bits // 8)
         result[scratch.name] = first_fit(alone, {n: result[n] for n in alone if n in result}).offsets[scratch.name]

@@ -7,6 +7,7 @@ taken modulo a power of two, so a sum of codes that is multiplied at its end is 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen import ir
@@ -23,18 +24,23 @@ class Finish:
 
 @dataclass(frozen=True)
 class FinishedSum:
-    """A sum with the factors that were taken out of it."""
+    """A sum with the factors that were taken out of it. `then`: what takes it on instead of storing, at counters of the result."""
 
     sum: SumOfProducts
     finish: Finish
+    then: Callable[[SumOfProducts, Sequence[str]], None] | None = None
 
-    def store(self, place: tuple[str, str], target: str, bits: int) -> None:
-        """Multiply it and write the result. `place`: the row of the left operand and that of the right one which it is the sum of."""
+    def store(self, place: tuple[str, str], target: str, bits: int, at: Sequence[str] = ()) -> None:
+        """Multiply it and write the result. `place`: the row of the left operand and that of the right one which it is the sum of;
+        `at`: the counters of the result, for what takes the sum on."""
         for number, array in self.finish.rows:
             self.sum.scaled_up(f"KT_LOAD_PLACE8(&{array}[{place[number]}])")
         if self.finish.shift:
             self.sum.scaled_up(str(self.finish.shift))
-        self.sum.store(target, bits)
+        if self.then is None:
+            self.sum.store(target, bits)
+        else:
+            self.then(self.sum, at)
 
 
 def take_out_factors(context: Context, operation: ir.Product, total: SumOfProducts) -> tuple[Context, Finish]:

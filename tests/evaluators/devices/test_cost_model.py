@@ -55,12 +55,13 @@ def test_a_batch_is_counted_as_its_members(data: st.DataObject, model: RandomMod
 
 
 def test_what_a_small_network_does() -> None:
-    """8 rows of a sparse 8 x 12 product, two elementwise operations on 8 elements, a dense 5 x 8 product, ArgMax of 5."""
+    """8 rows of a sparse 8 x 12 product, two elementwise operations on 8 elements in one loop, a dense 5 x 8 product, ArgMax of 5."""
     model, batch = classifier(16)
     found = counted(batch, model.parameters)
     nonzero = np.count_nonzero(model.parameters["W"])
     assert found["tap.SparseMatMul.short"] == nonzero
-    assert found["element.Add.short"] == found["element.Tanh.short"] == 8
+    assert found["element.Add.short"] == 8
+    assert not found.get("element.Tanh.short")  # the loop is the addition's
     assert found["dot.flash.16.ram.16.32"] == 40
     assert found["run.MatMul"] == 5
     assert found["scan.ArgMax.16"] == 5

@@ -1,0 +1,158 @@
+"""C of chains (`fusion`): one nest of loops in which every element goes through several operations, in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts
+from kilotune.codegen.emit.dot import emit_product, emit_run
+from kilotune.codegen.emit.fusion import OperationChain, find_chains, runs_as_one
+from kilotune.codegen.emit.iteration import along, iterate
+from kilotune.codegen.emit.operators import CExpression, cast
+from kilotune.codegen.emit.schedule import make_nest
+from kilotune.codegen.emit.walk import LoopNestWriter
+
+
+def emit_chain(context: Context, chain: OperationChain) -> None:
+    """All operations of the chain."""
+    first = chain.operations[0]
+    if isinstance(first, ir.Conv2D):
+        rest = _AfterSums(context, chain)
+        emit_product(context, first, _row(context, chain.first), rest.take)
+    elif isinstance(first, ir.MatMul):
+        _emit_from_matrices(context, chain, first)
+    else:
+        _emit_elementwise(context, chain)
+
+
+def choose_chains(context: Context, offsets: Mapping[str, int]) -> dict[int, OperationChain]:
+    """The chains of the program that run as one with temporaries at these offsets [bytes] in RAM, by their first row. What does not as a
+    whole may without its first operations."""
+    chosen = {}
+    for chain in find_chains(context.storage.program, context.storage, context.shape).values():
+        rest = chain
+        while len(rest.operations) > 1 and not (
+            _sums_by_runs(context, rest) and runs_as_one(rest, context.storage, offsets)
+        ):
+            rest = rest.tail
+        if len(rest.operations) > 1:
+            chosen[rest.first] = rest
+    return chosen
+
+
+def _sums_by_runs(context: Context, chain: OperationChain) -> bool:
+    """Whether it begins with its sums, if it has any, and these are taken term by term: by a tree they are not made by a run."""
+    sums = [n for n, operation in enumerate(chain.operations) if not isinstance(operation, ir.Elementwise)]
+    return (not sums or sums[0] == 0) and not any(
+        isinstance(operation, ir.MatMul | ir.Conv2D)
+        and context.arithmetic.sum(context, _row(context, row), operation.taps).numbered
+        for row, operation in zip(chain.rows, chain.operations, strict=True)
+    )
+
+
+def _row(context: Context, number: int) -> OperationRow:
+    return OperationRow(number, context.rows[number])
+
+
+def _emit_elementwise(context: Context, chain: OperationChain) -> None:
+    loops = iterate([chain.out, *chain.reads])
+    counters = [(f"i{axis}", extent) for axis, extent in enumerate(loops.extents)]
+    reads = list(zip(chain.reads, loops.strides[1:], strict=True))
+    nest = make_nest(counters, reads, (chain.out, loops.strides[0]))
+    walk = LoopNestWriter(context, nest)
+    with walk.inside(0, len(nest.loops)):
+        values = _Values(context, chain, dict(zip(chain.reads, walk.values, strict=True)))
+        for number in range(len(chain.operations) - 1):
+            values.keep(number)
+        walk.store(values.computed(len(chain.operations) - 1))
+
+
+def _emit_from_matrices(context: Context, chain: OperationChain, first: ir.MatMul) -> None:
+    """Sums, and what comes after them, in the loops over the elements of a matrix."""
+    (height, width), writer = first.out.shape, context.writer
+    rest = _AfterSums(context, chain)
+    with writer.loops([("i0", height), ("i1", width)], scope=True) as at:
+        for number, operation in enumerate(chain.operations):
+            if isinstance(operation, ir.MatMul):
+                name = rest.declare(number)
+                with writer.block(""):
+                    emit_run(context, operation, _row(context, chain.first + number), at, name)
+        rest.follow(at)
+
+
+@dataclass
+class _Values:
+    """Elements that a chain has at hand, by view: those that were read, and those that were computed."""
+
+    context: Context
+    chain: OperationChain
+    read: Mapping[ir.View, CExpression]
+    made: dict[str, CExpression] = field(default_factory=dict)
+
+    def name(self, number: int) -> str:
+        """The C name of what operation `number` computes."""
+        return f"v{len(self.chain.reads) + number}"
+
+    def computed(self, number: int) -> CExpression:
+        """The element of operation `number`, an elementwise one."""
+        operation, row = self.chain.operations[number], _row(self.context, self.chain.first + number)
+        assert isinstance(operation, ir.Elementwise)
+        values = [
+            self.context.arithmetic.literal(operation, item, place, row)
+            if isinstance(item, ir.Literal)
+            else self.made.get(item.variable) or self.read[item]
+            for place, item in enumerate(operation.operands)
+        ]
+        return self.context.arithmetic.element(self.context, operation, row, values)
+
+    def keep(self, number: int) -> None:
+        """Compute the element of operation `number` into a variable."""
+        out = self.chain.operations[number].out.variable
+        bits = self.context.storage.bits[out]
+        value = cast(self.computed(number), bits)
+        self.context.writer.line(f"const {self.context.storage.type_of(out)} {self.name(number)} = {value.text};")
+        self.made[out] = CExpression(self.name(number), bits)
+
+
+class _AfterSums:
+    """What becomes of an element after its sum."""
+
+    def __init__(self, context: Context, chain: OperationChain) -> None:
+        self._context, self._chain = context, chain
+        self._values = _Values(context, chain, {})
+
+    def declare(self, number: int) -> str:
+        """The name of a variable for the sum of operation `number`."""
+        out, storage = self._chain.operations[number].out.variable, self._context.storage
+        name = self._values.name(number)
+        self._context.writer.line(f"{storage.type_of(out)} {name};")
+        self._values.made[out] = CExpression(name, storage.bits[out])
+        return name
+
+    def take(self, total: SumOfProducts, at: Sequence[str]) -> None:
+        """The sum of the first operation is done, for the element at these counters."""
+        out, storage = self._chain.operations[0].out.variable, self._context.storage
+        name = self._values.name(0)
+        total.store(f"const {storage.type_of(out)} {name}", storage.bits[out])
+        self._values.made[out] = CExpression(name, storage.bits[out])
+        self.follow(at)
+
+    def follow(self, at: Sequence[str]) -> None:
+        """Everything that is no sum, and the storing. `at`: an expression of each counter, 0 where there is no loop."""
+        storage, chain = self._context.storage, self._chain
+        moving = [(c, extent) for c, extent in zip(at, chain.operations[0].out.shape, strict=True) if extent != 1]
+        extents = tuple(extent for _, extent in moving)
+
+        def moves(view: ir.View) -> list[tuple[str, int]]:
+            return list(zip((counter for counter, _ in moving), along(view, extents), strict=True))
+
+        self._values.read = {view: storage.element(view, moves(view)) for view in chain.reads}
+        last = len(chain.operations) - 1
+        for number in range(last):
+            if isinstance(chain.operations[number], ir.Elementwise):
+                self._values.keep(number)
+        target = storage.element(chain.out, moves(chain.out))
+        value = cast(self._values.computed(last), target.bits)
+        self._context.writer.line(f"{target.text} = {value.text};")
