@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 
+from kilotune.codegen import ir
 from kilotune.evaluators.constraint_solver import SolverClock
 from kilotune.evaluators.fpga.boards import GATE_KINDS, find_board
 from kilotune.experiments.problems.building import build_problem
@@ -21,6 +22,7 @@ from kilotune.spaces.fpga.choices import PORTS
 from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.joint_designs import FasterDesigns
 from kilotune.spaces.fpga.joint_formats import DesignFormats
+from kilotune.spaces.fpga.joint_parts import operation_signature, reached_variables
 from kilotune.spaces.fpga.model import KnapsackModel
 from kilotune.spaces.fpga.parts import PartTable
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -67,6 +69,24 @@ def test_parts_that_are_remembered_are_those_of_the_formats_at_hand(model: str) 
         assert table.levels == plain.levels
 
 
+@pytest.mark.parametrize("changed", ["W1", "t2"])
+def test_signatures_differ_where_integers_or_widths_do(changed: str) -> None:
+    """Only where they are read or written: all other operations' parts are known."""
+    space = joint("mlp-diabetes")
+    plan = space.unrolling(of_width(space, 8)).tables[True, 1].sequential
+    if changed in plan.constants:
+        other = replace(plan, constants={**plan.constants, changed: plan.constants[changed] + 1})
+    else:
+        size, bits = plan.memories[changed]
+        other = replace(plan, memories={**plan.memories, changed: (size, bits + 8)})
+    operations = list(ir.operations(plan.batch.program.body))
+    differing = {
+        row for row in range(len(operations)) if operation_signature(plan, row) != operation_signature(other, row)
+    }
+    assert differing
+    assert differing == {row for row, o in enumerate(operations) if changed in reached_variables(o)}
+
+
 def test_formats_for_a_design_are_the_brute_force_optimum() -> None:
     space, rng = joint("mlp-diabetes"), random.Random(2)
     base = of_width(space, 8)
@@ -102,6 +122,9 @@ def test_formats_for_a_design_are_the_brute_force_optimum() -> None:
     chosen = known.cheapest(latency_us, errors, [], SolverClock(5.0))
     assert chosen is not None
     assert error(tuple(chosen[name] for name in names)) == pytest.approx(min(map(error, fitting)), abs=1e-5)
+    roomier = DesignFormats(space, base, offered, hardware).cheapest(latency_us, errors, [], SolverClock(5.0))
+    assert roomier is not None
+    assert error(tuple(roomier[name] for name in names)) == pytest.approx(min(map(error, fast)), abs=1e-5)
     changed = {name: option for name, option in chosen.items() if len(offered[name]) > 1}
     other = known.cheapest(latency_us, errors, [changed], SolverClock(5.0))
     assert other is not None
