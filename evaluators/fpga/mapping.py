@@ -56,24 +56,24 @@ def rom_parts(words: int, bits: int, family: str, smooth: bool = False) -> Parts
 
 
 def ram_parts(words: int, bits: int, readers: int, family: str) -> Parts:
-    """A memory with one port to write and `readers` to read, which answer a cycle later; `words` above 1."""
-    mapping = MAPPINGS[family]
-    blocks = _blocks(words, bits, mapping) * readers
+    """A memory with one port to write and `readers` to read, which answer a cycle later: a copy for each of them; `words` above 1."""
+    mapping, blocks = MAPPINGS[family], _blocks(words, bits, MAPPINGS[family])
     deep = -(-words // CELL_WORDS)
-    cells = deep * -(-bits // CELL_BITS) * readers
-    choosing = ((deep - 1) * bits * readers + deep) / 3
-    distributed = words * bits if mapping.cell_cost is None else cells * mapping.cell_cost + choosing
+    choosing = ((deep - 1) * bits + deep) / 3
+    distributed = (
+        words * bits if mapping.cell_cost is None else deep * -(-bits // CELL_BITS) * mapping.cell_cost + choosing
+    )
     if distributed > blocks * mapping.block_cost:
-        return Parts(block_rams=blocks, block_bits=bits * readers)
-    return distributed_parts(words, bits, readers, family) + Parts(registers=bits * readers)
+        return Parts(block_rams=blocks, block_bits=bits) * readers
+    return (distributed_parts(words, bits, family) + Parts(registers=bits)) * readers
 
 
-def distributed_parts(words: int, bits: int, readers: int, family: str) -> Parts:
+def distributed_parts(words: int, bits: int, family: str) -> Parts:
     """A memory that answers in the same cycle: of look-up tables, or of registers where there are none for it."""
     if MAPPINGS[family].cell_cost is None:
-        return Parts(register_ram=words * bits, picks=words * bits * (1 + readers) / 2)
+        return Parts(register_ram=words * bits, picks=words * bits)
     cells = -(-words // CELL_WORDS)
-    return Parts(lut_ram=cells * -(-bits // CELL_BITS) * readers, picks=bits * (cells - 1) * readers)
+    return Parts(lut_ram=cells * -(-bits // CELL_BITS), picks=bits * (cells - 1))
 
 
 def product_parts(a_bits: int, b_bits: int, result_bits: int, soft: bool, family: str) -> Parts:

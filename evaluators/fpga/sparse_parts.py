@@ -56,7 +56,7 @@ class SparseCount:
         total += product_parts(width, x, product, unit.row in plan.design.soft, self.family)
         total += Parts(registers=product * cycles[UnitPart.PRODUCT])
         total += Parts(registers=max(1, product - term_shift) * cycles[UnitPart.TERMS])
-        total += distributed_parts(unit.rows, accumulator, 1, self.family)
+        total += distributed_parts(unit.rows, accumulator, self.family)
         total += Parts(adders=accumulator, choices=accumulator + row_bits)
         banks = plan.banks[unit.operation.b.variable]
         visited = {0, *(step.column % banks for step in unit.steps[number])}

@@ -49,6 +49,8 @@ UNITS, SOFT_UNITS, PROGRAMS = 170, 30, 60
 MODEL_LANES = (1, 2, 4)
 FIRST_GUESS_NS = (1.5, 0.5, 2.0, 0.02, 6.0, 5.6, 1.5)
 ROUNDS = 60
+LONGEST_S = 600.0
+"""For a tool and a design: those that are placed no sooner are left out."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def unseen_probes() -> Iterator[Callable[[], HardwareProbe]]:
 def _model_probe(model: str, most: int) -> HardwareProbe:
     bundle, batch = answer(model, "seedot")
     design = wide(bundle, batch, most) if most > 1 else SEQUENTIAL
-    return HardwareProbe(f"{model}, {most} lanes", make_plan(batch, bundle.parameters, design))
+    return HardwareProbe(f"{model}, {most} lanes", make_plan(batch, bundle.parameters, design), bundle.parameters)
 
 
 def measured(
@@ -89,7 +91,7 @@ def measured(
     end, result = time.monotonic() + seconds, []
     for make in probes:
         try:
-            probe = make()
+            probe = make() if board.gates.multipliers else make().without_multipliers()
         except ValueError:  # more banks than there may be
             continue
         if not all(values.any() for values in probe.plan.constants.values()) or not depends_on_input(probe.plan.batch):
@@ -97,7 +99,7 @@ def measured(
         made = kept_implementation(probe.plan, board)
         if made is None and not kept_only and time.monotonic() < end:
             try:
-                made = implement(probe.plan, board)
+                made = implement(probe.plan, board, LONGEST_S)
             except ToolError as error:
                 print(f"{probe.name}: {error}", flush=True)
         if made is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.codegen.profile import profile
 from kilotune.codegen.rtl.design import HardwareDesign
-from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan, takes_elements
+from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan, takes_elements, takes_multipliers
 from kilotune.codegen.rtl.processing import column_nonzeros, longest_first_shares, papers_shares
 from kilotune.experiments.benchmarks.probe_programs import probe
 
@@ -27,10 +28,18 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class HardwareProbe:
-    """A plan, and what it is called in a table of errors."""
+    """A plan with the parameters of its program, and what it is called in a table of errors."""
 
     name: str
     plan: HardwarePlan
+    parameters: Mapping[str, FloatArray]
+
+    def without_multipliers(self) -> HardwareProbe:
+        """The same with all multiplications made of look-up tables, as searches for a board without multipliers make them."""
+        plan = self.plan
+        rows = frozenset(n for n, made in enumerate(ir.operations(plan.batch.program.body)) if takes_multipliers(made))
+        soft = make_plan(plan.batch, self.parameters, replace(plan.design, soft=rows))
+        return HardwareProbe(f"{self.name}, soft", soft, self.parameters)
 
 
 def program_probe(seed: int) -> HardwareProbe:
@@ -38,7 +47,7 @@ def program_probe(seed: int) -> HardwareProbe:
     made = probe(seed)
     random = np.random.default_rng([seed, 1])
     design = random_design(made.batch, made.parameters, random, int(random.choice((1, 1, 2, 4, 8))), 0.2)
-    return HardwareProbe(f"program {seed}", make_plan(made.batch, made.parameters, design))
+    return HardwareProbe(f"program {seed}", make_plan(made.batch, made.parameters, design), made.parameters)
 
 
 def unit_probe(seed: int, kinds: tuple[str, ...] = KINDS, soft: float = 0.0) -> HardwareProbe:
@@ -57,7 +66,7 @@ def unit_probe(seed: int, kinds: tuple[str, ...] = KINDS, soft: float = 0.0) -> 
     accumulator = list(Accumulator)[int(random.integers(len(Accumulator)))]
     batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
     design = random_design(batch, parameters, random, int(random.choice(MOST_LANES)), soft)
-    return HardwareProbe(f"{kind} {seed}", make_plan(batch, parameters, design))
+    return HardwareProbe(f"{kind} {seed}", make_plan(batch, parameters, design), parameters)
 
 
 def soft_probe(seed: int) -> HardwareProbe:

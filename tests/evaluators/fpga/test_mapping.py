@@ -32,6 +32,7 @@ def test_a_port_more_is_a_copy() -> None:
 def test_ice40_has_no_distributed_memory() -> None:
     assert ram_parts(16, 16, 1, "ice40").block_rams == 1
     assert ram_parts(4, 16, 1, "ice40").register_ram == 64
+    assert ram_parts(12, 8, 2, "ice40").block_rams == 2, "each copy decides for itself, whatever both cost together"
 
 
 @pytest.mark.parametrize(("words", "bits", "blocks"), [(256, 8, 0), (257, 8, 1), (512, 36, 1), (513, 36, 2), (1, 8, 0)])
