@@ -35,7 +35,7 @@ class HardwareProbe:
     parameters: Mapping[str, FloatArray]
 
     def without_multipliers(self) -> HardwareProbe:
-        """The same with all multiplications made of look-up tables, as searches for a board without multipliers make them."""
+        """This probe with all multiplications made of look-up tables, as searches for a board without multipliers make them."""
         plan = self.plan
         rows = frozenset(n for n, made in enumerate(ir.operations(plan.batch.program.body)) if takes_multipliers(made))
         soft = make_plan(plan.batch, self.parameters, replace(plan.design, soft=rows))
