@@ -25,7 +25,7 @@ from kilotune.experiments.problems.fixed_point.device_runs import check_program,
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
 from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
-from kilotune.experiments.problems.fixed_point.source import data_options, is_trained_model, load_source
+from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
@@ -190,6 +190,7 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
     options = stored_fields(ModelOptions, request.options, "request")
+    check_size(Path(request.input), options.board, options.narrow)
     bundle = load_source(Path(request.input), options.data, options.label, options.returns)
     searched, held_out = _parts(bundle, options.validation, request.seed)
     task = task_of(bundle, searched)

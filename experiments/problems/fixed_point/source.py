@@ -11,6 +11,10 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.evaluators.device import Device
+
+LARGE_FILE = 1 << 20
+"""Smaller files may be names and structure for the most part."""
 
 SUFFIXES = (".onnx", ".tflite")
 """Files that are taken for another tool's model whatever is in them."""
@@ -36,6 +40,20 @@ def load_source(path: Path, data: str | None, label: str | None, returns: str | 
         expected = "--data FILE with samples for it (.npz with X and y, .npy or .csv)"
         raise InputError(str(path), expected=expected, found="a model without any")
     return import_bundle(path, Path(data), label, None if returns is None else Returns(returns))
+
+
+def check_size(path: Path, device: Device | None, narrow: bool) -> None:
+    """InputError for a large file of another tool whose weights cannot fit the device's flash, before anything of it is read: 32-bit floats
+    that become bytes, or bits where they may be so `narrow`."""
+    if device is None or not is_trained_model(path):
+        return
+    size = path.stat().st_size
+    least = size // (32 if narrow else 4)
+    if size >= LARGE_FILE and least > device.flash_bytes:
+        found = f"a file of {size} bytes, whose weights take about {least} or more"
+        raise InputError(
+            str(path), expected=f"weights for the {device.flash_bytes} bytes of {device.name}", found=found
+        )
 
 
 def data_options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,3 +95,18 @@ def test_raw_features_of_mixed_size_lose_nothing_and_the_exported_program_says_h
     assert found["best"]["metrics"]["accuracy_percent"] >= 99.5
     assert "model_feature(uint16_t i, float value)" in (tmp_path / "out" / "model.h").read_text()
     assert len(json.loads((tmp_path / "out" / "decisions.json").read_text())["features"]["exponents"]) == 8
+
+
+@pytest.mark.parametrize(("option", "least"), [("--no-narrow", 26214400), ("--narrow", 3276800)])
+def test_a_model_of_100_megabytes_is_refused_by_its_size(option: str, least: int, tmp_path: Path) -> None:
+    """The file is a hole: reading it would say that it is no model."""
+    with (tmp_path / "large.onnx").open("wb") as stream:
+        stream.truncate(100 << 20)
+    np.savez(tmp_path / "data.npz", X=np.zeros((2, 3)))
+    asked = ("--space", "shiftry", "--input", "large.onnx", "--data", "data.npz", "--device", "uno", option)
+    status, _, error = run(tmp_path, *asked)
+    assert status == 4
+    assert (
+        "expected weights for the 32256 bytes of uno, found a file of 104857600 bytes, whose weights take about "
+        f"{least} or more"
+    ) in " ".join(error.split())
