@@ -36,7 +36,7 @@ from kilotune.experiments.studies.storage import open_store
 DEVICES = ("uno", "mkr1000", "nano33")
 SAMPLES = 10
 AVR_CYCLES = {"lpm": 3, "ld": 2, "mul": 2, "muls": 2, "mulsu": 2}
-"""Of the instructions that take more than one (AVR Instruction Set Manual)."""
+"""Instructions that take more than one cycle, by the AVR Instruction Set Manual."""
 
 
 def best_program(study: str, storage: str | None) -> tuple[ModelProblem, FixedBatch]:
@@ -47,7 +47,7 @@ def best_program(study: str, storage: str | None) -> tuple[ModelProblem, FixedBa
 
 
 def products(batch: FixedBatch) -> list[tuple[int, tuple[int, int, int]]]:
-    """Of every product: multiply-accumulates of one inference, and the widths of both operands and of the sum."""
+    """Multiply-accumulates of one inference by product, each with the widths of both operands and of the sum."""
     bits = {v.name: int(b) for v, b in zip(batch.program.variables, batch.bits[0], strict=True)}
     found = []
     for row, (operation, times) in enumerate(ir.executions(batch.program.body)):
