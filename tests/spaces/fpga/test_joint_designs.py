@@ -132,6 +132,20 @@ def test_formats_for_a_design_are_the_brute_force_optimum() -> None:
     assert known.cheapest(0.01, errors, [], SolverClock(5.0)) is None
 
 
+def test_a_clock_is_kept_by_no_more_narrow_formats_than_it_takes() -> None:
+    space = JointSpace(joint("mlp-diabetes").formats, "roomy", find_board("ecp5-25f"))
+    wide, narrow = of_width(space, 16), of_width(space, 8)
+    fast = fastest(space, narrow)
+    hardware = {d.name: fast.assignment[d.name] for d in space.choices.decisions}
+    known = DesignFormats(space, wide, {name: (wide[name], narrow[name]) for name in wide}, hardware)
+    errors = {name: {wide[name]: 0.0, narrow[name]: 1.0} for name in wide}
+    clock_mhz = fast.measurement.metrics["clock_mhz"]
+    chosen = known.cheapest(1.001 * known.plan.cycles / clock_mhz, errors, [], SolverClock(5.0))
+    assert chosen is not None
+    assert sum(chosen[name] == narrow[name] for name in wide) == 1
+    assert space.evaluate([{**chosen, **hardware}])[0].metrics["clock_mhz"] == pytest.approx(clock_mhz)
+
+
 def test_formats_are_wide_where_a_fast_design_has_no_use_for_narrow_ones() -> None:
     """Shiftry's widths keep the accuracy and 16 bits in an operation that ends the clock; together, the clock is 8 bits' and most
     variables have 16."""
