@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -74,7 +75,11 @@ def test_what_is_reported_is_what_is_exported(level: str, tmp_path: Path) -> Non
     levels = found["best"]["on_device"]["levels"]
     fastest = min(levels, key=lambda name: levels[name]["cycles"])
     assert fastest == "-O3, unrolled16"
-    assert f"Built as {fastest} it takes {levels[fastest]['cycles']:.0f} cycles" in done.stderr
+    said = re.search(rf"Built as {fastest} it takes (\d+) cycles", done.stderr)
+    assert said is not None
+    assert (
+        abs(int(said[1]) - levels[fastest]["cycles"]) <= 0.6
+    )  # the file has a tenth of a cycle, which may be half of one
     assert "`tune export --level O3 --shape unrolled16`" in done.stderr
 
 
