@@ -1,44 +1,35 @@
-"""Bundled models as hardware: one step after the other, the paper's hints, and the optimum of the cost model; and joint decisions.
+"""Bundled models as hardware: one step after the other, the paper's hints, and the optimum of the cost model.
 
     python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--luts N] [--place [--seconds S]] [MODEL ...]
-    python -m kilotune.experiments.benchmarks.unrolling --joint [--trials N] [MODEL ...]
 
 Widths and scales are those of SeeDot's procedure. Figures are predicted (cycles are exact); --place places and routes each of the three
 and prints what is measured beside what was predicted, with cycles against those of a simulated Uno at 16 MHz and of float32 at 10 MHz
 (`placed_designs.py`): each tool gets --seconds a design, and of the best ones smaller and smaller ones are tried until one is placed.
 --luts: no candidate may be predicted to take more, since place and route takes hours where an FPGA is nearly full. The Uno's time is that
-of the same integers on a simulated Uno. --joint compares Shiftry's procedure followed by the best hardware for its widths with a search
-for both from there.
+of the same integers on a simulated Uno. `joint_hardware.py` decides widths as well.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.benchmarks.placed_designs import HEAD, compared, narrowed, placed, rows
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
 from kilotune.experiments.studies.request_parsing import request_from
-from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import SolveLimit, Trial
-from kilotune.search.store import Store
-from kilotune.search.study import Study
-from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
 
 WORK = 60.0
-TRIALS = 3000
 SECONDS, MOST_TRIED = 900.0, 6
 
 
-def hardware(model: str, board: str, joint: bool = False) -> HardwareProblem:
+def hardware(model: str, board: str) -> HardwareProblem:
     """The problem of a model."""
-    options = {"board": board, "place": 0, **({"joint": True} if joint else {})}
-    built = build_problem(request_from("fpga", input=model, options=options))
+    built = build_problem(request_from("fpga", input=model, options={"board": board, "place": 0}))
     assert isinstance(built, HardwareProblem)
     return built
 
@@ -117,28 +108,6 @@ def placed_table(models: list[str], board: str, work: float, luts: int, seconds:
                 print(row, flush=True)
 
 
-def joint(models: list[str], board: str, work: float, trials: int) -> None:
-    """Widths first and then the best hardware, against both together with as many trials."""
-    print(
-        "| model | widths first, then unrolled: us (cycles, LUTs) | joint: us (cycles, LUTs) |\n|---|---|---|",
-        flush=True,
-    )
-    for model in models:
-        problem = hardware(model, board, joint=True)
-        space = problem.space
-        assert isinstance(space, JointSpace)
-        answer = run_procedure(space.formats)
-        assert answer is not None
-        first = optimum(space.unrolling(answer.assignment), work)[0][0]
-        study = Study.create(Store("sqlite://"), "joint", space, "local", 0, procedure_first=True)
-        best = study.run(InProcessExecutor(space), Budget(trials=trials)).best
-        assert best is not None
-        formats = space.formats_in(best.assignment)
-        again = optimum(space.unrolling(formats), work)[0]
-        together = min([best, *again[:1]], key=lambda trial: trial.measurement.metrics["latency_us"])
-        print(f"| {model} | {cells(first)} | {cells(together)} |", flush=True)
-
-
 def main() -> None:
     """Print a table."""
     arguments = argparse.ArgumentParser(description="Bundled models as hardware.")
@@ -148,13 +117,9 @@ def main() -> None:
     arguments.add_argument("--luts", type=int, default=1 << 30, help="a candidate may be predicted to take")
     arguments.add_argument("--place", action="store_true")
     arguments.add_argument("--seconds", type=float, default=SECONDS, help="for each tool, a design")
-    arguments.add_argument("--joint", action="store_true")
-    arguments.add_argument("--trials", type=int, default=TRIALS)
     given = arguments.parse_args()
     models = given.models or list(model_names())
-    if given.joint:
-        joint(models, given.board, given.work, given.trials)
-    elif given.place:
+    if given.place:
         placed_table(models, given.board, given.work, given.luts, given.seconds)
     else:
         table(models, given.board, given.work, given.luts)

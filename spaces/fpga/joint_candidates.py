@@ -26,6 +26,7 @@ from kilotune.search.space import (
 from kilotune.spaces.fpga.candidates import (
     FASTEST,
     OBJECTIVES,
+    SEMANTICS,
     FixedProgram,
     HardwareGoal,
     gate_constraints,
@@ -34,8 +35,6 @@ from kilotune.spaces.fpga.candidates import (
 from kilotune.spaces.fpga.choices import HardwareChoices
 from kilotune.spaces.fpga.joint_parts import RememberedParts, RememberingSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
-
-SEMANTICS = 2
 
 Formats = dict[str, Option]
 """Widths and scales by variable: the part of a candidate that the space shiftry decides."""

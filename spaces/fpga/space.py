@@ -9,12 +9,9 @@ from functools import cached_property
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import CandidateModel, Procedure, Trial
-from kilotune.spaces.fpga.candidates import HardwareCandidates
+from kilotune.spaces.fpga.candidates import SEMANTICS, HardwareCandidates
 from kilotune.spaces.fpga.choices import QUARTER, HardwareChoices, Way
 from kilotune.spaces.fpga.hints import greedy_hints
-
-SEMANTICS = 3
-"""Version of what the decisions mean and of how they are measured; part of the fingerprint."""
 
 
 class FpgaSpace(HardwareCandidates):
