@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kilotune.codegen import ir
 from kilotune.codegen.array_files import RealArray, array_names, check_finite, find_array_file, read_array
+from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.dataset import Dataset, load_dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.feature_scaling import FeatureScaling
@@ -27,6 +28,7 @@ class Bundle:
     `parameters` have the declared shapes. `train` is None only for a program without input. `class_count` is None
     for a program that returns real numbers. `scaling`: what was done to the features of `train` and `test`, and has to be done to every
     other sample before it is quantised; None where the program takes them as they are.
+    `class_names`: what the classes are called, where that is not their number.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Bundle:
     test: Dataset | None
     class_count: int | None
     scaling: FeatureScaling | None = None
+    class_names: tuple[ClassName, ...] = ()
 
 
 def load_bundle(path: Path) -> Bundle:

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.emit.chains import choose_chains, emit_chain
 from kilotune.codegen.emit.constant_arrays import (
     FLASH_MACROS,
@@ -87,13 +88,14 @@ def emit_c(
     name: str = "model",
     function: str = "predict",
     scaling: FeatureScaling | None = None,
+    class_names: tuple[ClassName, ...] = (),
 ) -> CSource:
     """The only candidate of `batch` as C.
 
     `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
     a time (`streaming`). `shape`: how inner loops are written, plainly unless it is given. `scaling`: what callers do to features before
-    they are quantised. Raises ValueError
+    they are quantised. `class_names`: what the classes are called, where that is not their number. Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
     two live variables overlap.
     """
@@ -121,6 +123,7 @@ def emit_c(
         (name, function),
         lambda: (functions.arrays, functions.definitions),
         scaling,
+        class_names,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
     return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters))
@@ -134,6 +137,7 @@ def emit_program(
     names: tuple[str, str],
     tables: Callable[[], tuple[list[ConstantArray], list[str]]],
     scaling: FeatureScaling | None = None,
+    class_names: tuple[ClassName, ...] = (),
 ) -> CSource:
     """The program of `context` in any arithmetic; `names`: of the files and of the function.
 
@@ -149,7 +153,7 @@ def emit_program(
     layout = lay_out(storage, variables, context.scratches, placement, context.chains)
     arrays, functions = tables()
     constants = [*parameter_arrays(storage, program, parameters), *arrays]
-    interface = describe_interface(storage, program, context.stream, scaling)
+    interface = describe_interface(storage, program, context.stream, scaling, class_names)
     name, function = names
     prototype = signature(interface, function)
     return CSource(

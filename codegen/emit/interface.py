@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen import ir
+from kilotune.codegen.class_names import ClassName, defined_names
 from kilotune.codegen.emit.feature_quantiser import feature_function, quantiser, ranker
 from kilotune.codegen.emit.operators import int_type
 from kilotune.codegen.emit.storage import VariableStorage
@@ -23,7 +24,8 @@ class Interface:
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
     `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
     for the sample in so many equal parts, else 0. `scaling`: what is done to features before they are quantised, where each has a scale
-    of its own. `thresholds`: by feature, where it is given as how many of them are below it.
+    of its own. `thresholds`: by feature, where it is given as how many of them are below it. `class_names`: what the classes are called,
+    where that is not their number.
     """
 
     kind: ir.ResultKind
@@ -38,6 +40,7 @@ class Interface:
     frames: int = 0
     scaling: FeatureScaling | None = None
     thresholds: Mapping[int, NDArray[np.float32]] | None = None
+    class_names: tuple[ClassName, ...] = ()
 
     @property
     def input_type(self) -> str:
@@ -55,8 +58,10 @@ def describe_interface(
     program: ir.Program,
     stream: FrameStream | None = None,
     scaling: FeatureScaling | None = None,
+    class_names: tuple[ClassName, ...] = (),
 ) -> Interface:
-    """What the program of `storage` asks of its caller, whose input arrives as `stream` says, each feature at a scale of `scaling`."""
+    """What the program of `storage` asks of its caller, whose input arrives as `stream` says, each feature at a scale of `scaling`; its
+    classes are called `class_names`."""
     given, result = program.input, program.result.variable
     writers = [o for o in ir.operations(program.body) if o.out.variable == result]
     classes = 0
@@ -76,6 +81,7 @@ def describe_interface(
         storage.real,
         stream.frames if stream else 0,
         scaling,
+        class_names=class_names,
     )
 
 
@@ -117,6 +123,7 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
         ]
     if interface.kind is ir.ResultKind.CLASS:
         lines += ["/* Returns the class, from 0. */", f"#define MODEL_CLASSES {interface.classes}"]
+        lines += defined_names(interface.class_names)
     elif interface.real:
         lines += [f"#define MODEL_RESULTS {interface.results}"]
     else:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from kilotune.codegen import ir
+from kilotune.codegen.class_names import told_names
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.constant_arrays import FLASH_MACROS, ConstantArray, constant_array, packed_array
 from kilotune.codegen.emit.interface import Interface, comment_text, header, signature
@@ -44,7 +45,8 @@ def describe(plan: ForestPlan) -> Interface:
     bits = 16 if classes is not None else forest.leaves.score_bits
     scale = 0 if classes is not None else _exponent(forest.leaves.factor)
     return Interface(kind, forest.source.feature_count, features.bits, features.scale, results, bits, scale, classes or 0,
-                     thresholds=forest.thresholds if features.given is Given.RANK else None)  # fmt: skip
+                     thresholds=forest.thresholds if features.given is Given.RANK else None,
+                     class_names=told_names(forest.source.classes, classes))  # fmt: skip
 
 
 def _exponent(factor: float) -> int:

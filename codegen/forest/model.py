@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.class_names import ClassName
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class Tree:
 class Forest:
     """Trees whose leaves are added to `base` [scores]. `class_count`: None for one that returns its scores as real numbers; one score
     tells two classes apart by its sign (the second is above zero), several by the first of the largest. `classes`: what the labels are
-    called, where they are whole numbers. `path`: the file it comes from."""
+    called, where the file says it. `path`: the file it comes from."""
 
     path: str
     name: str
@@ -57,7 +58,7 @@ class Forest:
     trees: tuple[Tree, ...]
     base: RealArray
     class_count: int | None
-    classes: tuple[int, ...] = ()
+    classes: tuple[ClassName, ...] = ()
 
     @property
     def score_count(self) -> int:

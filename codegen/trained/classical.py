@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 DOMAIN = "ai.onnx.ml."
@@ -45,13 +46,20 @@ def without_classical(graph: TrainedGraph) -> TrainedGraph:
     return replace(graph, nodes=tuple(nodes), constants=constants, classes=classes)
 
 
-def classes_of(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[int, ...]:
-    """The classes that a node names, in their order; none for names that are texts, and for all other nodes."""
-    named = node.attributes.get("classlabels_ints") or node.attributes.get("classlabels_int64s") or ()
+def classes_of(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[ClassName, ...]:
+    """The classes that a node names, in their order; none for all other nodes."""
+    lists = (node.attributes.get(f"classlabels_{kind}") for kind in ("ints", "int64s", "strings"))
+    named = next((given for given in lists if given), ())
     if node.kind == DOMAIN + "ArrayFeatureExtractor" and node.inputs and node.inputs[0] in constants:
         array = constants[node.inputs[0]].reshape(-1)
-        named = array.tolist() if array.dtype.kind in "iu" else ()
-    return tuple(int(number) for number in named)
+        named = array.tolist() if array.dtype.kind in "iuU" else ()
+    return tuple(_class_name(name) for name in named)
+
+
+def _class_name(given: Any) -> ClassName:
+    if isinstance(given, bytes):
+        return given.decode(errors="replace")
+    return given if isinstance(given, str) else int(given)
 
 
 def _array(node: TrainedNode, name: str) -> Array:

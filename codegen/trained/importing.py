@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.class_names import ClassName, told_names
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.feature_scaling import FeatureScaling
@@ -17,7 +18,7 @@ from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
-from kilotune.codegen.trained.endings import Returns, ending_of
+from kilotune.codegen.trained.endings import RENAMING, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
@@ -52,7 +53,10 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     _check_scores(model, converted)
     train = _dataset(converted, samples.train, data, model.classes)
     test = None if samples.test is None else _dataset(converted, samples.test, data, model.classes)
-    return Bundle(path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling)
+    names = told_names(model.classes, converted.class_count)
+    return Bundle(
+        path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling, names
+    )
 
 
 def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:
@@ -77,9 +81,9 @@ def _check_scores(model: TrainedGraph, converted: Converted) -> None:
 def _score_count(model: TrainedGraph) -> int:
     """How many scores tell the classes apart."""
     score = ending_of(model).score
-    maker = next((node for node in model.nodes if score in node.outputs), None)
-    if maker is not None and maker.kind == "ArgMax":
-        score = maker.inputs[0]
+    for node in reversed(model.nodes):
+        if score in node.outputs and node.kind in RENAMING | {"ArgMax"}:
+            score = node.inputs[0]
     return convert(replace(model, outputs=(score,)), "", Returns.VALUE).program.result.size
 
 
@@ -106,7 +110,7 @@ def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Retu
     return Returns.CLASS if tells_apart and not strange.size else Returns.VALUE
 
 
-def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[int, ...]) -> Dataset:
+def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[ClassName, ...]) -> Dataset:
     """The samples with their targets; where there are none, with what the float program makes of them."""
     given = part.targets
     if given is None:
@@ -117,10 +121,11 @@ def _dataset(converted: Converted, part: SamplePart, path: Path, classes: tuple[
     return Dataset(part.features, class_places(given, classes, converted.class_count, path))
 
 
-def class_places(given: RealArray, classes: tuple[int, ...], count: int, path: Path) -> NDArray[np.int64]:
-    """Which class each label is, counted from 0; `classes`: what the labels are called, else they are the numbers themselves. InputError
-    for one that is none."""
-    named = classes if len(classes) == count else tuple(range(count))
+def class_places(given: RealArray, classes: tuple[ClassName, ...], count: int, path: Path) -> NDArray[np.int64]:
+    """Which class each label is, counted from 0; `classes`: what the labels are called, where those are whole numbers, else they are
+    the numbers from 0. InputError for one that is none."""
+    whole = tuple(name for name in classes if isinstance(name, int))
+    named = whole if len(whole) == count else tuple(range(count))
     targets = _places(given, named)
     wrong = np.flatnonzero(targets < 0)
     if len(wrong):

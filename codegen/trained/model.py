@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kilotune.codegen.arrays import Array
+from kilotune.codegen.class_names import ClassName
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +53,7 @@ class TrainedNode:
 @dataclass(frozen=True, eq=False)
 class TrainedGraph:
     """`nodes` in an order in which they can run. `input_shape` is that of one sample as the operators expect it, a free batch as 1;
-    `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it in whole
-    numbers."""
+    `outputs` are the values that the file returns, in its order. `classes`: what labels stand for, where the file says it."""
 
     path: str
     nodes: tuple[TrainedNode, ...]
@@ -61,4 +61,4 @@ class TrainedGraph:
     input_name: str
     input_shape: tuple[int, ...]
     outputs: tuple[str, ...]
-    classes: tuple[int, ...] = ()
+    classes: tuple[ClassName, ...] = ()

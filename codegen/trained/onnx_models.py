@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import decode
@@ -44,7 +46,11 @@ def _constants(proto: Any, path: Path) -> dict[str, Array]:
     if proto.graph.sparse_initializer:
         raise InputError(str(path), subject="weights", expected="dense initialisers", found="sparse ones")
     constants: dict[str, Array] = {}
+    names = {node.input[0] for node in proto.graph.node if node.op_type == "ArrayFeatureExtractor" and node.input}
     for tensor in proto.graph.initializer:
+        if tensor.name in names and tensor.string_data:  # what classes are called
+            constants[tensor.name] = np.array([name.decode(errors="replace") for name in tensor.string_data])
+            continue
         try:
             constants[tensor.name] = decode(tensor, str(path.parent))
         except ValueError as error:

@@ -89,11 +89,24 @@ def _part(path: Path, shape: tuple[int, ...], features: str, labels: str | None)
     rows = _rows(path, read_array(path, features), shape, f"array {features}")
     if labels is None:
         return SamplePart(rows, None)
-    targets = read_array(path, labels)
+    targets = _labels(path, labels)
     if targets.size != len(rows):
         raise InputError(str(path), subject=f"array {labels}", expected=f"{len(rows)} numbers", found=str(targets.size))
     check_finite(targets, path)
     return SamplePart(rows, targets.reshape(-1))
+
+
+def _labels(path: Path, name: str) -> RealArray:
+    """An array of classes or values. InputError that says of texts which numbers are meant."""
+    try:
+        return read_array(path, name)
+    except InputError as error:
+        if error.found != "pickled objects" and not error.found.startswith(("type <U", "type >U", "type |S")):
+            raise
+        expected = (
+            "numbers (of a class that has a text as its name, its place among the model's classes, counted from 0)"
+        )
+        raise InputError(str(path), subject=f"array {name}", expected=expected, found="texts") from None
 
 
 def _rows(path: Path, array: RealArray, shape: tuple[int, ...], subject: str) -> RealArray:

@@ -47,7 +47,7 @@ def write_model(
     sentence, for a model of another kind, and where skl2onnx is missing or does not know the estimator.
     """
     arrays = {"X": features, "y": targets} | ({} if test is None else dict(zip(("Xt", "yt"), test, strict=True)))
-    given = {name: _numbers(name, array) for name, array in arrays.items() if array is not None}
+    given = {name: _numbers(name, _places(model, name, array)) for name, array in arrays.items() if array is not None}
     content, data = _onnx_bytes(model, given["X"]), packed(given)
     folder = (
         Unix("kilotune").user_data_path / "models" / hash_of(hash_of(content).encode() + hash_of(data).encode())[:16]
@@ -58,6 +58,17 @@ def write_model(
         if not path.exists():
             replace(path, written_bytes)
     return files
+
+
+def _places(model: Any, name: str, values: Any) -> Any:
+    """Labels that are texts as places among the classes of the estimator, which are in the file in that order; others as they are."""
+    array, classes = np.asarray(values), np.asarray(getattr(model, "classes_", ())).tolist()
+    if not name.startswith("y") or array.dtype.kind not in "UO" or not all(isinstance(c, str) for c in classes):
+        return values
+    strange = [label for label in array.reshape(-1).tolist() if label not in classes]
+    if classes and strange:
+        raise ValueError(f"{name}: expected the model's classes {', '.join(classes)}, found {strange[0]!r}.")
+    return np.array([classes.index(label) for label in array.reshape(-1).tolist()]) if classes else values
 
 
 def _numbers(name: str, values: Any) -> np.ndarray[Any, Any]:

@@ -133,6 +133,9 @@ def facts(source: CSource) -> str:
         given = "The program takes no input."
     if face.kind is ir.ResultKind.CLASS:
         result = f"Result: the class, 0 to {face.classes - 1}."
+        if face.class_names:
+            called = ", ".join(f"{number}: {name}" for number, name in enumerate(face.class_names))
+            result += f" What the classes are called (`MODEL_CLASS_NAMES`): {called}."
     else:
         result = (
             f"Result: {face.results} values of {face.result_type}; divide by 2 to the power of "

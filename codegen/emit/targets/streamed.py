@@ -23,6 +23,7 @@ def files(export: Export) -> dict[str, str]:
         name=given.name,
         function=given.function,
         scaling=given.interface.scaling,
+        class_names=given.interface.class_names,
     )
     return plain.files(dataclasses.replace(export, source=source))
 

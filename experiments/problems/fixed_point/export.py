@@ -89,12 +89,13 @@ def emit_program(problem: TunedModel, batch: FixedBatch, shape: str | None = Non
         in_place=footprint.in_place,
         shape=SHAPES[shape or problem.options.shape_name],
         scaling=problem.bundle.scaling,
+        class_names=problem.bundle.class_names,
     )
 
 
 def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
     """What was decided, and the format of every variable that came of it."""
-    scaling = problem.bundle.scaling
+    scaling, names = problem.bundle.scaling, problem.bundle.class_names
     return {
         "space": problem.request.space,
         "model": problem.bundle.name,
@@ -102,6 +103,7 @@ def decisions(problem: TunedModel, trial: Trial) -> dict[str, object]:
         "assignment": dict(trial.assignment),
         "metrics": dict(trial.measurement.metrics),
         **({} if scaling is None else {"features": dataclasses.asdict(scaling)}),
+        **({"classes": list(names)} if names else {}),
         **formats_of(problem.lower(trial.assignment)),
     }
 

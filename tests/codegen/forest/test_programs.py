@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +152,14 @@ def test_programs_return_what_the_integers_say(tmp_path: Path) -> None:
     for number, (made, samples) in enumerate(cases):
         integers = made.quantise(samples)
         np.testing.assert_array_equal(compiled.run_integers(number, integers), made.outputs(integers))
+
+
+def test_what_classes_are_called_stands_in_the_header(tmp_path: Path) -> None:
+    case = drawn(2, tmp_path)
+    count = case.forest.class_count
+    assert count is not None
+    named = replace(case.forest, classes=tuple(f"kind {k}" for k in range(count)))
+    made = [in_integers(Drawn(forest, case.samples))[0] for forest in (named, case.forest)]
+    headers = [emit_forest(plan_forest(one, [0] * len(one.trees))).header for one in made]
+    quoted = ", ".join(f'"kind {k}"' for k in range(count))
+    assert [f"#define MODEL_CLASS_NAMES {{{quoted}}}\n" in header for header in headers] == [True, False]

@@ -94,6 +94,33 @@ def test_a_label_that_the_model_has_no_class_for_is_refused(tmp_path: Path) -> N
         imported(path, np.array([3, 5, 4] + [9] * 37))
 
 
+def test_what_classes_are_called_is_told_with_the_program(tmp_path: Path) -> None:
+    """Texts from the classifier itself, and from the array that picks one of them by the label."""
+
+    def names(path: Path) -> tuple[int | str, ...]:
+        return imported(path).class_names
+
+    named = classifier((), "SOFTMAX", draw(3, 6), draw(3))
+    named[3].pop("classlabels_ints")
+    named[3]["classlabels_strings"] = ["dog", 'a "cat"', "\u00e9"]
+    assert names(write(tmp_path, [SCALER, named], ["p"])) == ("dog", 'a "cat"', "\u00e9")
+    numbered = [classifier(given, "NONE", draw(2, 6), draw(2)) for given in ((3, 9), (0, 1))]
+    assert [names(write(tmp_path, [SCALER, one], ["label"])) for one in numbered] == [(3, 9), ()]
+    picked = onnx.load(str(write(tmp_path, [SCALER, numbered[1]], ["label"])))
+    picks = helper.make_node("ArrayFeatureExtractor", ["names", "label"], ["name"], domain="ai.onnx.ml")
+    picked.graph.node.append(picks)
+    picked.graph.initializer.append(helper.make_tensor("names", TensorProto.STRING, [2], [b"no", b"yes"]))
+    picked.graph.output[0].name = "name"
+    onnx.save(picked, str(tmp_path / "picked.onnx"))
+    assert names(tmp_path / "picked.onnx") == ("no", "yes")
+
+
+def test_labels_that_are_texts_are_refused_by_what_they_have_to_be(tmp_path: Path) -> None:
+    path = write(tmp_path, [SCALER, classifier((0, 1), "NONE", draw(2, 6), draw(2))], ["label"])
+    with pytest.raises(InputError, match=r"array y: expected numbers \(of a class .* counted from 0\), found texts$"):
+        imported(path, np.array(["no", "yes"] * 20))
+
+
 def test_a_linear_regressor_is_its_own_numbers(tmp_path: Path) -> None:
     attributes = {"coefficients": draw(6).tolist(), "intercepts": [0.5]}
     path = write(tmp_path, [SCALER, ("LinearRegressor", ["s"], ["y"], attributes)], ["y"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,26 @@ def test_without_labels_the_models_own_outputs_are_the_target() -> None:
     assert search(model=MODEL, X=FEATURES, returns="class").problem.float_metrics()["train"]["accuracy_percent"] == 100
 
 
-def test_a_pipeline_of_scikit_learn_is_its_own_predictions() -> None:
+@pytest.mark.parametrize("classes", [[2, 4, 7], ["b", "a", "c"]], ids=["numbers", "texts"])
+def test_a_pipeline_of_scikit_learn_is_its_own_predictions(classes: list[Any], tmp_path: Path) -> None:
     pytest.importorskip("skl2onnx")
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    features, named = FEATURES * [1, 10, 100, 1, 1, 1] + 3, np.array([2, 4, 7])[CLASSES]
+    features, named = FEATURES * [1, 10, 100, 1, 1, 1] + 3, np.array(classes)[CLASSES]
     pipeline = make_pipeline(StandardScaler(), LogisticRegression()).fit(features, named)
     study = search(model=pipeline, X=features, y=named)
     accuracy = 100 * (pipeline.predict(features) == named).mean()
     assert study.problem.float_metrics()["train"]["accuracy_percent"] == pytest.approx(accuracy)
+    study.export(tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "decisions.json").read_text())["classes"] == sorted(classes)
+    quoted = ", ".join(f'"{name}"' if isinstance(name, str) else str(name) for name in sorted(classes))
+    assert f"#define MODEL_CLASS_NAMES {{{quoted}}}\n" in (tmp_path / "out" / "model.h").read_text()
+    assert f"2: {sorted(classes)[2]}." in (tmp_path / "out" / "README.md").read_text()
+    if isinstance(classes[0], str):
+        with pytest.raises(ValueError, match="y: expected the model's classes a, b, c, found 'd'"):
+            search(model=pipeline, X=features, y=["d"] * len(features))
 
 
 def test_features_of_very_different_size_are_searched() -> None:
