@@ -36,7 +36,10 @@ def without_classical(graph: TrainedGraph) -> TrainedGraph:
             continue
         classes = classes_of(node, constants) or classes
         try:
-            made, added = REPLACEMENTS[kind](node)
+            chooses = (
+                kind == "ArrayFeatureExtractor" and node.inputs[0] not in constants and node.inputs[1] in constants
+            )
+            made, added = _chosen(node, constants) if chooses else REPLACEMENTS[kind](node)
         except (ValueError, IndexError, KeyError, TypeError) as error:
             found = str(error) if isinstance(error, ValueError) else "others"
             refusal = found if found.startswith("expected ") else f"expected the attributes of {kind}, found {found}"
@@ -137,6 +140,13 @@ def _normalizer(node: TrainedNode) -> Replacement:
     if kind is None:
         raise ValueError(f"expected norm L1 or L2, found {node.text('norm', 'MAX')}")
     return [_made(node, kind, [node.inputs[0]], node.output)], {}
+
+
+def _chosen(node: TrainedNode, constants: Mapping[str, Array]) -> Replacement:
+    """Columns by their places."""
+    places = f"{node.output}_places"
+    gather = _made(node, "Gather", [node.inputs[0], places], node.output, axis=-1)
+    return [gather], {places: constants[node.inputs[1]].reshape(-1)}
 
 
 def _named(node: TrainedNode) -> Replacement:

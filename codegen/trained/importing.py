@@ -17,6 +17,7 @@ from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.classical import DOMAIN, TREES, without_classical
+from kilotune.codegen.trained.column_selection import with_columns_in_weights
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
 from kilotune.codegen.trained.endings import RENAMING, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
@@ -91,7 +92,7 @@ def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return read_tflite(path)
-    return without_classical(read_onnx(path))
+    return with_columns_in_weights(without_classical(read_onnx(path)))
 
 
 def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:

@@ -38,13 +38,22 @@ def gemm(builder: Builder, node: TrainedNode) -> None:
     builder.bind(node.output, add(builder, product, offset, bias, node.output))
 
 
+def _times_vector(builder: Builder, node: TrainedNode, vector: RealArray) -> None:
+    """The sums of products along the last axis, which the result does not have."""
+    product = times_matrix(builder, builder.tensor(node.inputs[0]), vector[:, None], node)
+    shape = product.shape[:-1]
+    view = reshaped(product, shape)
+    builder.tensors[node.output] = Tensor(product, shape) if view is None else Tensor(view, shape)
+
+
 def matmul(builder: Builder, node: TrainedNode) -> None:
     """The product of two values, one of which may be constant."""
     left, right = node.inputs
     if right in builder.constants:
         matrix = builder.weights(right, "weights")
         if matrix.ndim == 1:
-            raise ValueError(f"expected a matrix on the right, found shape {list(matrix.shape)}")
+            _times_vector(builder, node, matrix)
+            return
         matrix = matrix.reshape(matrix.shape[-2:]) if math.prod(matrix.shape[:-2]) == 1 else matrix
         if matrix.ndim != 2:
             raise ValueError(f"expected one matrix of weights, found shape {list(matrix.shape)}")

@@ -102,7 +102,7 @@ def transpose(builder: Builder, node: TrainedNode) -> None:
 
 
 def gather(builder: Builder, node: TrainedNode) -> None:
-    """Constant places along an axis: one, or evenly spaced ones."""
+    """Constant places along an axis: another view where they are evenly spaced, else each run of such places is copied."""
     view = builder.view(builder.tensor(node.inputs[0]))
     axis = axis_of(node.integer("axis", 0), len(view.shape))
     places = builder.constant(node.inputs[1], "places").astype(np.int64)
@@ -110,14 +110,23 @@ def gather(builder: Builder, node: TrainedNode) -> None:
     numbers = [int(p) + extent if p < 0 else int(p) for p in places.reshape(-1)]
     if not numbers or not all(0 <= p < extent for p in numbers):
         raise ValueError(f"expected places from {-extent} to {extent - 1}, found {places.reshape(-1).tolist()[:8]}")
-    steps = set(np.diff(numbers).tolist())
-    if len(steps) > 1 or places.ndim > 1:
-        raise ValueError(f"expected one place, or places at equal distances, found {numbers[:8]}")
-    step = steps.pop() if steps else 1
-    taken = along(view, axis, numbers[0], step, len(numbers))
-    if places.ndim == 0:
-        taken = without_axis(taken, axis)
-    builder.bind(node.output, taken)
+    if places.ndim > 1:
+        raise ValueError(f"expected one place, or a list of them, found shape {list(places.shape)}")
+    runs = [along(view, axis, start, step, count) for start, step, count in _even_runs(numbers)]
+    taken = runs[0] if len(runs) == 1 else _beside(builder, runs, axis, node.output)
+    builder.bind(node.output, without_axis(taken, axis) if places.ndim == 0 else taken)
+
+
+def _even_runs(numbers: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(start, step, count) of runs at equal distances, which are the numbers one after the other."""
+    runs: list[tuple[int, int, int]] = []
+    for number in numbers:
+        start, step, count = runs[-1] if runs else (0, 0, 0)
+        if count == 1 or (count > 1 and number == start + count * step):
+            runs[-1] = (start, number - start if count == 1 else step, count + 1)
+        else:
+            runs.append((number, 1, 1))
+    return runs
 
 
 def along(view: View, axis: int, start: int, step: int, count: int) -> View:
@@ -199,14 +208,19 @@ def concat(builder: Builder, node: TrainedNode) -> None:
     rests = {(*part.shape[:axis], 0, *part.shape[axis + 1 :]) for part in parts}
     if len(rests) != 1:
         raise ValueError(f"expected shapes that differ along axis {axis} only, found {[list(p.shape) for p in parts]}")
+    builder.bind(node.output, _beside(builder, parts, axis, node.output))
+
+
+def _beside(builder: Builder, parts: Sequence[View], axis: int, name: str) -> View:
+    """Copies of views beside one another, in a new variable."""
     total = sum(part.shape[axis] for part in parts)
-    out = _concatenated(builder, parts[0], axis, total, node.output)
+    out = _concatenated(builder, parts[0], axis, total, name)
     start = 0
     for part in parts:
         target = along(out, axis, start, 1, part.shape[axis])
         builder.emit(ir.Copy(target, builder.location, part))
         start += part.shape[axis]
-    builder.bind(node.output, out)
+    return out
 
 
 def _concatenated(builder: Builder, first: View, axis: int, total: int, name: str) -> View:
