@@ -25,7 +25,7 @@ from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Procedure
 
-SEMANTICS = 1
+SEMANTICS = 2
 """Version of what the decisions mean and cost; part of the fingerprint."""
 
 SHOWN_LEVELS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12)
@@ -74,6 +74,10 @@ class ForestSpace:
         self._costs: dict[tuple[str, str], ForestCosts] = {}
         self._quality: dict[tuple[str, str], Metrics] = {}
 
+    def __reduce__(self) -> tuple[type[ForestSpace], tuple[ForestTask, ForestOptions]]:
+        """A worker process makes costs anew: their tables cannot be sent."""
+        return type(self), (self.task, self.options)
+
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """Those of all trees, then one a tree."""
@@ -98,8 +102,9 @@ class ForestSpace:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the forest, the samples and the options."""
-        return fingerprint(self.name, SEMANTICS, self.task.forest.content, self.task.features, self.options)
+        """Hash of the forest, the samples, what they should be and the options."""
+        targets = "the forest's" if self.task.targets is None else self.task.targets
+        return fingerprint(self.name, SEMANTICS, self.task.forest.content, self.task.features, targets, self.options)
 
     def start(self) -> FlatState:
         """No answers yet; nothing is known of what follows."""

@@ -108,7 +108,7 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
     ("arguments", "said"),
     [
         ((), "--space"),
-        (("--space", "shifty"), "there are seedot, shiftry, fpga, memory"),
+        (("--space", "shifty"), "there are seedot, shiftry, fpga, forest, memory"),
         (("--space", "shiftry", "--input", "nowhere"), "expected a folder with model.sd, or one of the bundled models"),
         (("--space", "shiftry", "--strategy", "magic"), "There is no strategy 'magic'"),
         (("--space", "shiftry", "--budget", "soon"), "'soon'"),

@@ -3,13 +3,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+from kilotune.codegen.forest.importing import read_forest
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.registry import entries
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.search.space import Space
 from kilotune.testing import check_space, check_strategy
+from tests.codegen.forest.random_forests import hard_samples, random_ensemble, written
 
 BUNDLED = {
     "seedot": {"space": "seedot", "input": "protonn-cancer"},
@@ -22,7 +27,10 @@ BUNDLED = {
     "fpga-joint": {"space": "fpga", "input": "worked-example", "options": {"joint": True}},
     "cm": {"space": "cm", "input": "lenet5"},
 }
-BUNDLED |= {entry.space: {"space": entry.space} for entry in entries() if entry.space not in BUNDLED}
+OF_FILES = {"forest"}
+"""Spaces without an input of their own, which have a test each below."""
+
+BUNDLED |= {entry.space: {"space": entry.space} for entry in entries() if entry.space not in {*BUNDLED, *OF_FILES}}
 """A space of ours that is not here yet is checked with the input that it has without --input."""
 
 SLOW = {"cm": ["procedure", "annealing"], "reverse-split": ["procedure"]}
@@ -36,6 +44,13 @@ def bundled(name: str) -> Space:
 @pytest.mark.parametrize("name", BUNDLED)
 def test_our_spaces_conform(name: str) -> None:
     check_space(bundled(name), samples=8, most=40, skip=SLOW.get(name, ()))
+
+
+def test_trees_conform(tmp_path: Path) -> None:
+    given = written(random_ensemble(1, trees=4, depth=4), tmp_path)
+    np.savez(tmp_path / "data.npz", X=hard_samples(1, read_forest(given).feature_count, 0.25))
+    request = request_from("forest", input=str(given), options={"data": str(tmp_path / "data.npz"), "label": "none"})
+    check_space(build_problem(request).space, samples=8, most=40)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,11 @@ def test_a_candidate_that_changes_a_class_is_not_feasible(tmp_path: Path) -> Non
 def test_other_thresholds_are_another_problem(tmp_path: Path) -> None:
     first, again, other = space_of(tmp_path), space_of(tmp_path), space_of(tmp_path, seed=2)
     assert first.fingerprint == again.fingerprint != other.fingerprint
+
+
+def test_other_targets_are_another_space(tmp_path: Path) -> None:
+    """Their accuracy is another, so neither may use what the other one measured."""
+    given = space_of(tmp_path).task
+    spaces = [ForestSpace(dataclasses.replace(given, targets=t)) for t in (None, np.zeros(len(given.features)))]
+    spaces.append(ForestSpace(dataclasses.replace(given, targets=np.ones(len(given.features)))))
+    assert len({space.fingerprint for space in spaces}) == 3

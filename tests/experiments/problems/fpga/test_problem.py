@@ -248,17 +248,16 @@ def test_place_and_route_breaks_a_limit_that_the_model_holds_and_the_next_candid
     predicted, measured = smallest.measurement.metrics["latency_us"], placed.held.metrics()["latency_us"]
     limit_us = 0.98 * measured
     assert predicted < limit_us, "no longer too optimistic: another design is needed here"
-    asked = problem(objective="luts", limits=[f"latency={limit_us / 1000:.9f}ms"], options={"place": 2})
+    asked = problem(objective="luts", limits=[f"latency={limit_us / 1000:.9f}ms"], options={"place": 6})
     study = searched(asked, tmp_path / "second.db")
     best = study.result().best
     assert best is not None
     assert best.assignment == smallest.assignment
     found = place_finalists(asked, study, study.result(), lambda: False)
     assert found is not None
-    broken, held = found.tried
-    assert broken.trial == best
-    assert broken.reason is not None
-    assert "Place and route finds" in broken.reason
+    *broken, held = found.tried
+    assert broken[0].trial == best
+    assert all(tried.reason is not None and "Place and route finds" in tried.reason for tried in broken)
     assert found.held == held
     assert held.metrics()["latency_us"] < limit_us
     assert exported_trial(asked, study, None) == held.trial
