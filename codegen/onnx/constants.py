@@ -104,9 +104,23 @@ def _divided(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
     return np.asarray(quotient, first.dtype)
 
 
+def _of_blocks(given: Array, block: int, axis: int, shape: tuple[int, ...]) -> Array:
+    """Each number for a block of elements, as an array of `shape`. ValueError for numbers of another shape."""
+    if not -len(shape) <= axis < len(shape) or block < 1 or given.ndim != len(shape):
+        raise ValueError(f"expected scales for blocks of {'x'.join(map(str, shape))}, found shape {list(given.shape)}")
+    axis, extent = axis % len(shape), shape[axis]
+    if given.shape != (*shape[:axis], -(-extent // block), *shape[axis + 1 :]):
+        raise ValueError(f"expected a scale for each {block} elements of axis {axis}, found shape {list(given.shape)}")
+    return np.take(given, np.arange(extent) // block, axis)
+
+
 def _dequantised(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
     integers, scale = operands[0].astype(np.int64), operands[1]
     zero = operands[2].astype(np.int64) if len(operands) > 2 else np.zeros_like(scale, np.int64)
+    block = int(attributes.get("block_size", 0))
+    if block:  # each scale is that of so many elements along the axis
+        scale, zero = (_of_blocks(a, block, int(attributes.get("axis", 1)), integers.shape) for a in (scale, zero))
+        return np.asarray((integers - zero) * scale, np.float32)
     tail = (1,) * (integers.ndim - 1 - int(attributes.get("axis", 1)) % max(1, integers.ndim)) if scale.size > 1 else ()
     scale, zero = (np.reshape(a, (-1, *tail)) if a.size > 1 else a.reshape(()) for a in (scale, zero))
     return np.asarray((integers - zero) * scale, np.float32)

@@ -26,6 +26,10 @@ RENAMING = frozenset(("Identity", "Cast", "Squeeze", "Unsqueeze", "Reshape", "Fl
 """What may stand between and behind them."""
 
 
+ROUNDING = frozenset(("QuantizeLinear", "DequantizeLinear"))
+"""What quantised files have behind every operator; of equal rounded probabilities a program tells the larger one."""
+
+
 class Returns(enum.Enum):
     """What a program is to return."""
 
@@ -76,7 +80,7 @@ def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) ->
     while name in makers and name not in seen:
         seen.add(name)
         node = makers[name]
-        if node.kind in RENAMING and node.inputs:
+        if node.kind in RENAMING | ROUNDING and node.inputs:
             if _cuts_off(makers, node):
                 break
             name = node.inputs[0]

@@ -240,7 +240,9 @@ def pad(builder: Builder, node: TrainedNode) -> None:
     value = builder.optional(node, 2)
     level = float(builder.constant(value, "border").reshape(-1)[0]) if value else node.number("value", 0.0)
     rank = len(view.shape)
-    if builder.optional(node, 3) or len(pads) != 2 * rank or min(pads) < 0 or not math.isfinite(level):
+    named = builder.optional(node, 3)
+    pads = _whole_pads(pads, builder.whole_numbers(named, "axes"), rank) if named else pads
+    if len(pads) != 2 * rank or min(pads) < 0 or not math.isfinite(level):
         raise ValueError(f"expected {2 * rank} widths from 0 and a finite border, found {list(pads)} and {level:g}")
     if not any(pads):
         builder.bind(node.output, view)
@@ -252,6 +254,17 @@ def pad(builder: Builder, node: TrainedNode) -> None:
     inside = sliced(out, [Affine(pads[k]) for k in range(rank)], view.shape)
     builder.emit(ir.Copy(inside, builder.location, view))
     builder.bind(node.output, out)
+
+
+def _whole_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Widths before and behind every axis, of those of some. ValueError "expected X, found Y"."""
+    places = [axis_of(axis, rank) for axis in axes]
+    if len(set(places)) != len(places) or len(pads) != 2 * len(places):
+        raise ValueError(f"expected two widths for each of different axes, found {list(pads)} for axes {list(axes)}")
+    whole = [0] * (2 * rank)
+    for number, axis in enumerate(places):
+        whole[axis], whole[rank + axis] = pads[number], pads[len(places) + number]
+    return tuple(whole)
 
 
 def shape_of(builder: Builder, node: TrainedNode) -> None:

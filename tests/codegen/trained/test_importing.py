@@ -59,6 +59,29 @@ def test_labels_that_scores_can_stand_for_make_a_classifier(tmp_path: Path) -> N
     assert (bundle.train.targets == classes).all()
 
 
+def test_rounded_probabilities_are_left_out_too(tmp_path: Path) -> None:
+    """As quantised files end; what is rounded before the scores is another matter."""
+    made = case(("Softmax", ["s"], ["p"], {"axis": 1}), ("QuantizeLinear", ["p", "step", "zero"], ["q"], {}),
+                ("DequantizeLinear", ["q", "step", "zero"], ["y"], {}))  # fmt: skip
+    rounding = {"step": np.float32(1 / 256), "zero": np.uint8(0)}
+    bundle = imported(Case("net", (1, 6), made.nodes, {**made.constants, **rounding}), tmp_path)
+    assert bundle.class_count == 3
+    np.testing.assert_array_equal(labels_of(bundle), SCORES.argmax(axis=1))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 4), 0), ((2, 4), 2), ((2,), 0)])
+def test_scales_of_other_blocks_are_refused(shape: tuple[int, ...], axis: int, tmp_path: Path) -> None:
+    nodes = [
+        ("DequantizeLinear", ["q", "s"], ["w"], {"axis": axis, "block_size": 3}),
+        ("MatMul", ["x", "w"], ["y"], {}),
+    ]
+    constants = {"q": np.ones((6, 4), np.int8), "s": np.ones(shape, np.float32)}
+    with pytest.raises(
+        InputError, match=r"node 0 .*: expected (a scale for each 3|scales for blocks of 6x4).*, found shape"
+    ):
+        imported(Case("net", (1, 6), nodes, constants, opset=21), tmp_path)
+
+
 def test_real_targets_make_a_numerical_model(tmp_path: Path) -> None:
     bundle = imported(case(outputs=1), tmp_path, np.arange(30) / 7)
     assert (bundle.class_count, bundle.program.result_kind) == (None, ir.ResultKind.REAL)
