@@ -24,13 +24,14 @@ PAGES = {
     "tutorial-buffers.md": 4,
     "tutorial-paper.md": 4,
     "devices.md": 4,
+    "imported-models.md": 6,
 }
 """How many commands each has."""
 
 
 def commands_of(page: str) -> list[str]:
     lines = [line for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
-    return [line for line in lines if line.startswith("tune ")]
+    return [line for line in lines if line.startswith(("tune ", "python "))]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -56,6 +57,9 @@ def test_the_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
         assert "fits" in done.stdout
         assert "does not fit" in done.stdout
         assert (tmp_path / "placed" / "placement.csv").exists()
+    if page == "imported-models.md":
+        assert (tmp_path / "wine_sketch" / "wine_sketch.ino").exists()
+        assert (tmp_path / "digits_sketch" / "digits_sketch.ino").exists()
     if page == "tutorial-paper.md":
         assert {"mine.json", "mine.csv", "mine.md", "mine.html", "tables"} <= made
 
