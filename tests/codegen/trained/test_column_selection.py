@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif
-from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
@@ -64,6 +64,24 @@ def test_a_pipeline_is_one_product_and_what_onnxruntime_makes_of_it(
     found = run_float(bundle.program, bundle.parameters, bundle.train.features).outputs[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert [type(operation).__name__ for operation in ir.operations(bundle.program.body)] == operations
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_one_logistic_classifier_for_each_class_is_told_by_its_scores(tmp_path: Path) -> None:
+    """As scikit-learn predicts, and as the file's probabilities do where they are not rounded to 0 or 1."""
+    fitted = make_pipeline(StandardScaler(), SGDClassifier(loss="log_loss", alpha=0.1, random_state=0))
+    fitted.fit(FEATURES, KINDS + 4)
+    path = tmp_path / "sgd.onnx"
+    onnx.save(skl2onnx.to_onnx(fitted, FEATURES[:1], options={"zipmap": False}), str(path))
+    np.savez(tmp_path / "data.npz", X=FEATURES, y=KINDS + 4)
+    bundle = import_bundle(path, tmp_path / "data.npz")
+    assert bundle.train is not None
+    found = run_float(bundle.program, bundle.parameters, bundle.train.features).labels
+    labels = onnxruntime.InferenceSession(str(path)).run(None, {"X": FEATURES})[0]
+    np.testing.assert_array_equal(found + 4, labels)
+    np.testing.assert_array_equal(labels, fitted.predict(FEATURES))
+    assert bundle.class_names == (4, 5, 6)
+    assert [type(o).__name__ for o in ir.operations(bundle.program.body)] == ["MatMul", "Add", "ArgMax"]
 
 
 ROW = [
