@@ -59,7 +59,7 @@ def ending_of(graph: TrainedGraph) -> Ending:
     labels = [name for name in graph.outputs if _is_label(makers, name)]
     others = [name for name in graph.outputs if name not in labels]
     if not graph.outputs or len(labels) > 1 or len(others) > 1:
-        names = ", ".join(graph.outputs) or "none"
+        names = ", ".join(map(str, graph.outputs)) or "none"  # protobuf gives bytes for a name that is no text
         raise InputError(graph.path, subject="graph outputs", expected="one, or a label and probabilities", found=names)
     value = (others or labels)[0]
     score, passed = _score(graph, makers, (labels or others)[0])

@@ -59,6 +59,16 @@ def test_labels_that_scores_can_stand_for_make_a_classifier(tmp_path: Path) -> N
     assert (bundle.train.targets == classes).all()
 
 
+def test_an_output_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    model = case().model()
+    model.graph.output.add().name = "other"
+    path = tmp_path / "net.onnx"
+    path.write_bytes(model.SerializeToString().replace(b"other", b"oth\xff\xfe"))
+    np.savez(tmp_path / "d.npz", X=FEATURES)
+    with pytest.raises(InputError, match="graph outputs: expected one, or a label and probabilities, found y, b'oth"):
+        import_bundle(path, tmp_path / "d.npz")
+
+
 def test_rounded_probabilities_are_left_out_too(tmp_path: Path) -> None:
     """As quantised files end; what is rounded before the scores is another matter."""
     made = case(("Softmax", ["s"], ["p"], {"axis": 1}), ("QuantizeLinear", ["p", "step", "zero"], ["q"], {}),
