@@ -20,7 +20,7 @@ def test_names_are_told_where_they_are_other_than_the_numbers_of_all_classes() -
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "names", [("plain", 'a "b" \\ c', "\u00e91", "??/\n*/"), (-5, 3, 2**31), (7, 4)], ids=["texts", "long", "numbers"]
+    "names", [("plain", 'a "b" \\ c', "\u00e91", "??/\n7*/"), (-5, 3, 2**31), (7, 4)], ids=["texts", "long", "numbers"]
 )
 def test_the_macro_holds_the_names(names: tuple[ClassName, ...], tmp_path: Path) -> None:
     comment, macro = defined_names(names)
