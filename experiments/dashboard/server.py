@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib.util
 import ipaddress
+import logging
 import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -65,6 +66,8 @@ def make_server(application: WSGIApplication, listening: socket.socket) -> Serve
     """waitress, or where that is not installed Werkzeug's development server, which writes no line a request here."""
     if has_waitress():
         from waitress.server import create_server
+
+        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it tells of every request that waits a moment
 
         server: Server = create_server(
             application, sockets=[listening], threads=THREADS, ident="kilotune", clear_untrusted_proxy_headers=True
