@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kilotune.evaluators.device import Device
-from kilotune.evaluators.on_device import DeviceMeasurement, fastest_that_fits
+from kilotune.evaluators.divergence import DivergenceError
+from kilotune.evaluators.on_device import DeviceMeasurement, fastest_that_fits, missing_tools
+from kilotune.evaluators.simulated import DeviceError
 
 
 @dataclass(frozen=True)
@@ -50,3 +53,27 @@ class DeviceCheck:
             "levels": {m.build: m.metrics() for m in self.levels},
             "reason": self.reason,
         }
+
+
+def check_builds(
+    device: Device,
+    predicted: float | None,
+    builds: Sequence[tuple[str, str]],
+    measure: Callable[[tuple[str, str]], DeviceMeasurement],
+) -> DeviceCheck:
+    """A program measured in each of `builds` (-O level, code shape), of which the first is the one that was asked for; one that the device
+    has no room for is left out. DivergenceError when the device computes something else than the search measured."""
+    missing = missing_tools(device)
+    if missing is not None:
+        return DeviceCheck(device, predicted, None, (), missing)
+    found: list[DeviceMeasurement] = []
+    reason = None
+    for build in builds:
+        try:
+            found.append(measure(build))
+        except DivergenceError:
+            raise
+        except DeviceError as error:
+            reason = reason or str(error)
+    measured = next((m for m in found if (m.level, m.shape) == builds[0]), None)
+    return DeviceCheck(device, predicted, measured, tuple(found), reason if measured is None else None)

@@ -9,7 +9,6 @@ import numpy as np
 from kilotune.codegen.emit.floats import emit_float_c
 from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.device import Device
-from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import (
     DeviceMeasurement,
     measure_artefact,
@@ -17,7 +16,7 @@ from kilotune.evaluators.on_device import (
     missing_tools,
 )
 from kilotune.evaluators.simulated import DeviceError, of_emitted
-from kilotune.experiments.problems.device_check import DeviceCheck
+from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
 from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.search.space import Assignment, Trial
@@ -53,24 +52,11 @@ def check_program(problem: TunedModel, trial: Trial, levels: tuple[str, ...] = (
     if device is None:
         return None
     predicted = trial.measurement.metrics.get("cycles")
-    missing = missing_tools(device)
-    if missing is not None:
-        return DeviceCheck(device, predicted, None, (), missing)
-    found: list[DeviceMeasurement] = []
-    reason = None
     wanted, shape = f"-{problem.options.level}", problem.options.shape_name
     builds = [(wanted, shape), *((other, shape) for other in levels if other != wanted)]
     if levels:
         builds += [(wanted, other) for other in code_shapes(device.processor) if other != shape]
-    for build in builds:
-        try:
-            found.append(_measure(problem, device, trial.assignment, build))
-        except DivergenceError:
-            raise
-        except DeviceError as error:
-            reason = reason or str(error)
-    measured = next((m for m in found if (m.level, m.shape) == builds[0]), None)
-    return DeviceCheck(device, predicted, measured, tuple(found), reason if measured is None else None)
+    return check_builds(device, predicted, builds, lambda build: _measure(problem, device, trial.assignment, build))
 
 
 def _measure(problem: TunedModel, device: Device, assignment: Assignment, build: tuple[str, str]) -> DeviceMeasurement:

@@ -14,6 +14,7 @@ import numpy as np
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.project import DECISIONS, project_files, project_names
+from kilotune.codegen.emit.shape import PLAIN
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.forest.emission import emit_forest
 from kilotune.codegen.forest.importing import read_forest
@@ -24,11 +25,11 @@ from kilotune.evaluators.architectures.registry import architecture_of, project_
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import device_from_json
 from kilotune.evaluators.divergence import DivergenceError
-from kilotune.evaluators.on_device import DeviceMeasurement, measure_artefact, missing_tools
-from kilotune.evaluators.simulated import DeviceError, of_emitted
+from kilotune.evaluators.on_device import DeviceMeasurement, measure_artefact
+from kilotune.evaluators.simulated import of_emitted
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
-from kilotune.experiments.problems.device_check import DeviceCheck
+from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
@@ -149,20 +150,9 @@ class ForestProblem:
         if device is None:
             return None
         predicted = trial.measurement.metrics.get("cycles")
-        missing = missing_tools(device)
-        if missing is not None:
-            return DeviceCheck(device, predicted, None, (), missing)
-        found, reason = list[DeviceMeasurement](), None
         wanted = f"-{self.options.level}"
-        for level in (wanted, *(other for other in levels if other != wanted)):
-            try:
-                found.append(self._measured(trial.assignment, device, level))
-            except DivergenceError:
-                raise
-            except DeviceError as error:
-                reason = reason or str(error)
-        measured = next((m for m in found if m.level == wanted), None)
-        return DeviceCheck(device, predicted, measured, tuple(found), reason if measured is None else None)
+        builds = [(level, PLAIN) for level in (wanted, *(other for other in levels if other != wanted))]
+        return check_builds(device, predicted, builds, lambda build: self._measured(trial.assignment, device, build[0]))
 
     def _measured(self, assignment: Assignment, device: Device, level: str) -> DeviceMeasurement:
         plan = self.space.plan(assignment)
