@@ -25,6 +25,7 @@ from tests.commands import tune
 
 pytestmark = pytest.mark.slow
 
+FOREST = ("--space", "forest", "--input", "forest.onnx", "--data", "data.npz")
 X, Y = load_digits(return_X_y=True)
 
 
@@ -47,18 +48,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
 
 @pytest.mark.skipif(missing_tools(find_device("uno")) is not None, reason="the tools of uno are missing")
 def test_programs_decide_as_scikit_learn_and_fit(folder: Path, forest: RandomForestClassifier) -> None:
-    search = (
-        "--space",
-        "forest",
-        "--input",
-        "forest.onnx",
-        "--data",
-        "data.npz",
-        "--device",
-        "uno",
-        "--objective",
-        "latency",
-    )
+    search = (*FOREST, "--device", "uno", "--objective", "latency")
     status, error = run(
         folder, *search, "--budget", "40trials", "--limit", "flash=4KiB", "--output", "out", "--json", "s.json"
     )
@@ -84,18 +74,7 @@ def test_devices_return_what_the_integers_say(device: str, folder: Path) -> None
 
 
 def test_the_exported_folder_checks_itself(folder: Path) -> None:
-    search = (
-        "--space",
-        "forest",
-        "--input",
-        "forest.onnx",
-        "--data",
-        "data.npz",
-        "--budget",
-        "10trials",
-        "--output",
-        "out",
-    )
+    search = (*FOREST, "--budget", "10trials", "--output", "out")
     assert run(folder, *search)[0] == 0
     done = subprocess.run(["make", "-C", str(folder / "out"), "check"], capture_output=True, text=True, check=False)
     assert "100 of 100 outputs equal" in done.stdout
