@@ -17,7 +17,9 @@ TYPE_CHECKING = False  # of typing, which takes longer to import than all of thi
 if TYPE_CHECKING:
     from types import FrameType
 
-INTERRUPTED_LINE = "interrupted; finished trials are kept: `tune list studies`, `tune resume STUDY`"
+INTERRUPTED_LINE = (
+    "interrupted; a study that had begun keeps its finished trials: `tune list studies`, `tune resume STUDY`"
+)
 
 
 def quit_on_interrupt() -> None:

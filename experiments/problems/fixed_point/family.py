@@ -7,6 +7,7 @@ import click
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.codegen.emit.shape import AUTO, SHAPES
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
+from kilotune.experiments.problems.sample_options import data_option, label_option
 from kilotune.spaces.objectives import OBJECTIVES, metric_labels
 
 FAMILY = SpaceFamily(
@@ -29,18 +30,8 @@ FAMILY = SpaceFamily(
         ),
     ),
     (
-        click.Option(
-            ["--data", "data"],
-            metavar="FILE",
-            type=click.Path(),
-            help="Samples for a model of another tool: an .npz with X and y (test data as Xt and yt), or a table (.npy, .csv)"
-            " with the class or value in column 0; without labels the model's own outputs are the target",
-        ),
-        click.Option(
-            ["--label", "label"],
-            metavar="COLUMN|NAME",
-            help="With --data: which column (from 0, or by its name) or array is the class or value; none: all are features",
-        ),
+        data_option(of="a model of another tool", its="the model's"),
+        label_option(),
         click.Option(
             ["--returns", "returns"],
             type=click.Choice(["class", "value"]),

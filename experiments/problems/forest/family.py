@@ -6,6 +6,7 @@ import click
 
 from kilotune.codegen.emit.levels import LEVELS
 from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.sample_options import data_option, label_option
 
 OBJECTIVES = ("flash", "latency")
 """What is to be small; the other one breaks ties."""
@@ -18,18 +19,8 @@ FAMILY = SpaceFamily(
         ),
     ),
     (
-        click.Option(
-            ["--data", "data"],
-            metavar="FILE",
-            type=click.Path(),
-            help="Samples for the trees: an .npz with X and y (test data as Xt and yt), or a table (.npy, .csv) with the class or value in"
-            " column 0; without labels the trees' own outputs are the target",
-        ),
-        click.Option(
-            ["--label", "label"],
-            metavar="COLUMN|NAME",
-            help="With --data: which column (from 0, or by its name) or array is the class or value; none: all are features",
-        ),
+        data_option(of="the trees", its="the trees'"),
+        label_option(),
         click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
     ),
     "kilotune.experiments.problems.forest.problem",
