@@ -118,8 +118,11 @@ def _linear_classifier(node: TrainedNode) -> Replacement:
     weights = _array(node, "coefficients").reshape(intercepts.size, -1)
     stem, label = node.output, node.outputs[0]
     probabilities = node.outputs[1] if len(node.outputs) > 1 and node.outputs[1] else f"{stem}_probabilities"
+    alone = len(labels) == 2 and len(weights) == 1
     opposite = len(weights) == 2 and (weights[0] == -weights[1]).all() and intercepts[0] == -intercepts[1]
-    if len(labels) == 2 and (len(weights) == 1 or (opposite and after in ("NONE", "LOGISTIC"))):
+    if alone and after != "LOGISTIC":
+        return _one_score(node, weights, intercepts, probabilities)
+    if alone or (len(labels) == 2 and opposite and after == "LOGISTIC"):
         one = replace(node, attributes={**node.attributes, "intercepts": intercepts[-1:].tolist()})
         nodes, constants = _linear(one, weights[-1:], f"{stem}_score")
         constants[f"{stem}_one"] = np.ones(())
@@ -132,6 +135,15 @@ def _linear_classifier(node: TrainedNode) -> Replacement:
         nodes, constants = _linear(node, weights, f"{stem}_scores")
         nodes.append(_made(node, PROBABILITIES_OF[after], [f"{stem}_scores"], probabilities))
     return [*nodes, _made(node, "ArgMax", [probabilities], label, axis=1)], constants
+
+
+def _one_score(node: TrainedNode, weights: Array, intercepts: Array, shares: str) -> Replacement:
+    """One score s of two classes: the second one where it is above 0; as shares of both onnxruntime returns (1 - s, s)."""
+    both = replace(node, attributes={**node.attributes, "intercepts": [-intercepts[0], intercepts[0]]})
+    nodes, constants = _linear(both, np.concatenate([-weights, weights]), f"{node.output}_scores")
+    constants[f"{node.output}_shift"] = np.asarray([[1.0, 0.0]])
+    nodes.append(_made(node, "Add", [f"{node.output}_scores", f"{node.output}_shift"], shares))
+    return [*nodes, _made(node, "ArgMax", [f"{node.output}_scores"], node.outputs[0], axis=1)], constants
 
 
 def _normalizer(node: TrainedNode) -> Replacement:

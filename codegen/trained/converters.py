@@ -28,6 +28,8 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Sub": elementwise.binary(ir.Subtract),
         "Mul": elementwise.binary(ir.Multiply),
         "Div": elementwise.divide,
+        "Sum": elementwise.summed,
+        "Pow": elementwise.power,
         "Relu": elementwise.function("relu"),
         "Sigmoid": elementwise.function("sigmoid"),
         "Tanh": elementwise.function("tanh"),

@@ -91,6 +91,29 @@ def binary(operation: BinaryOperation) -> Callable[[Builder, TrainedNode], None]
     return convert
 
 
+def summed(builder: Builder, node: TrainedNode) -> None:
+    """The sum of any number of operands, one after the other."""
+    if len(node.inputs) < 2:
+        builder.bind(node.output, _operand(builder, node.inputs[0]))
+        return
+    total = node.inputs[0]
+    for place, name in enumerate(node.inputs[1:], start=2):
+        written = node.output if place == len(node.inputs) else f"{node.output}_of_{place}"
+        binary(ir.Add)(builder, replace(node, inputs=(total, name), outputs=(written,)))
+        total = written
+
+
+def power(builder: Builder, node: TrainedNode) -> None:
+    """Of a constant exponent, 1 or 2."""
+    exponent = builder.constant(node.inputs[1], "exponent")
+    if exponent.size != 1 or float(exponent.reshape(-1)[0]) not in (1.0, 2.0):
+        found = f"{exponent.reshape(-1)[0]:g}" if exponent.size == 1 else f"{exponent.size} numbers"
+        raise ValueError(f"expected the exponent 1 or 2, found {found}")
+    view = _operand(builder, node.inputs[0])
+    is_square = float(exponent.reshape(-1)[0]) == 2.0
+    builder.bind(node.output, combine(builder, ir.Multiply, view, view, ("", node.output)) if is_square else view)
+
+
 def _operand(builder: Builder, name: str) -> View:
     return builder.view(builder.tensor(name))
 

@@ -27,6 +27,14 @@ def _counted(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
     return np.arange(start, limit, delta).astype(operands[0].dtype)
 
 
+def _summed(attributes: Mapping[str, Any], operands: Sequence[Array]) -> Array:
+    given = operands[1].reshape(-1).tolist() if len(operands) > 1 else list(attributes.get("axes", ()))
+    if not given and attributes.get("noop_with_empty_axes", 0):
+        return operands[0]
+    axes = tuple(given) or None
+    return np.asarray(operands[0].sum(axis=axes, keepdims=bool(attributes.get("keepdims", 1)), dtype=operands[0].dtype))
+
+
 FOLDED: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array]], Array]] = MappingProxyType(
     {
         **SHARED,
@@ -35,9 +43,11 @@ FOLDED: Mapping[str, Callable[[Mapping[str, Any], Sequence[Array]], Array]] = Ma
         "Equal": lambda _, operands: np.asarray(operands[0] == operands[1]),
         "Where": lambda _, operands: np.where(operands[0].astype(bool), operands[1], operands[2]),
         "Neg": lambda _, operands: -operands[0],
+        "Log": lambda _, operands: np.log(operands[0]),
         "Sqrt": lambda _, operands: np.sqrt(operands[0]),
         "Reciprocal": lambda _, operands: 1 / operands[0],
         "Pow": lambda _, operands: np.asarray(operands[0] ** operands[1], operands[0].dtype),
+        "ReduceSum": _summed,
         "Flatten": lambda attributes, operands: _flattened(operands[0], int(attributes.get("axis", 1))),
     }
 )

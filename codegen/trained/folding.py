@@ -53,16 +53,17 @@ class Product:
 
 def fold(model: TrainedGraph) -> TrainedGraph:
     """The model without nodes that nothing reads, and without factors and offsets that weights can take over."""
-    model = _pruned(model)
+    model = pruned(model)
     for _ in range(len(model.nodes)):
         folded = _fold_one(model)
         if folded is None:
             break
-        model = _pruned(folded)
+        model = pruned(folded)
     return model
 
 
-def _pruned(model: TrainedGraph) -> TrainedGraph:
+def pruned(model: TrainedGraph) -> TrainedGraph:
+    """The model without nodes that nothing reads."""
     wanted, kept = set(model.outputs), list[TrainedNode]()
     for node in reversed(model.nodes):
         if wanted.intersection(name for name in node.outputs if name):

@@ -21,6 +21,7 @@ from kilotune.codegen.trained.column_selection import with_columns_in_weights
 from kilotune.codegen.trained.conversion import Converted, convert, converted_nodes, shortened
 from kilotune.codegen.trained.endings import RENAMING, Returns, ending_of
 from kilotune.codegen.trained.feature_scales import scaled_features
+from kilotune.codegen.trained.joining import with_joined_parts
 from kilotune.codegen.trained.logistic_shares import with_named_shares
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
@@ -93,7 +94,7 @@ def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return read_tflite(path)
-    return with_columns_in_weights(with_named_shares(without_classical(read_onnx(path))))
+    return with_columns_in_weights(with_joined_parts(with_named_shares(without_classical(read_onnx(path)))))
 
 
 def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:

@@ -81,6 +81,8 @@ ELEMENTS = (
     one("multiply", "Mul", (1, 2, 3), {"b": draw(2, 3)}),
     one("divide", "Div", (1, 6), {"b": draw(6)}),
     Case("square", (1, 6), [("Mul", ["x", "x"], ["y"], {})]),
+    one("power", "Pow", (1, 2, 3), {"two": np.float32(2)}),
+    Case("sum-of-three", (1, 2, 3), [("Relu", ["x"], ["r"], {}), ("Sum", ["x", "b", "r"], ["y"], {})], {"b": draw(3)}),
     Case("relu", (1, 6), [("Relu", ["x"], ["y"], {})]),
     Case("sigmoid", (1, 6), [("Sigmoid", ["x"], ["y"], {})]),
     Case("tanh", (1, 6), [("Tanh", ["x"], ["y"], {})]),

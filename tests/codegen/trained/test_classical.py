@@ -16,6 +16,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
+from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from tests.codegen.trained.cases import draw
 
@@ -84,6 +85,19 @@ def test_a_linear_classifier_behind_a_scaler_gives_onnxruntimes_classes(
     matrix = next(o for o in ir.operations(bundle.program.body) if isinstance(o, ir.MatMul))
     assert matrix.out.size == products  # two classes are one product and its sign
     assert not any(isinstance(o, ir.TableFunction) for o in ir.operations(bundle.program.body))
+
+
+@pytest.mark.parametrize("weights", [draw(1, 6), OPPOSITE, draw(2, 6)], ids=["one", "opposite", "two"])
+def test_scores_of_two_classes_are_returned_as_they_are(weights: np.ndarray, tmp_path: Path) -> None:
+    """A Sigmoid of them would tell the same class, and is not what the file returns."""
+    opposite = len(weights) == 2 and (weights[0] == -weights[1]).all()
+    intercepts = np.array([-0.25, 0.25 if opposite else 0.5])[-len(weights) :]
+    path = write(tmp_path, [SCALER, classifier((0, 1), "NONE", weights, intercepts)], ["label", "p"])
+    np.savez(path.with_suffix(".npz"), X=FEATURES)
+    labels, scores = results(path)
+    bundle = import_bundle(path, path.with_suffix(".npz"), None, Returns.VALUE)
+    np.testing.assert_allclose(outputs_of(bundle), scores, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(outputs_of(imported(path, labels))[:, 0], labels)
 
 
 def test_a_label_that_the_model_has_no_class_for_is_refused(tmp_path: Path) -> None:

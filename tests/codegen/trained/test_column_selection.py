@@ -10,10 +10,14 @@ import onnx
 import onnxruntime
 import pytest
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingRegressor
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_classif
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.svm import LinearSVC
 
 from kilotune.codegen import ir
 from kilotune.codegen.float_evaluator import run_float
@@ -41,6 +45,13 @@ FEWER = ColumnTransformer([("a", MaxAbsScaler(), [4, 0, 2]), ("b", "drop", [1]),
         ((FEWER, Ridge()), ["MatMul", "Add"]),
         ((VarianceThreshold(), LogisticRegression()), ["MatMul", "Add", "ArgMax"]),
         ((StandardScaler(), SelectKBest(f_classif, k=3), LogisticRegression()), ["MatMul", "Add", "ArgMax"]),
+        ((StandardScaler(), OneVsRestClassifier(LogisticRegression())), ["MatMul", "Add", "ArgMax"]),
+        ((OneVsRestClassifier(LinearSVC()),), ["MatMul", "Add", "ArgMax"]),
+        (
+            (StandardScaler(), GaussianNB(var_smoothing=0.1)),
+            ["Subtract", "Multiply"] * 2 + ["Multiply", "MatMul", "Multiply", "Subtract", "Add", "ArgMax"],
+        ),
+        ((VotingRegressor([("a", Ridge()), ("b", Ridge(9))]),), ["MatMul", "Add", "MatMul", "Add", "Add"]),
         ((PoissonRegressor(),), ["MatMul", "Add", "Exp"]),
         ((StandardScaler(), PoissonRegressor()), ["MatMul", "Add", "Add", "Exp"]),
         ((FEWER, GammaRegressor()), ["MatMul", "Add", "Add", "Exp"]),
@@ -53,7 +64,9 @@ def test_a_pipeline_is_one_product_and_what_onnxruntime_makes_of_it(
 ) -> None:
     targets = KINDS if operations[-1] == "ArgMax" else VALUES
     fitted = make_pipeline(*steps).fit(FEATURES, targets)
-    options = {"zipmap": False} if operations[-1] == "ArgMax" else None
+    options = (
+        {"zipmap": False} if operations[-1] == "ArgMax" and not isinstance(steps[-1], OneVsRestClassifier) else None
+    )
     path = tmp_path / "pipeline.onnx"
     onnx.save(skl2onnx.to_onnx(fitted, FEATURES[:1], options=options), str(path))
     np.savez(tmp_path / "data.npz", X=FEATURES, y=targets)
