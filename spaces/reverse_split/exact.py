@@ -23,6 +23,7 @@ from kilotune.codegen.scamp.relaxation import relax
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.bounds import lower_bound
 from kilotune.spaces.reverse_split.construction import starting_plans
+from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
 from kilotune.spaces.reverse_split.improvement import plan_cost
 from kilotune.spaces.reverse_split.portfolio import WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import (
@@ -39,10 +40,6 @@ from kilotune.spaces.reverse_split.sharing import shared_plans
 from kilotune.spaces.reverse_split.slices import WorkSlices
 
 PROOF_WORK_OF_A_STEP = 250_000
-MOST_PROVABLE_TARGETS = 8
-"""The most targets of an exact proof. Of more, programs.c searches only the neighbourhoods of the hard ones, so it may overlook
-a program."""
-
 SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
 """Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and
 every second one where the improvement has not got on for `PATIENCE` steps."""
@@ -156,38 +153,6 @@ def with_trivial(plan: Plan, wanted: Sequence[Sum], targets: Sequence[Sum], dept
 
 
 @dataclass
-class _Proof:
-    """Deepening, in slices. `bound`: everything cheaper is refuted.
-
-    The search meets every set of values once, as one program. Where that does not fit the registers, another program of
-    the same values may: then its cost is never refuted.
-    """
-
-    searcher: Searcher
-    bound: int
-    path: tuple[int, ...] = ()
-    open: bool = True
-    found: bool = False
-    worked: int = 0
-
-    def advance(self, below: int, work: int) -> Plan | None:
-        """One slice at the bound's cost; a plan is one of that cost. Closed when the bound has reached `below`."""
-        if self.bound >= below or not self.open:
-            return None
-        answer = self.searcher.ask(self.bound, work, self.path)
-        self.path, self.worked = answer.path, self.worked + answer.work
-        self.found = self.found or answer.plan is not None
-        if answer.status is ProgramStatus.EXHAUSTED:
-            if self.found:
-                self.open = False
-            else:
-                self.bound, self.path = self.bound + 1, ()
-        elif answer.status is ProgramStatus.STOPPED and not answer.path:
-            self.open = False  # longer than the search can hold
-        return answer.plan
-
-
-@dataclass
 class _ProgramSearch:
     target: str
     depth: int
@@ -215,7 +180,7 @@ class _ProgramSearch:
         bound = lower_bound(self.wanted, self.depth, self.target, self.costs)
         slices = WorkSlices(self.seconds_left)
         provable = len(self.wanted) <= MOST_PROVABLE_TARGETS
-        proof = _Proof(Searcher(ProgramQuery(self.target, self.depth, self.wanted, self.costs)), bound, open=provable)
+        proof = proof_of(self.wanted, self.target, self.depth, self.costs, bound)
         improvement = self._improvement(starts)
         idle = 0
         for turn in itertools.count():
@@ -234,15 +199,11 @@ class _ProgramSearch:
             if complete:
                 return
 
-    def _advance(self, proof: _Proof, slices: WorkSlices) -> Plan | None:
+    def _advance(self, proof: Proof, slices: WorkSlices) -> Plan | None:
         left, worked = self.seconds_left(), proof.worked
         plan = proof.advance(self.best_cost, slices.slice(PROOF_WORK_OF_A_STEP))
         slices.note(proof.worked - worked, left)
         return plan
-
-    def _slice(self, work: int) -> int:
-        """How much of a walk's work the clock allows."""
-        return int(max(1_000, min(work, work * self.seconds_left())))
 
     def _ties(self, slices: WorkSlices) -> Iterator[IncumbentProgram]:
         """Once the cost is proved: the least of what breaks ties, looked for with a limit on the work."""
@@ -264,7 +225,7 @@ class _ProgramSearch:
             yield IncumbentProgram(self.best, self.best_cost, self.best_cost, False)
         yield IncumbentProgram(self.best, self.best_cost, self.best_cost, True)
 
-    def _proof_turn(self, turn: int, proof: _Proof, idle: int) -> bool:
+    def _proof_turn(self, turn: int, proof: Proof, idle: int) -> bool:
         if not turn or not proof.open or proof.bound >= self.best_cost:
             return False
         short = proof.bound <= SHORT[self.target] * self.costs.plain
@@ -313,7 +274,9 @@ class _ProgramSearch:
         for plan in plans:
             self._offer(plan)
         yield
-        portfolio = WalkPortfolio(self.wanted, (self.costs,), self.registers, self.seed, self._slice, self.kept)
+        portfolio = WalkPortfolio(
+            self.wanted, (self.costs,), self.registers, self.seed, WorkSlices(self.seconds_left), self.kept
+        )
         for plan in portfolio.plans(self._worth_a_walk(plans), self.standing):
             self._offer(plan)
             yield

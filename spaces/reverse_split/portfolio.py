@@ -8,13 +8,14 @@ find that fits none is squeezed by a walk of its own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.scamp.plan import Plan
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.spaces.reverse_split.improvement import WORK_OF_A_STEP, ProgramWalk
 from kilotune.spaces.reverse_split.programs import Costs
+from kilotune.spaces.reverse_split.slices import WorkSlices
 
 WORK_OF_A_START = WORK_OF_A_STEP // 5
 """What every walk is given in the first round of successive halving, in values looked at."""
@@ -35,7 +36,7 @@ class WalkLimits:
 
 
 class WalkPortfolio:
-    """Walks from known plans of `wanted` (units of `2**-depth`); `share` says how much of a step's work the clock allows.
+    """Walks from known plans of `wanted` (units of `2**-depth`); `slices` say how much of a step's work the clock allows.
     `kept`: results stay to the end."""
 
     def __init__(
@@ -44,10 +45,10 @@ class WalkPortfolio:
         costs: Sequence[Costs],
         registers: int,
         seed: int,
-        share: Callable[[int], int],
+        slices: WorkSlices,
         kept: bool = True,
     ) -> None:
-        self._wanted, self._costs, self._registers, self._share = tuple(wanted), tuple(costs), registers, share
+        self._wanted, self._costs, self._registers, self._slices = tuple(wanted), tuple(costs), registers, slices
         self._kept = kept
         self._seeds = itertools.count(seed * 1_000_003)
         self._walks: list[ProgramWalk] = []
@@ -93,7 +94,10 @@ class WalkPortfolio:
         return ProgramWalk(start, self._wanted, costs, next(self._seeds), registers, kept=self._kept)
 
     def _advanced(self, walk: ProgramWalk, work: int = WORK_OF_A_STEP) -> Plan:
-        return walk.advance(self._share(work))
+        left, work = self._slices.seconds_left(), self._slices.slice(work)
+        plan = walk.advance(work)
+        self._slices.note(work, left)
+        return plan
 
 
 def _merit(walk: ProgramWalk) -> int:

@@ -11,8 +11,8 @@ constructible set once. What it cuts:
 - the last two instructions are looked up: one table holds what is one instruction away from the values (forwards), one what
   is one instruction away from a target (backwards).
 
-All of it also holds for several targets: those are values that a program must contain. With the values of a known program
-as targets, all but a few, the same search repairs or shortens that program.
+All of it also holds for several targets: those are values that a program must contain (but see `ProgramQuery.whole`).
+With the values of a known program as targets, all but a few, the same search repairs or shortens that program.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class ProgramQuery:
 
     `shiftless`: values are numbers, not polynomials, and nothing is ever shifted (for bounds). `reach`: how far west,
     south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
-    Both cut programs off, so no proof stands on them. `forbidden` sums are never computed.
+    Both cut programs off, so no proof stands on them. `forbidden` sums are never computed. `whole`: of several targets no
+    program is overlooked, which takes longer; of one none ever is.
     """
 
     target: str
@@ -105,6 +106,7 @@ class ProgramQuery:
     given: tuple[Sum, ...] = ()
     forbidden: tuple[Sum, ...] = ()
     shiftless: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,7 @@ class Searcher:
         self._problem = _KernelProblem(
             number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
         )
+        self._problem.whole = int(q.whole)
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
         self._problem.target_shape, self._problem.need = shape.ctypes.data, need.ctypes.data

@@ -213,12 +213,13 @@ static int follows(const Search *s, int t)
     return 0;
 }
 
-/* Which pending targets must follow from a free value, and which ones' predecessors are worth remembering: of few
- * targets all, so that nothing is overlooked; of many the hard ones. */
+/* Which pending targets are asked to follow from the last free value, and which ones' predecessors are worth remembering: of few
+ * targets all, of many the hard ones. A program in which the last free value makes one hard target, and only that one and an
+ * earlier value another, is overlooked; where none may be, no target is hard. */
 static void find_hard(Search *s)
 {
     for (int t = 0; t < s->p->targets; t++) {
-        s->hard[t] = s->pending[t] && !follows(s, t);
+        s->hard[t] = s->pending[t] && !s->p->whole && !follows(s, t);
         s->hard_count += s->hard[t];
     }
     for (int t = 0; t < s->p->targets; t++)

@@ -2,9 +2,10 @@
 #ifndef KILOTUNE_PROGRAMS_STATE_H
 #define KILOTUNE_PROGRAMS_STATE_H
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "residues.h"
 
 enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { AUKE = 0, SCAMP5 = 1 };
@@ -13,7 +14,6 @@ enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_
 static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
 static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
 static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
-static const uint64_t P = ((uint64_t)1 << 61) - 1;
 
 typedef struct {
     int32_t set, offsets, plain_cost, far_cost, halve_cost, given, targets, forbidden, budget;
@@ -26,6 +26,7 @@ typedef struct {
     const double *target_shape; /* 4 extents, depth, support, weight each */
     const uint64_t *forbid;
     const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
+    int32_t whole; /* 1: no program may be overlooked */
     int64_t work_limit;
     const volatile int32_t *stop; /* 1: end soon */
 } Problem;
@@ -83,31 +84,6 @@ typedef struct {
     int32_t dearer[2], dearer_count; /* the costs above the least one */
     int failed;                      /* out of memory */
 } Search;
-
-static inline uint64_t plus(uint64_t a, uint64_t b)
-{
-    uint64_t r = a + b;
-    return r >= P ? r - P : r;
-}
-
-static inline uint64_t minus(uint64_t a, uint64_t b) { return a >= b ? a - b : a + P - b; }
-
-static inline uint64_t times(uint64_t a, uint64_t b)
-{
-    unsigned __int128 r = (unsigned __int128)a * b;
-    uint64_t low = ((uint64_t)r & P) + (uint64_t)(r >> 61);
-    return low >= P ? low - P : low;
-}
-
-static uint64_t inverse(uint64_t a)
-{
-    uint64_t result = 1;
-    for (uint64_t e = P - 2; e; e >>= 1, a = times(a, a))
-        if (e & 1) result = times(result, a);
-    return result;
-}
-
-static inline uint64_t half(uint64_t a) { return a & 1 ? (a + P) >> 1 : a >> 1; }
 
 static inline uint64_t copy_key(uint64_t value) { return plus(times(value, 0x9e3779b97f4a7c1ULL), 0x1234567890abcdULL); }
 

@@ -1,4 +1,4 @@
-"""How much work one step of the proof may take, so that it ends before the clock does: long kernels take many times as long as
+"""How much work one step of a search may take, so that it ends before the clock does: long kernels take many times as long as
 short ones for the same work, so its speed is measured."""
 
 from __future__ import annotations

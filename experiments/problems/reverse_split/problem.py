@@ -113,15 +113,6 @@ class KernelProblem(ExportsTexts):
         """Whether photographs are at hand."""
         return self.measured is not None or photographs_are_loaded()
 
-    def certificate(self) -> dict[str, Any]:
-        """What no program undercuts, known without a search."""
-        least = self.space.least
-        what = "instructions" if self.space.problem.goal is KernelGoal.INSTRUCTIONS else "bus transfers"
-        return {
-            "least": least,
-            "sentence": f"shifts, halvings and growth of the kernels take at least {least:g} {what}",
-        }
-
     def texts(self, trial: Trial) -> dict[str, str]:
         """The program, and the chip's macros where they find registers: none that the chip forbids leaves."""
         text = self._text(trial.assignment)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 
 import pytest
 
-from kilotune.codegen.scamp.instructions import instruction_set
 from kilotune.codegen.scamp.plan import Plan, PlanStep, computed, evaluate
 from kilotune.codegen.scamp.registers import allocate, needed_registers
-from kilotune.codegen.scamp.sums import InexactHalfError, Sum
+from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
 from kilotune.spaces.reverse_split.bounds import chain_length, lower_bound
@@ -29,9 +27,9 @@ from kilotune.spaces.reverse_split.programs import (
     residue,
     verified,
 )
+from tests.spaces.reverse_split.small_programs import brute_force, random_plan
 
 pytestmark = pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
-DIRECTIONS = ("north", "east", "south", "west")
 MOST_STEPS = 200
 
 
@@ -67,46 +65,6 @@ def searched(
     return found
 
 
-def next_steps(plan_target: str, count: int) -> Iterator[PlanStep]:
-    """Every instruction on `count` values."""
-    for row in instruction_set(plan_target).rows:
-        if row.name == "div" or not row.operands:
-            continue
-        for operands in itertools.product(range(count), repeat=row.operands):
-            if row.distinct and len(set(operands)) < len(operands):
-                continue
-            for directions in itertools.product(DIRECTIONS, repeat=row.directions):
-                yield PlanStep(row.name, operands, directions)
-
-
-def brute_force(target: str, depth: int, costs: Costs, most: int) -> dict[Sum, int]:
-    """The least cost of every sum that a program of at most `most` computes. Plain enumeration, copies included."""
-    least: dict[Sum, int] = {}
-    seen: dict[tuple[Sum, ...], int] = {}
-
-    def extend(values: tuple[Sum, ...], cost: int) -> None:
-        state = tuple(sorted(values, key=lambda total: total.terms))
-        if seen.get(state, most + 1) <= cost:
-            return
-        seen[state] = cost
-        for step in next_steps(target, len(values)):
-            row = instruction_set(target).get(step.op, len(step.operands))
-            after = cost + plan_cost(Plan(target, depth, (step,), ()), costs)
-            if after > most:
-                continue
-            try:
-                value = row.apply([values[at] for at in step.operands], step.directions)
-            except InexactHalfError:
-                continue
-            if value and value != values[0] and least.get(value, most + 1) > after:
-                least[value] = after
-            if after + costs.plain <= most:
-                extend((*values, value), after)
-
-    extend((Sum.image(depth),), 0)
-    return least
-
-
 @pytest.mark.parametrize(
     ("target", "costs", "most"),
     [("auke", INSTRUCTIONS, 3), ("scamp5", INSTRUCTIONS, 2), ("scamp5", BUS_TRANSFERS, 5)],
@@ -126,22 +84,6 @@ def test_all_short_programs_agree(target: str, costs: Costs, most: int) -> None:
         assert plan_cost(answer.plan, costs) == least[total]
         (result,) = computed(answer.plan)
         assert result == total.scaled(1 << (answer.plan.depth - depth))
-
-
-def random_plan(target: str, length: int, depth: int, generator: random.Random) -> Plan:
-    """A program whose last value takes in every earlier one, or nearly."""
-    while True:
-        values, steps = [Sum.image(depth)], []
-        while len(steps) < length:
-            step = generator.choice([s for s in next_steps(target, len(values)) if len(values) - 1 in s.operands])
-            row = instruction_set(target).get(step.op, len(step.operands))
-            try:
-                values.append(row.apply([values[at] for at in step.operands], step.directions))
-            except InexactHalfError:
-                continue
-            steps.append(step)
-        if values[-1] and values[-1] != values[0]:
-            return Plan(target, depth, tuple(steps), (length,))
 
 
 @pytest.mark.parametrize(("target", "length"), [("auke", 6), ("scamp5", 4)])

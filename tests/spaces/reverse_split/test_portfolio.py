@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -16,6 +17,7 @@ from kilotune.spaces.reverse_split.improvement import ProgramWalk, plan_cost
 from kilotune.spaces.reverse_split.portfolio import WORK_OF_A_START, WalkLimits, WalkPortfolio
 from kilotune.spaces.reverse_split.programs import INSTRUCTIONS, load_kernel
 from kilotune.spaces.reverse_split.scheduling import MOST_REGISTERS, least_registers
+from kilotune.spaces.reverse_split.slices import WorkSlices
 
 pytestmark = pytest.mark.skipif(load_kernel() is None, reason="needs a C compiler")
 
@@ -28,6 +30,13 @@ ANALOG_NET = (
 KERNELS = KernelSet(tuple(Kernel.of_rows(rows) for rows in ANALOG_NET)).approximate(0).sums
 WANTED = tuple(total.scaled(4) for total in KERNELS)
 """AnalogNet2's first layer in quarters, in units of a sixteenth."""
+
+
+class ShortSlices(WorkSlices):
+    """At most 5000."""
+
+    def slice(self, work: int) -> int:
+        return min(work, 5_000)
 
 
 def starts() -> list[Plan]:
@@ -71,7 +80,7 @@ def test_halving_gives_the_better_walks_the_work(monkeypatch: pytest.MonkeyPatch
         return whole(walk, 1_000)
 
     monkeypatch.setattr(ProgramWalk, "advance", advance)
-    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, lambda work: work)
+    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 6, 0, WorkSlices(lambda: math.inf))
     plans = starts()[:4]
     list(itertools.islice(portfolio.plans(plans, WalkLimits(1 << 30)), 6))
     assert [work for _, work in given] == [WORK_OF_A_START] * 4 + [2 * WORK_OF_A_START] * 2
@@ -82,7 +91,7 @@ def test_halving_gives_the_better_walks_the_work(monkeypatch: pytest.MonkeyPatch
 def test_what_fits_no_registers_is_squeezed_and_stays_cheaper(monkeypatch: pytest.MonkeyPatch) -> None:
     tight = max(starts(), key=lambda plan: least_registers(plan, MOST_REGISTERS))
     standing = WalkLimits(plan_cost(tight, INSTRUCTIONS) + 3, unfit=tight)
-    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 5, 0, lambda work: min(work, 5_000))
+    portfolio = WalkPortfolio(WANTED, (INSTRUCTIONS,), 5, 0, ShortSlices(lambda: math.inf))
     plans = list(itertools.islice(portfolio.plans([tight], standing), 6))
     squeezed = plans[1::2]
     assert all(plan_cost(plan, INSTRUCTIONS) < standing.best_cost for plan in squeezed)

@@ -1,0 +1,83 @@
+"""How far proofs of shortest SCAMP-5 programs get: named kernels and generated small sets, by the search that proves alone.
+
+    python -m kilotune.experiments.benchmarks.program_proofs [--seconds 60] [--target auke] [--seeds 3] [--only NAME] [--thorough]
+
+Every set is asked for a program of ever more instructions; the first one found is a shortest one. It is proved from its text by
+symbolic execution. Seconds are CPU seconds of one core. `--thorough`: by the search that meets every set of values, not one of
+those that signs, symmetry and exchanges make of one another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import click
+
+from kilotune.codegen.scamp.registers import allocate
+from kilotune.codegen.scamp.text import format_program
+from kilotune.evaluators.scamp5.symbolic import prove
+from kilotune.experiments.benchmarks.kernel_sets import generated_cases
+from kilotune.experiments.benchmarks.reverse_split import KernelCase, cases
+from kilotune.spaces.reverse_split.bounds import lower_bound
+from kilotune.spaces.reverse_split.deepening import MOST_PROVABLE_TARGETS, Proof, proof_of
+from kilotune.spaces.reverse_split.exact import distinct
+from kilotune.spaces.reverse_split.programs import INSTRUCTIONS
+
+SMALL = ("ternary 3x3", "ternary 3x3 x2", "3-bit 3x3")
+"""Generated sets that have short programs."""
+
+WORK_OF_A_SLICE = 200_000
+ABOVE_ALL = 1 << 30
+"""A cost above every program's."""
+
+
+def proof_cases(seeds: int) -> Iterator[KernelCase]:
+    """The named ones, then the small ones of as many seeds."""
+    yield from cases()
+    for seed in range(seeds):
+        for case in generated_cases(seed):
+            if case.name in SMALL:
+                yield KernelCase(f"{case.name}, seed {seed}", case.depth, case.kernels)
+
+
+@click.command()
+@click.option("--seconds", default=60.0, show_default=True, help="CPU seconds a set.")
+@click.option("--target", multiple=True, type=click.Choice(["auke", "scamp5"]))
+@click.option("--seeds", default=3, show_default=True, help="Of generated sets.")
+@click.option("--only", default="", help="A part of the names.")
+@click.option("--most", default=12, show_default=True, help="Sets that certainly take more instructions are left out.")
+@click.option("--thorough", is_flag=True)
+def main(seconds: float, target: tuple[str, ...], seeds: int, only: str, most: int, thorough: bool) -> None:
+    """Print the tables."""
+    for name in target or ("auke", "scamp5"):
+        proved = count = 0
+        click.echo(f"{name:26} {'proved':>7} {'at least':>8} {'CPU s':>7}")
+        for case in proof_cases(seeds):
+            if only in case.name and (found := _proved(case, name, seconds, most, thorough)) is not None:
+                proved, count = proved + found, count + 1
+        click.echo(f"{proved} of {count} proved")
+
+
+def _proved(case: KernelCase, target: str, seconds: float, most: int, thorough: bool) -> bool | None:
+    """Whether the set's shortest program was proved; None where it certainly is longer than `most`, or has too many kernels."""
+    start = time.process_time()
+    wanted = distinct(case.approximated.sums, case.depth)
+    bound = lower_bound(wanted, case.depth, target)
+    if bound > most or not 0 < len(wanted) <= MOST_PROVABLE_TARGETS:
+        return None
+    proof = proof_of(wanted, target, case.depth, INSTRUCTIONS, bound)
+    if thorough and proof.thorough is not None:
+        proof = Proof(proof.thorough(), 1, bound)
+    plan = None
+    while plan is None and proof.open and time.process_time() - start < seconds:
+        plan = proof.advance(ABOVE_ALL, WORK_OF_A_SLICE)
+    if plan is not None:
+        prove(format_program(allocate(plan)), wanted, case.depth)
+    shown = len(plan.steps) if plan is not None else "-"
+    click.echo(f"{case.name:26} {shown!s:>7} {proof.bound:8} {time.process_time() - start:7.1f}")
+    return plan is not None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The proof from below: the least cost that is not yet refuted is asked for, and refuted or found, in slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kilotune.codegen.scamp.plan import Plan
+from kilotune.codegen.scamp.sums import Sum
+from kilotune.spaces.reverse_split.programs import Costs, ProgramQuery, ProgramResult, ProgramStatus, Searcher
+from kilotune.spaces.reverse_split.signless import SignlessSearcher, is_askable
+
+MOST_PROVABLE_TARGETS = 8
+"""The most targets of an exact proof."""
+
+
+class Asked(Protocol):
+    """What is asked for programs."""
+
+    def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
+        """A program of at most `budget`, from where `path` left off."""
+
+
+@dataclass
+class Proof:
+    """Deepening, in slices. `bound`: everything cheaper is refuted.
+
+    The search meets every set of values once, as one program, or of sets that are as short one. Where that does not fit the registers
+    another program may: `thorough`, if there is one, is asked then, which meets all sets. Otherwise the cost is never refuted.
+    """
+
+    searcher: Asked
+    unit: int
+    """Cost of one step of `searcher`'s budget."""
+
+    bound: int
+    thorough: Callable[[], Asked] | None = None
+    path: tuple[int, ...] = ()
+    open: bool = True
+    found: bool = False
+    worked: int = 0
+
+    def advance(self, below: int, work: int) -> Plan | None:
+        """One slice at the bound's cost; a plan is one of that cost. Closed when the bound has reached `below`."""
+        if self.bound >= below or not self.open:
+            return None
+        answer = self.searcher.ask(self.bound // self.unit, work, self.path)
+        self.path, self.worked = answer.path, self.worked + answer.work
+        found = answer.status is ProgramStatus.FOUND
+        self.found = self.found or found
+        if answer.status is ProgramStatus.EXHAUSTED and not self.found:
+            self.bound, self.path = self.bound + self.unit, ()
+        elif answer.status is ProgramStatus.EXHAUSTED or (found and answer.plan is None):
+            self._ask_thoroughly()
+        elif answer.status is ProgramStatus.STOPPED and not answer.path:
+            self.open = False  # longer than the search can hold
+        return answer.plan
+
+    def _ask_thoroughly(self) -> None:
+        if self.thorough is None:
+            self.open = False
+        else:
+            self.searcher, self.unit, self.thorough = self.thorough(), 1, None
+            self.path, self.found = (), False
+
+
+def proof_of(wanted: tuple[Sum, ...], target: str, depth: int, costs: Costs, bound: int) -> Proof:
+    """A proof that begins at a bound, for distinct sums (none zero, none the image) in units of `2**-depth`; closed for more than
+    `MOST_PROVABLE_TARGETS`."""
+    whole = ProgramQuery(target, depth, wanted, costs, whole=True)
+    provable = len(wanted) <= MOST_PROVABLE_TARGETS
+    if provable and target == "auke" and is_askable(wanted, depth):
+        unit = costs.plain
+        return Proof(SignlessSearcher(wanted, depth), unit, -(-bound // unit) * unit, lambda: Searcher(whole))
+    return Proof(Searcher(whole), 1, bound, open=provable)

@@ -1,0 +1,237 @@
+/* What a program up to signs is, its values' shapes, and the table of what comes next. Part of signless.c. */
+#ifndef KILOTUNE_SIGNLESS_STATE_H
+#define KILOTUNE_SIGNLESS_STATE_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "residues.h"
+
+enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
+enum { NORTH = 0, EAST = 1, SOUTH = 2, WEST = 3, DOUBLE = 4, HALVE = 5, UNARY = 6, SUM = 6, DIFFERENCE = 7 };
+enum { MOVES = 4, POINTS = 4, MOST_VALUES = 40, MOST_TARGETS = 8, MOST_BACKS = 16384 };
+static const int INVERSE_OF[UNARY] = {SOUTH, WEST, NORTH, EAST, HALVE, DOUBLE};
+
+typedef struct {
+    int32_t targets, budget;
+    int32_t symmetric; /* some moves of the image may not be taken: see `mirrored` */
+    uint64_t x, y;
+    const uint64_t *target;     /* least of both signs */
+    const double *target_shape; /* [targets][7 + POINTS]: extents, depth, support, weight; value where x and y are 1 or -1 */
+    const uint8_t *mirrored;    /* [MOVES + 1][16]: may the image's moves of this mask be in a program, when those below are decided? */
+    int64_t work_limit;
+    const volatile int32_t *stop; /* 1: end soon */
+} SignlessProblem;
+
+typedef struct {
+    int32_t extent[4], depth; /* west, south, east, north */
+    double support, weight, at[POINTS];
+} Shape;
+
+typedef struct {
+    uint64_t key;
+    uint8_t op, a, b, included;
+} Candidate;
+
+typedef struct {
+    uint64_t key, by[UNARY]; /* what unary instructions make of it, sign and all */
+    Shape shape, largest;    /* of this value; of all values up to it, at[] absolute */
+    uint8_t op, a, b, uses, exchangeable;
+    int8_t target; /* -1: none */
+} Value;
+
+typedef struct {
+    int32_t *slot;
+    uint32_t mask;
+} Table;
+
+typedef struct {
+    const SignlessProblem *p;
+    uint64_t unit[MOVES];
+    Shape target_shape[MOST_TARGETS];
+    uint8_t pending[MOST_TARGETS];
+    int32_t target_value[MOST_TARGETS];
+    int32_t pending_count, left, waiting, count;
+    Value value[MOST_VALUES];
+    Candidate *candidate;
+    int32_t candidates, room;
+    Table table;
+    int32_t ready[MOST_VALUES], readies;
+    uint64_t *back; /* what is two instructions short of the only target that is left: an open hash table, 0 is free */
+    uint32_t back_mask;
+    uint64_t short_of[2 * UNARY * UNARY], lone[UNARY]; /* see `prepare_target` */
+    int32_t shorts, lone_count, back_target;
+    int64_t work;
+    int32_t *path;
+    int32_t path_length, resume;
+} Search;
+
+/* A value or its negation: the smaller residue stands for both. */
+static inline uint64_t signless(uint64_t v) { return v > P - v ? P - v : v; }
+
+static inline uint32_t place(uint64_t key, uint32_t mask) { return (uint32_t)(key ^ (key >> 29)) & mask; }
+
+static inline int32_t find(const Search *s, uint64_t key)
+{
+    const Table *t = &s->table;
+    for (uint32_t at = place(key, t->mask); t->slot[at] >= 0; at = (at + 1) & t->mask)
+        if (s->candidate[t->slot[at]].key == key) return t->slot[at];
+    return -1;
+}
+
+/* Is a value, of either sign, on the list and not taken? */
+static inline int is_listed(const Search *s, uint64_t value)
+{
+    int32_t index = find(s, signless(value));
+    return index >= 0 && !s->candidate[index].included;
+}
+
+static inline int is_taken(const Search *s, uint64_t value)
+{
+    int32_t index = find(s, signless(value));
+    return index >= 0 && s->candidate[index].included;
+}
+
+static int32_t find_target(const Search *s, uint64_t key)
+{
+    for (int t = 0; t < s->p->targets; t++)
+        if (s->p->target[t] == key) return t;
+    return -1;
+}
+
+static inline void offer(Search *s, uint64_t raw, int op, int a, int b)
+{
+    uint64_t key = signless(raw);
+    Table *t = &s->table;
+    uint32_t at = place(key, t->mask);
+    for (; t->slot[at] >= 0; at = (at + 1) & t->mask)
+        if (s->candidate[t->slot[at]].key == key) return;
+    if (!key) return;
+    t->slot[at] = s->candidates;
+    s->candidate[s->candidates] = (Candidate){key, (uint8_t)op, (uint8_t)a, (uint8_t)b, 0};
+    int32_t target = find_target(s, key);
+    if (target >= 0 && s->pending[target]) s->ready[s->readies++] = s->candidates;
+    s->candidates++;
+}
+
+/* Everything that one instruction makes of value v and earlier ones. */
+static void offer_all(Search *s, int v)
+{
+    const Value *own = &s->value[v];
+    for (int op = 0; op < UNARY; op++) offer(s, own->by[op], op, v, v);
+    for (int u = 0; u < v; u++) {
+        offer(s, plus(own->key, s->value[u].key), SUM, v, u);
+        offer(s, minus(own->key, s->value[u].key), DIFFERENCE, v, u);
+    }
+}
+
+/* The last entry put: linear probing then needs no tombstones. */
+static inline void withdraw(Search *s)
+{
+    int32_t index = --s->candidates;
+    uint32_t at = place(s->candidate[index].key, s->table.mask);
+    while (s->table.slot[at] != index) at = (at + 1) & s->table.mask;
+    s->table.slot[at] = -1;
+}
+
+static void unaries(const Search *s, uint64_t value, uint64_t by[UNARY])
+{
+    for (int op = 0; op < MOVES; op++) by[op] = times(value, s->unit[op]);
+    by[DOUBLE] = plus(value, value);
+    by[HALVE] = half(value);
+}
+
+/* The value of a candidate as its operands give it, before the sign is chosen. */
+static inline uint64_t raw_of(const Search *s, int op, int a, int b)
+{
+    if (op < UNARY) return s->value[a].by[op];
+    return op == SUM ? plus(s->value[a].key, s->value[b].key) : minus(s->value[a].key, s->value[b].key);
+}
+
+static void shape_of(const Search *s, const Candidate *c, Shape *out)
+{
+    static const int MOVE[MOVES][4] = {{0, -1, 0, 1}, {-1, 0, 1, 0}, {0, 1, 0, -1}, {1, 0, -1, 0}};
+    static const int SIGN[MOVES][POINTS] = {{1, 1, -1, -1}, {1, -1, 1, -1}, {1, 1, -1, -1}, {1, -1, 1, -1}};
+    const Shape *a = &s->value[c->a].shape, *b = &s->value[c->b].shape;
+    *out = *a;
+    if (c->op < MOVES) {
+        for (int i = 0; i < 4; i++) out->extent[i] += MOVE[c->op][i];
+        for (int i = 0; i < POINTS; i++) out->at[i] *= SIGN[c->op][i];
+    } else if (c->op == DOUBLE || c->op == HALVE) {
+        double factor = c->op == DOUBLE ? 2 : 0.5;
+        out->weight *= factor;
+        for (int i = 0; i < POINTS; i++) out->at[i] *= factor;
+        out->depth += c->op == HALVE;
+    } else {
+        for (int i = 0; i < 4; i++)
+            if (b->extent[i] > out->extent[i]) out->extent[i] = b->extent[i];
+        if (b->depth > out->depth) out->depth = b->depth;
+        out->support += b->support;
+        out->weight += b->weight;
+        for (int i = 0; i < POINTS; i++) out->at[i] += c->op == SUM ? b->at[i] : -b->at[i];
+        double cells = (double)(out->extent[0] + out->extent[2] + 1) * (out->extent[1] + out->extent[3] + 1);
+        if (out->support > cells) out->support = cells;
+    }
+    if (raw_of(s, c->op, c->a, c->b) != c->key)
+        for (int i = 0; i < POINTS; i++) out->at[i] = -out->at[i];
+}
+
+static void enlarge(Shape *largest, const Shape *shape)
+{
+    for (int i = 0; i < 4; i++)
+        if (shape->extent[i] > largest->extent[i]) largest->extent[i] = shape->extent[i];
+    if (shape->depth > largest->depth) largest->depth = shape->depth;
+    if (shape->support > largest->support) largest->support = shape->support;
+    if (shape->weight > largest->weight) largest->weight = shape->weight;
+    for (int i = 0; i < POINTS; i++) {
+        double size = shape->at[i] < 0 ? -shape->at[i] : shape->at[i];
+        if (size > largest->at[i]) largest->at[i] = size;
+    }
+}
+
+/* A number of instructions that no way from values this large to all pending targets undercuts. Moves, halvings and additions are
+ * different ones: only a move makes one side reach one cell further, only a halving divides further; an addition or a doubling at most
+ * doubles the largest support, weight and value at a point; and only additions of two make one value of two that wait for a use. */
+static int32_t bound(const Search *s, const Shape *largest)
+{
+    int32_t reach[4] = {0, 0, 0, 0}, halvings = 0, moves = 0, additions = s->waiting - s->pending_count, doublings = 0;
+    double growth = 1;
+    for (int t = 0; t < s->p->targets; t++) {
+        if (!s->pending[t]) continue;
+        const Shape *target = &s->target_shape[t];
+        for (int i = 0; i < 4; i++)
+            if (target->extent[i] - largest->extent[i] > reach[i]) reach[i] = target->extent[i] - largest->extent[i];
+        if (target->depth - largest->depth > halvings) halvings = target->depth - largest->depth;
+        if (target->support > growth * largest->support) growth = target->support / largest->support;
+        if (target->weight > growth * largest->weight) growth = target->weight / largest->weight;
+        for (int i = 0; i < POINTS; i++)
+            if (target->at[i] > growth * largest->at[i]) growth = target->at[i] / largest->at[i];
+    }
+    for (int i = 0; i < 4; i++) moves += reach[i];
+    for (; growth > 1 + 1e-9; growth /= 2) doublings++;
+    return moves + halvings + (doublings > additions ? doublings : additions);
+}
+
+static int prepare(Search *s, const SignlessProblem *p)
+{
+    s->p = p;
+    s->room = 16 + MOST_VALUES * MOST_VALUES + UNARY * MOST_VALUES;
+    s->candidate = malloc(sizeof *s->candidate * (size_t)s->room);
+    s->table.mask = p->budget < 16 ? 2047 : 8191;
+    s->table.slot = malloc(sizeof *s->table.slot * ((size_t)s->table.mask + 1));
+    s->back = calloc(MOST_BACKS, sizeof *s->back);
+    s->back_target = -1;
+    if (!s->candidate || !s->table.slot || !s->back) return 0;
+    memset(s->table.slot, 0xff, sizeof *s->table.slot * ((size_t)s->table.mask + 1));
+    return 1;
+}
+
+static void release(Search *s)
+{
+    free(s->candidate);
+    free(s->table.slot);
+    free(s->back);
+    free(s);
+}
+
+#endif
