@@ -1,19 +1,21 @@
-"""What a forest's program takes, known without a compiler: bytes of its arrays exactly, of its code and cycles about."""
+"""What a forest's program takes, known without a compiler: in assembler exactly but for what likelihoods say of carries and branches, in C
+bytes of its arrays exactly, of its code and cycles about."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 
-import numpy as np
-
-from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.feature_quantiser import ranker_bytes
-from kilotune.codegen.forest.integers import Branch, Given, fill_leaves
+from kilotune.codegen.forest.avr.program import Shared, assembled, shared, tree_part
+from kilotune.codegen.forest.integers import Branch, Given
 from kilotune.codegen.forest.plan import LOOPED, ForestPlan
 from kilotune.codegen.forest.records import size_of, stored_branches, widest_skip
+
+START_BYTES = 174
+"""Bytes of a program on an ATmega328P besides the function: vectors, start-up code, and a main that calls it."""
 
 Counts = Mapping[str, float]
 """How often something is in a program, or happens in a run, by name."""
@@ -32,82 +34,82 @@ COSTS: Mapping[str, CodeCosts] = MappingProxyType(
         "avr": CodeCosts(
             MappingProxyType(
                 {
-                    "branches": 15.6,
-                    "calls": 13.7,
-                    "comparisons": 0.0,
+                    "branches": 4.8,
+                    "calls": 22.9,
+                    "comparisons": 11.5,
                     "entry": 0.0,
-                    "label": 130.9,
-                    "leaves": 10.9,
+                    "label": 94.1,
+                    "leaves": 0.0,
                     "long scores": 0.0,
-                    "long sums": 13.5,
-                    "loop": 260.4,
+                    "long sums": 14.7,
+                    "loop": 234.8,
                     "number": 0.0,
-                    "votes": 150.9,
-                    "walk": 71.0,
+                    "votes": 253.3,
+                    "walk": 99.1,
                     "wide comparisons": 0.0,
-                    "wide leaves": 1.0,
-                    "wide votes": 11.6,
+                    "wide leaves": 0.8,
+                    "wide votes": 8.9,
                 }
             ),
             MappingProxyType(
                 {
-                    "calls": 4.4,
-                    "comparisons": 7.3,
-                    "entries": 17.8,
+                    "calls": 0.0,
+                    "comparisons": 7.8,
+                    "entries": 23.8,
                     "entry": 0.0,
-                    "label": 0.1,
-                    "long scores": 56.7,
-                    "long sums": 1.5,
-                    "loop": 18.7,
-                    "number": 0.0,
-                    "scores": 56.5,
-                    "votes": 12.3,
-                    "walked": 25.2,
-                    "walks": 8.1,
+                    "label": 0.0,
+                    "long scores": 70.4,
+                    "long sums": 0.3,
+                    "loop": 15.7,
+                    "number": 3.2,
+                    "scores": 56.1,
+                    "votes": 13.2,
+                    "walked": 26.4,
+                    "walks": 9.6,
                     "wide comparisons": 0.0,
-                    "wide entries": 19.6,
-                    "wide walked": 8.7,
+                    "wide entries": 12.5,
+                    "wide walked": 6.3,
                 }
             ),
         ),
         "cortex": CodeCosts(
             MappingProxyType(
                 {
-                    "branches": 11.9,
-                    "calls": 26.9,
-                    "comparisons": 0.0,
-                    "entry": 1139.3,
-                    "label": 102.0,
-                    "leaves": 9.2,
+                    "branches": 4.4,
+                    "calls": 29.5,
+                    "comparisons": 10.6,
+                    "entry": 1103.1,
+                    "label": 38.5,
+                    "leaves": 0.0,
                     "long scores": 0.0,
-                    "long sums": 1.0,
-                    "loop": 185.1,
+                    "long sums": 3.6,
+                    "loop": 127.0,
                     "number": 0.0,
-                    "votes": 152.2,
-                    "walk": 0.0,
+                    "votes": 101.6,
+                    "walk": 87.9,
                     "wide comparisons": 0.0,
-                    "wide leaves": 1.9,
-                    "wide votes": 13.7,
+                    "wide leaves": 1.0,
+                    "wide votes": 35.1,
                 }
             ),
             MappingProxyType(
                 {
                     "calls": 0.0,
-                    "comparisons": 6.3,
-                    "entries": 14.1,
-                    "entry": 14.4,
-                    "label": 2.4,
-                    "long scores": 1.0,
+                    "comparisons": 6.2,
+                    "entries": 13.6,
+                    "entry": 16.4,
+                    "label": 0.0,
+                    "long scores": 1.2,
                     "long sums": 0.0,
-                    "loop": 5.1,
-                    "number": 4.9,
-                    "scores": 23.7,
-                    "votes": 19.4,
-                    "walked": 19.5,
-                    "walks": 10.1,
+                    "loop": 4.5,
+                    "number": 4.7,
+                    "scores": 25.0,
+                    "votes": 20.2,
+                    "walked": 19.3,
+                    "walks": 12.6,
                     "wide comparisons": 0.0,
                     "wide entries": 0.6,
-                    "wide walked": 2.8,
+                    "wide walked": 2.2,
                 }
             ),
         ),
@@ -119,72 +121,71 @@ says how far off they are."""
 
 @dataclass(frozen=True)
 class TreeShape:
-    """A tree with so many levels as code. `comparisons`, `leaves`: of code; `branches`: walks that begin there; `coded`, `walked`:
-    comparisons of a sample on average in either part."""
+    """A tree of which a part is code. `comparisons`, `leaves`: of code; `branches`: walks that begin there; `coded`, `walked`: how many
+    samples meet comparisons in either part, each as often as it does; `walks`: of samples."""
 
-    comparisons: int
-    leaves: int
-    branches: int
-    coded: float
-    walked: float
+    comparisons: int = 0
+    leaves: int = 0
+    branches: int = 0
+    coded: int = 0
+    walked: int = 0
+    walks: int = 0
 
-
-def shape_of(tree: Branch, levels: int, depths: IntArray) -> TreeShape:
-    """`depths` [samples]: how many comparisons each sample meets."""
-    comparisons, leaves, branches = _counts(tree, levels)
-    coded = np.minimum(depths, levels)
-    return TreeShape(comparisons, leaves, branches, float(coded.mean()), float((depths - coded).mean()))
+    def __add__(self, other: TreeShape) -> TreeShape:
+        return TreeShape(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
 
-def _counts(tree: Branch, levels: int) -> tuple[int, int, int]:
+def shape_of(tree: Branch, least: float) -> TreeShape:
+    """With comparisons as code that at least so many samples meet, of a tree at which samples were counted."""
     if isinstance(tree, int):
-        return 0, 1, 0
-    if levels == 0:
-        return 0, 0, 1
-    left, right = _counts(tree.left, levels - 1), _counts(tree.right, levels - 1)
-    return 1 + left[0] + right[0], left[1] + right[1], left[2] + right[2]
+        return TreeShape(leaves=1)
+    if tree.samples < least:
+        return TreeShape(branches=1, walks=tree.samples, walked=met(tree))
+    return TreeShape(comparisons=1, coded=tree.samples) + shape_of(tree.left, least) + shape_of(tree.right, least)
 
 
-def depths_of(tree: Branch, integers: IntArray) -> IntArray:
-    """How many comparisons each sample meets [samples]."""
-    depths = np.zeros(len(integers), dtype=np.int64)
-    stack = [(tree, np.arange(len(integers)))]
-    while stack:
-        branch, samples = stack.pop()
-        if isinstance(branch, int) or not len(samples):
-            continue
-        depths[samples] += 1
-        goes_left = integers[samples, branch.feature] <= branch.threshold
-        stack += [(branch.left, samples[goes_left]), (branch.right, samples[~goes_left])]
-    return depths
+def met(branch: Branch) -> int:
+    """How many comparisons the samples that come there meet, together."""
+    return 0 if isinstance(branch, int) else branch.samples + met(branch.left) + met(branch.right)
+
+
+@dataclass(frozen=True)
+class TreeBytes:
+    """Bytes of the records of a tree with short and with long ways to right branches; the farthest of these."""
+
+    short: int
+    long: int
+    reach: int
 
 
 @dataclass(frozen=True, eq=False)
 class ForestCosts:
-    """Costs of all programs of a forest in integers that differ in which levels are code. `plan`: one of them, with nothing as code;
-    `integers`: samples as the program takes them, of which cycles are the average."""
+    """Costs of all programs of a forest in integers that differ in which comparisons are code. `plan`: one of them, with samples counted;
+    cycles are the average of those. `assembles`: the processor is an AVR that runs assembler where `avr.program` has it, whose bytes and
+    cycles are known; others are what `costs` make of counts."""
 
     plan: ForestPlan
-    integers: IntArray
     costs: CodeCosts
-    _known: dict[tuple[int, int], tuple[TreeShape, int, int, int]] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def depths(self) -> tuple[IntArray, ...]:
-        """By tree, the comparisons that each sample meets."""
-        return tuple(depths_of(tree, self.integers) for tree in self.plan.trees)
+    assembles: bool = False
+    _shapes: dict[tuple[int, float], tuple[TreeShape, TreeBytes]] = field(default_factory=dict, repr=False)
+    _parts: dict[tuple[int, float], tuple[int, float]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def array_bytes(self) -> int:
-        """Bytes of arrays that no levels change: votes, and the thresholds of ranks."""
-        votes, forest = self.plan.votes, self.plan.forest
+        """Bytes of arrays of C that no decision about comparisons changes: votes, and the thresholds of ranks."""
+        votes = self.plan.votes
         voted = (
             0 if votes is None or not votes.rows else 2 * len(votes.rows) + len(votes.packed(self.plan.weight_bytes))
         )
-        ranks = (
+        return voted + self.rank_bytes
+
+    @cached_property
+    def rank_bytes(self) -> int:
+        """Bytes of what makes ranks of features."""
+        forest = self.plan.forest
+        return (
             ranker_bytes(forest.source.feature_count, forest.thresholds) if forest.features.given is Given.RANK else 0
         )
-        return voted + ranks
 
     @cached_property
     def mean_entries(self) -> float:
@@ -192,51 +193,86 @@ class ForestCosts:
         votes = self.plan.votes
         if votes is None:
             return 0.0
-        entries, total = np.array([0] * votes.classes + [len(row) for row in votes.rows]), 0.0
-        for tree in self.plan.trees:
-            leaves = np.zeros(len(self.integers), dtype=np.int64)
-            fill_leaves(tree, self.integers, np.arange(len(self.integers)), leaves)
-            total += float(entries[leaves].mean())
-        return total
+        entries = [0] * votes.classes + [len(row) for row in votes.rows]
+        return (
+            sum(entries[leaf] * samples for tree in self.plan.trees for leaf, samples in self._leaves(tree))
+            / self._samples
+        )
 
-    def counts(self, levels: Sequence[int]) -> tuple[Counts, Counts, int]:
-        """(what takes bytes of code, what takes cycles, bytes of arrays) with so many levels of each tree as code."""
-        parts = [self._part(number, most) for number, most in enumerate(levels)]
-        shapes = [shape for shape, *_ in parts]
-        stored = sum(part[3] if any(reach >= 256 for _, reach, _, _ in parts) else part[2] for part in parts)
-        plan, trees = self.plan, len(shapes)
-        whole = sum(most == 0 and shape.branches == 1 for most, shape in zip(levels, shapes, strict=True))
+    @property
+    def _samples(self) -> int:
+        return max(1, self.plan.samples)
+
+    def _leaves(self, branch: Branch, samples: int | None = None) -> Iterator[tuple[int, int]]:
+        if isinstance(branch, int):
+            yield branch, self.plan.samples if samples is None else samples
+        else:
+            yield from self._leaves(branch.left, branch.left_samples)
+            yield from self._leaves(branch.right, branch.samples - branch.left_samples)
+
+    def counts(self, least: Sequence[float]) -> tuple[Counts, Counts, int]:
+        """(what takes bytes of code, what takes cycles, bytes of arrays) of a program in C with comparisons of each tree as code that at
+        least so many samples meet."""
+        parts = [self._shape(number, most) for number, most in enumerate(least)]
+        shape = sum((shape for shape, _ in parts), TreeShape())
+        long = any(octets.reach >= 256 for _, octets in parts)
+        stored = sum(octets.long if long else octets.short for _, octets in parts)
+        plan, trees, samples = self.plan, len(parts), self._samples
+        whole = sum(shape.comparisons == 0 and shape.branches == 1 for shape, _ in parts)
         looped = whole if whole >= LOOPED else 0
         two, pair = plan.forest.features.bits == 16, plan.leaf_bytes == 2
         says, leaves_of = plan.says.value, plan.forest.leaves
-        wide, long = (kept and says != "label" for kept in (leaves_of.stored_bits == 16, leaves_of.score_bits == 32))
-        compared, coded = (sum(getattr(shape, name) for shape in shapes) for name in ("comparisons", "coded"))
-        walked, leaves = sum(shape.walked for shape in shapes), sum(shape.leaves for shape in shapes)
+        wide, long_sums = (
+            kept and says != "label" for kept in (leaves_of.stored_bits == 16, leaves_of.score_bits == 32)
+        )
+        coded, walked, scores = shape.coded / samples, shape.walked / samples, len(plan.forest.base)
         flash = {"entry": 1, says: 1, "walk": bool(stored), "loop": bool(looped), "calls": trees - looped,
-                 "comparisons": compared, "wide comparisons": compared * two, "leaves": leaves, "wide leaves": leaves * pair,
-                 "branches": sum(shape.branches for shape in shapes) - looped,
-                 "wide votes": wide, "long scores": long, "long sums": (trees - looped) * long * (says == "number")}  # fmt: skip
-        cycles = {"entry": 1, says: trees, "scores": len(plan.forest.base) * (says != "label"), "loop": looped, "calls": trees - looped,
+                 "comparisons": shape.comparisons, "wide comparisons": shape.comparisons * two,
+                 "leaves": shape.leaves, "wide leaves": shape.leaves * pair, "branches": shape.branches - looped,
+                 "wide votes": wide, "long scores": long_sums, "long sums": (trees - looped) * long_sums * (says == "number")}  # fmt: skip
+        cycles = {"entry": 1, says: trees, "scores": scores * (says != "label"), "loop": looped, "calls": trees - looped,
                   "comparisons": coded, "wide comparisons": coded * two, "walked": walked, "wide walked": walked * (two or pair),
-                  "walks": sum(shape.walked > 0 for shape in shapes), "entries": self.mean_entries,
-                  "wide entries": self.mean_entries * wide, "long scores": len(plan.forest.base) * long,
-                  "long sums": (self.mean_entries if says == "votes" else trees) * long}  # fmt: skip
+                  "walks": shape.walks / samples, "entries": self.mean_entries, "wide entries": self.mean_entries * wide,
+                  "long scores": scores * long_sums,
+                  "long sums": (self.mean_entries if says == "votes" else trees) * long_sums}  # fmt: skip
         return flash, cycles, self.array_bytes + stored + 2 * looped
 
-    def of(self, levels: Sequence[int]) -> tuple[float, float]:
-        """(bytes of flash, cycles on average) with so many levels of each tree as code."""
-        flash, cycles, arrays = self.counts(levels)
+    def of(self, least: Sequence[float]) -> tuple[float, float]:
+        """(bytes of flash, cycles on average) with comparisons of each tree as code that at least so many samples meet."""
+        if self.in_assembler:
+            return self._assembled(least)
+        flash, cycles, arrays = self.counts(least)
         sums = [sum(costs[name] * count for name, count in counts.items()) for costs, counts in
                 ((self.costs.flash, flash), (self.costs.cycles, cycles))]  # fmt: skip
         return arrays + sums[0], sums[1]
 
-    def _part(self, number: int, levels: int) -> tuple[TreeShape, int, int, int]:
-        """A tree's shape, how far a right branch is behind at most, and the bytes of its records with short and with long ways."""
-        key = (number, levels)
-        if key not in self._known:
+    @cached_property
+    def in_assembler(self) -> bool:
+        """Whether these programs are assembler on this processor."""
+        return self.assembles and assembled(self.plan)
+
+    @cached_property
+    def _shared(self) -> Shared:
+        return shared(self.plan)
+
+    def _assembled(self, least: Sequence[float]) -> tuple[float, float]:
+        parts = [self._part(number, most) for number, most in enumerate(least)]
+        octets, cycles = self._shared.size([words for words, _ in parts])
+        return START_BYTES + octets + self.rank_bytes, cycles + sum(spent for _, spent in parts) / self._samples
+
+    def _part(self, number: int, least: float) -> tuple[int, float]:
+        """Words of a tree in assembler, and its cycles of all samples."""
+        key = (number, least)
+        if key not in self._parts:
+            part = tree_part(self.plan, number, least)
+            self._parts[key] = (part.end, part.cycles)
+        return self._parts[key]
+
+    def _shape(self, number: int, least: float) -> tuple[TreeShape, TreeBytes]:
+        key = (number, least)
+        if key not in self._shapes:
             tree, form = self.plan.trees[number], self.plan.narrow_form
-            branches = stored_branches(tree, levels)
-            sizes = [sum(size_of(branch, one) for branch in branches) for one in (form, replace(form, skip=2))]
-            shape = shape_of(tree, levels, self.depths[number])
-            self._known[key] = (shape, widest_skip(branches, form), sizes[0], sizes[1])
-        return self._known[key]
+            branches = stored_branches(tree, least)
+            short, long = (sum(size_of(branch, one) for branch in branches) for one in (form, replace(form, skip=2)))
+            self._shapes[key] = (shape_of(tree, least), TreeBytes(short, long, widest_skip(branches, form)))
+        return self._shapes[key]

@@ -1,4 +1,5 @@
-"""Forests as C99: the first levels of trees as conditions, the rest as records that one loop walks."""
+"""Forests as C99: comparisons that many samples meet as conditions, the rest as records that one loop walks; for an AVR in assembler beside
+that, where `avr.program` can."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.constant_arrays import FLASH_MACROS, ConstantArray, constant_array, packed_array
 from kilotune.codegen.emit.interface import Interface, comment_text, header, signature
 from kilotune.codegen.emit.operators import int_type
+from kilotune.codegen.forest.avr.program import assembled, condition, program_lines
 from kilotune.codegen.forest.integers import Branch, Given, Threshold
 from kilotune.codegen.forest.plan import LOOPED, ForestPlan, Says
 
@@ -22,18 +24,22 @@ def emit_forest(plan: ForestPlan, name: str = "model", function: str = "predict"
     prototype = signature(interface, function)
     arrays, parts = _arrays(plan), _functions(plan)
     body = [f"{prototype}\n{{\n" + "\n".join(f"    {line}" for line in _entry(plan)) + "\n}"]
-    source = [
-        title,
-        f'#include "{name}.h"',
-        FLASH_MACROS.rstrip(),
-        _NOINLINE,
-        *(a.definition for a in arrays),
-        *parts,
-        *body,
-    ]
+    plain = [FLASH_MACROS.rstrip(), _NOINLINE, *(a.definition for a in arrays), *parts, *body]
+    if assembled(plan):
+        plain = [_assembler(plan, prototype, function), *plain, "#endif"]
+    source = [title, f'#include "{name}.h"', *plain]
     flash = sum(array.size_bytes for array in arrays)
     return CSource(name, function, header(interface, title, name, prototype), "\n\n".join(source) + "\n", interface, {},
                    0, 0, 0, flash)  # fmt: skip
+
+
+def _assembler(plan: ForestPlan, prototype: str, function: str) -> str:
+    """The function for an AVR, up to where plain C begins."""
+    program = program_lines(plan)
+    text = [line.replace("@", f".L{function}_") for line in program]
+    lines = [f'        "{line}\\n"' for line in text]
+    return "\n".join([f"#if {condition(program)}", f"__attribute__((naked, noinline)) {prototype}", "{",
+                      "    (void)x;", "    __asm__ __volatile__(", *lines, "    );", "}", "#else"])  # fmt: skip
 
 
 def describe(plan: ForestPlan) -> Interface:
@@ -86,7 +92,9 @@ def _weight_type(plan: ForestPlan) -> str:
 def _looped(plan: ForestPlan) -> list[int]:
     """Trees that are stored whole, where they are enough for a loop."""
     whole = [
-        number for number, tree in enumerate(plan.trees) if plan.levels[number] == 0 and isinstance(tree, Threshold)
+        number
+        for number, tree in enumerate(plan.trees)
+        if isinstance(tree, Threshold) and tree.samples < plan.least[number]
     ]
     return whole if len(whole) >= LOOPED else []
 
@@ -110,19 +118,19 @@ def _functions(plan: ForestPlan) -> list[str]:
     for number, tree in enumerate(plan.trees):
         if number in looped or isinstance(tree, int):
             continue
-        lines = _conditions(tree, plan.levels[number], iter(offsets[number]), 1)
+        lines = _conditions(tree, plan.least[number], iter(offsets[number]), 1)
         made.append("\n".join([f"KT_NOINLINE {kind} kt_tree_{number}(const {face.input_type} *x)", "{", *lines, "}"]))
     return made
 
 
-def _conditions(branch: Branch, levels: int, offsets: Iterator[int], depth: int) -> list[str]:
+def _conditions(branch: Branch, least: float, offsets: Iterator[int], depth: int) -> list[str]:
     pad = "    " * depth
     if isinstance(branch, int):
         return [f"{pad}return {branch};"]
-    if levels == 0:
+    if branch.samples < least:
         return [f"{pad}return kt_walk(x, kt_nodes + {next(offsets)});"]
-    left = _conditions(branch.left, levels - 1, offsets, depth + 1)
-    right = _conditions(branch.right, levels - 1, offsets, depth)
+    left = _conditions(branch.left, least, offsets, depth + 1)
+    right = _conditions(branch.right, least, offsets, depth)
     return [f"{pad}if (x[{branch.feature}] <= {branch.threshold}) {{", *left, f"{pad}}}", *right]
 
 
@@ -140,7 +148,8 @@ def _walk(plan: ForestPlan) -> str:
     skipped = f"(head & 0x{right:x}) ? {form.leaf} : {form.skip}" if form.leaf != form.skip else f"{form.leaf}"
     early = form.leaf == form.skip
     right_of = [f"        const {_leaf_type(plan)} right = {_read(form.skip, _leaf_type(plan))};"] if early else []
-    skip = "right" if early else _read(form.skip, "uint8_t" if form.skip == 1 else "uint16_t")
+    distance = "uint8_t" if form.skip == 1 else "uint16_t"
+    skip = f"({distance})right" if early else _read(form.skip, distance)
     leaf_of = f"{leaf}(node)"
     return "\n".join(
         [
@@ -155,7 +164,7 @@ def _walk(plan: ForestPlan) -> str:
             f"            if (head & 0x{left:x}) return {leaf_of};",
             "        } else {",
             f"            if (head & 0x{right:x}) return {'right' if early else leaf_of};",
-            f"            const uint16_t skip = (uint16_t){skip};",
+            f"            const uint16_t skip = {skip};",
             "            node += skip;",
             "        }",
             "    }",

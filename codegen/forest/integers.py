@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -68,12 +68,15 @@ class LeafFormat:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A comparison: `left` where the feature's integer is at most the threshold. A whole number is a leaf: which row."""
+    """A comparison: `left` where the feature's integer is at most the threshold. A whole number is a leaf: which row. `samples`: how many
+    of those that were counted (`counted`) meet it, of which `left_samples` go left; no part of what the comparison is."""
 
     feature: int
     threshold: int
     left: Threshold | int
     right: Threshold | int
+    samples: int = field(default=0, compare=False)
+    left_samples: int = field(default=0, compare=False)
 
 
 Branch = Threshold | int
@@ -91,6 +94,7 @@ class IntegerForest:
     rows: IntArray
     base: IntArray
     thresholds: Mapping[int, NDArray[np.float32]]
+    samples: int = 0
 
     def quantise(self, features: RealArray) -> IntArray:
         """Features as the program takes them [samples, features]; on a grid rounded toward zero, beyond its range the end of it."""
@@ -139,6 +143,24 @@ def fill_leaves(branch: Branch, integers: IntArray, samples: IntArray, rows: Int
         goes_left = integers[samples, branch.feature] <= branch.threshold
         fill_leaves(branch.left, integers, samples[goes_left], rows)
         fill_leaves(branch.right, integers, samples[~goes_left], rows)
+
+
+def counted(forest: IntegerForest, integers: IntArray) -> IntegerForest:
+    """The forest with how many of these samples (as the program takes them) meet each comparison."""
+    everything = np.arange(len(integers))
+    return replace(
+        forest, trees=tuple(_counted(tree, integers, everything) for tree in forest.trees), samples=len(integers)
+    )
+
+
+def _counted(branch: Branch, integers: IntArray, samples: IntArray) -> Branch:
+    if isinstance(branch, int):
+        return branch
+    goes_left = integers[samples, branch.feature] <= branch.threshold
+    left, right = (
+        _counted(way, integers, samples[goes]) for way, goes in ((branch.left, goes_left), (branch.right, ~goes_left))
+    )
+    return Threshold(branch.feature, branch.threshold, left, right, len(samples), int(goes_left.sum()))
 
 
 def feature_formats(forest: Forest, features: RealArray) -> tuple[FeatureFormat, ...]:

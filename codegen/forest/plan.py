@@ -1,8 +1,9 @@
-"""How a forest becomes a program: what its leaves say, which levels of each tree are code, and what is stored."""
+"""How a forest becomes a program: what its leaves say, which comparisons of each tree are code, and what is stored."""
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,6 +17,10 @@ LOOPED = 3
 """From so many trees that are stored whole a loop calls for them."""
 
 
+CODE, STORED = 0.0, math.inf
+"""How many samples a comparison must at least meet to be code: all of them are, and none is."""
+
+
 class Says(enum.Enum):
     """What a leaf holds: the label, where there is one tree; the number that it adds to its tree's score; or which row of votes."""
 
@@ -26,10 +31,11 @@ class Says(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class ForestPlan:
-    """`levels` [trees]: how many levels of each are code; the rest is stored. `trees`: as in the forest, their leaves what they say."""
+    """`least` [trees]: comparisons that at least so many samples meet are code; the rest is stored. `trees`: as in the forest, their leaves
+    what they say."""
 
     forest: IntegerForest
-    levels: tuple[int, ...]
+    least: tuple[float, ...]
     says: Says
     trees: tuple[Branch, ...]
     columns: tuple[int, ...]
@@ -38,7 +44,12 @@ class ForestPlan:
     @cached_property
     def stored(self) -> tuple[tuple[Threshold, ...], ...]:
         """The branches of each tree that are records."""
-        return tuple(tuple(stored_branches(tree, most)) for tree, most in zip(self.trees, self.levels, strict=True))
+        return tuple(tuple(stored_branches(tree, least)) for tree, least in zip(self.trees, self.least, strict=True))
+
+    @property
+    def samples(self) -> int:
+        """How many samples were counted at the comparisons."""
+        return self.forest.samples
 
     @property
     def narrow_form(self) -> RecordFormat:
@@ -112,31 +123,31 @@ class Votes:
         )
 
 
-def plan_forest(forest: IntegerForest, levels: Sequence[int]) -> ForestPlan:
-    """The forest with so many levels of each tree as code."""
+def plan_forest(forest: IntegerForest, least: Sequence[float]) -> ForestPlan:
+    """The forest with comparisons of each tree as code that at least so many samples meet: `CODE` for all, `STORED` for none."""
     count, rows = forest.rows.shape[1], forest.rows
     if forest.source.class_count is not None and len(forest.trees) == 1:
         labels = forest.outputs_of_rows()
-        return _planned(forest, levels, Says.LABEL, labels, (0,), None)
+        return _planned(forest, least, Says.LABEL, labels, (0,), None)
     columns = tuple(_column(tree, forest) for tree in forest.trees)
     if all(column is not None for column in columns):
         known = tuple(column or 0 for column in columns)
         trees = [_renumbered(tree, rows[:, column].tolist()) for tree, column in zip(forest.trees, known, strict=True)]
-        return ForestPlan(forest, tuple(levels), Says.NUMBER, tuple(trees), known, None)
+        return ForestPlan(forest, tuple(least), Says.NUMBER, tuple(trees), known, None)
     votes, numbers = _votes(rows, count)
-    return _planned(forest, levels, Says.VOTES, numbers, (0,) * len(forest.trees), votes)
+    return _planned(forest, least, Says.VOTES, numbers, (0,) * len(forest.trees), votes)
 
 
 def _planned(
     forest: IntegerForest,
-    levels: Sequence[int],
+    least: Sequence[float],
     says: Says,
     numbers: list[int],
     columns: tuple[int, ...],
     votes: Votes | None,
 ) -> ForestPlan:
     trees = tuple(_renumbered(tree, numbers) for tree in forest.trees)
-    return ForestPlan(forest, tuple(levels), says, trees, columns, votes)
+    return ForestPlan(forest, tuple(least), says, trees, columns, votes)
 
 
 def _renumbered(branch: Branch, numbers: list[int]) -> Branch:
@@ -144,7 +155,7 @@ def _renumbered(branch: Branch, numbers: list[int]) -> Branch:
     if isinstance(branch, int):
         return numbers[branch]
     left, right = _renumbered(branch.left, numbers), _renumbered(branch.right, numbers)
-    return left if left == right else Threshold(branch.feature, branch.threshold, left, right)
+    return left if left == right else replace(branch, left=left, right=right)
 
 
 def _leaves(branch: Branch) -> set[int]:

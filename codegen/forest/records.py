@@ -71,13 +71,13 @@ def _bytes(number: int, count: int) -> bytes:
     return (number & ((1 << (8 * count)) - 1)).to_bytes(count, "little")
 
 
-def stored_branches(branch: Branch, levels: int) -> list[Threshold]:
-    """What is below so many levels of comparisons, from left to right; leaves there are code."""
+def stored_branches(branch: Branch, least: float) -> list[Threshold]:
+    """The largest ones that fewer samples meet, from left to right; leaves above them are code."""
     if isinstance(branch, int):
         return []
-    if levels == 0:
+    if branch.samples < least:
         return [branch]
-    return stored_branches(branch.left, levels - 1) + stored_branches(branch.right, levels - 1)
+    return stored_branches(branch.left, least) + stored_branches(branch.right, least)
 
 
 def depth_of(branch: Branch) -> int:

@@ -1,5 +1,5 @@
-"""Programs of decision trees: how features and leaves are written, and how many levels of each tree are code; the rest is a table that a
-loop walks. Code is fast, tables are small."""
+"""Programs of decision trees: how features and leaves are written, and which comparisons of each tree are code: those that many samples
+meet. The rest is a table that a loop walks. Code is fast, tables are small."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,30 +15,34 @@ from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.forest.costs import COSTS, ForestCosts
 from kilotune.codegen.forest.integers import (
     IntegerForest,
+    counted,
     feature_formats,
     integer_forest,
     leaf_formats,
     undecided,
 )
 from kilotune.codegen.forest.model import Forest
-from kilotune.codegen.forest.plan import ForestPlan, plan_forest
+from kilotune.codegen.forest.plan import CODE, STORED, ForestPlan, plan_forest
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Procedure
 
-SEMANTICS = 2
+SEMANTICS = 3
 """Version of what the decisions mean and cost; part of the fingerprint."""
 
-SHOWN_LEVELS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12)
-"""How many levels of a tree may be code, besides all."""
+_PARTS = tuple(parts for power in range(1, 10) for parts in (2**power, 3 * 2 ** (power - 1)))
+SHARES: Mapping[str, float] = MappingProxyType(
+    {"none": STORED, "1": 1.0, **{f"1/{parts}": 1 / parts for parts in _PARTS}, "all": CODE}
+)
+"""Which comparisons of a tree are code: those that at least such a share of all samples meets; by name, the smallest programs first."""
 
 FEATURES, LEAVES = "features", "leaves"
 """The decisions that all trees share."""
 
 
-def levels_of(number: int) -> str:
+def code_of(number: int) -> str:
     """The decision about a tree."""
-    return f"code levels of tree {number}"
+    return f"code of tree {number}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +86,10 @@ class ForestSpace:
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
         """Those of all trees, then one a tree."""
-        trees = [plan.depth for plan in self.task.forest.trees]
         return (
             Decision(FEATURES, tuple(self.given)),
             Decision(LEAVES, tuple(self.written)),
-            *(Decision(levels_of(number), _levels(depth)) for number, depth in enumerate(trees)),
+            *(Decision(code_of(number), tuple(SHARES)) for number in range(len(self.task.forest.trees))),
         )
 
     @property
@@ -118,7 +122,7 @@ class ForestSpace:
         """A candidate on the training samples: what `quality` says, and what it takes."""
         key = (str(candidate[FEATURES]), str(candidate[LEAVES]))
         costs = self.costs_of(candidate)
-        flash, cycles = costs.of(self.levels(candidate))
+        flash, cycles = costs.of(self.least(candidate))
         milliseconds = 1000.0 * cycles / self.options.clock_hz
         forest = costs.plan.forest
         ram = forest.source.score_count * forest.leaves.score_bits // 8
@@ -132,52 +136,53 @@ class ForestSpace:
             **self._quality[key],
         }
 
-    def levels(self, candidate: Assignment) -> list[int]:
-        """How many levels of each tree are code."""
-        return [int(candidate[levels_of(number)]) for number in range(len(self.task.forest.trees))]
+    def least(self, candidate: Assignment) -> list[float]:
+        """How many samples the comparisons of each tree must meet to be code."""
+        count = len(self.task.features)
+        return [SHARES[str(candidate[code_of(number)])] * count for number in range(len(self.task.forest.trees))]
 
     def plan(self, candidate: Assignment) -> ForestPlan:
         """The program of a candidate."""
-        return plan_forest(self.costs_of(candidate).plan.forest, self.levels(candidate))
+        return plan_forest(self.costs_of(candidate).plan.forest, self.least(candidate))
 
     def costs_of(self, candidate: Assignment) -> ForestCosts:
         """What programs cost that write features and leaves as this one does."""
         key = (str(candidate[FEATURES]), str(candidate[LEAVES]))
         if key not in self._costs:
             made = integer_forest(self.task.forest, self.given[key[0]], self.written[key[1]])
-            integers = made.quantise(self.task.features)
-            plan = plan_forest(made, [0] * len(made.trees))
-            self._costs[key] = ForestCosts(plan, integers, COSTS[self.options.processor])
+            plan = plan_forest(counted(made, made.quantise(self.task.features)), [STORED] * len(made.trees))
+            self._costs[key] = ForestCosts(plan, COSTS[self.options.processor], self.options.processor == "avr")
             self._quality[key] = quality(made, self.task)
         return self._costs[key]
 
     def procedure(self) -> Procedure:
-        """Everything in tables with each way of writing numbers; then, from the best of them, level after level as code where it saves most
-        cycles a byte, until the limits or the last level."""
+        """Everything in tables with each way of writing numbers; from the best of them the same share as code of all trees, as much as the
+        limits allow; then tree after tree where more code saves most cycles a byte, until the limits or the last comparison."""
         keys = [{FEATURES: given, LEAVES: written} for given in self.given for written in self.written]
-        tables = {levels_of(number): 0 for number in range(len(self.task.forest.trees))}
-        trials = yield [{**key, **tables} for key in keys]
+        trials = yield [{**key, **self._everywhere("none")} for key in keys]
         allowed = [t for t in trials if t.metrics.get("disagreements", 0.0) == 0.0] or list(trials)
         here: Assignment = min(allowed, key=lambda trial: trial.metrics["flash_bytes"]).assignment
+        metric = self.options.metric
+        alike = [{**here, **self._everywhere(share)} for share in SHARES]
+        here = min(alike, key=lambda one: (not self._permitted(found := self.metrics(one)), found[metric]))
         yield [here]
-        if self.options.metric == "flash_bytes":
-            return
-        while True:
-            deeper = self._deeper(here)
-            if deeper is None:
-                yield [here]
-                return
-            here = deeper
+        while metric != "flash_bytes" and (more := self._with_more_code(here)) is not None:
+            here = more
             yield [here]
+        yield [here]
 
-    def _deeper(self, here: Assignment) -> Assignment | None:
-        """One tree with more levels as code, that which saves most cycles a byte within the limits."""
-        now, best = self.metrics(here), None
+    def _everywhere(self, share: str) -> Assignment:
+        return {code_of(number): share for number in range(len(self.task.forest.trees))}
+
+    def _permitted(self, found: Metrics) -> bool:
+        return all(constraint.violation(found) <= 0 for constraint in self.constraints)
+
+    def _with_more_code(self, here: Assignment) -> Assignment | None:
+        """One tree with more of it as code, that which saves most cycles a byte within the limits."""
+        now, best, shares = self.metrics(here), None, list(SHARES)
         least = 0.0
         for decision in self.decisions[2:]:
-            for option in decision.options:
-                if int(option) <= int(here[decision.name]):
-                    continue
+            for option in shares[shares.index(str(here[decision.name])) + 1 :]:
                 candidate = {**here, decision.name: option}
                 found = self.metrics(candidate)
                 saved, paid = now["cycles"] - found["cycles"], found["flash_bytes"] - now["flash_bytes"]
@@ -187,10 +192,6 @@ class ForestSpace:
                 if worth > least:
                     least, best = worth, candidate
         return best
-
-
-def _levels(depth: int) -> tuple[int, ...]:
-    return tuple(sorted({*(level for level in SHOWN_LEVELS if level < depth), depth}))
 
 
 def quality(forest: IntegerForest, task: ForestTask) -> Metrics:

@@ -15,7 +15,10 @@ FAMILY = SpaceFamily(
     "Programs of decision trees (forest)",
     (
         SpaceEntry(
-            "forest", "integers of features and leaves, and which levels of each tree are code", "refine", OBJECTIVES
+            "forest",
+            "integers of features and leaves, and which comparisons of each tree are code",
+            "refine",
+            OBJECTIVES,
         ),
     ),
     (

@@ -16,14 +16,14 @@ from kilotune.codegen.forest.integers import (
     Given,
     IntegerForest,
     Threshold,
+    counted,
     feature_formats,
     integer_forest,
     leaf_formats,
     undecided,
 )
 from kilotune.codegen.forest.model import Forest
-from kilotune.codegen.forest.plan import Says, plan_forest
-from kilotune.codegen.forest.records import depth_of
+from kilotune.codegen.forest.plan import CODE, STORED, Says, plan_forest
 from tests.codegen.emit.compiled import compile_sources, needs_compiler
 from tests.codegen.forest.random_forests import hard_samples, random_ensemble, written
 
@@ -128,7 +128,7 @@ def check_reachable(branch: Threshold | int, known: dict[int, tuple[int, int]], 
 
 
 def test_what_leaves_say(tmp_path: Path) -> None:
-    says = {kind: plan_forest(made, [0] * len(made.trees)).says for kind, options in KINDS.items()
+    says = {kind: plan_forest(made, [STORED] * len(made.trees)).says for kind, options in KINDS.items()
             for made in in_integers(drawn(2, tmp_path, **options))[:1]}  # fmt: skip
     assert says["one tree"] is Says.LABEL
     assert {says["by column"], says["binary"], says["one value"]} == {Says.NUMBER}
@@ -144,8 +144,9 @@ def test_programs_return_what_the_integers_say(tmp_path: Path) -> None:
         case = drawn(seed, tmp_path, **options)
         for made in in_integers(case):
             number = len(sources)
-            levels = 99 if made.leaves.stored_bits == 16 else (0, 2)[number % 2]
-            plan = plan_forest(made, [min(levels + n % 2, depth_of(tree)) for n, tree in enumerate(made.trees)])
+            least = CODE if made.leaves.stored_bits == 16 else (STORED, 200)[number % 2]
+            made = counted(made, made.quantise(case.samples))
+            plan = plan_forest(made, [least / (1 + n % 2) for n in range(len(made.trees))])
             sources.append(emit_forest(plan, f"m{number}", f"predict{number}"))
             cases.append((made, case.samples))
     compiled = compile_sources(sources, tmp_path, flags)
@@ -154,12 +155,28 @@ def test_programs_return_what_the_integers_say(tmp_path: Path) -> None:
         np.testing.assert_array_equal(compiled.run_integers(number, integers), made.outputs(integers))
 
 
+def test_samples_are_counted_where_they_come(tmp_path: Path) -> None:
+    case = drawn(3, tmp_path)
+    made = in_integers(case)[0]
+    integers = made.quantise(case.samples)
+    for tree in counted(made, integers).trees:
+        check_counts(tree, integers)
+
+
+def check_counts(branch: Threshold | int, integers: np.ndarray) -> None:
+    if isinstance(branch, Threshold):
+        left = integers[:, branch.feature] <= branch.threshold
+        assert (branch.samples, branch.left_samples) == (len(integers), left.sum())
+        check_counts(branch.left, integers[left])
+        check_counts(branch.right, integers[~left])
+
+
 def test_what_classes_are_called_stands_in_the_header(tmp_path: Path) -> None:
     case = drawn(2, tmp_path)
     count = case.forest.class_count
     assert count is not None
     named = replace(case.forest, classes=tuple(f"kind {k}" for k in range(count)))
     made = [in_integers(Drawn(forest, case.samples))[0] for forest in (named, case.forest)]
-    headers = [emit_forest(plan_forest(one, [0] * len(one.trees))).header for one in made]
+    headers = [emit_forest(plan_forest(one, [STORED] * len(one.trees))).header for one in made]
     quoted = ", ".join(f'"kind {k}"' for k in range(count))
     assert [f"#define MODEL_CLASS_NAMES {{{quoted}}}\n" in header for header in headers] == [True, False]

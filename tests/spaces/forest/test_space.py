@@ -10,8 +10,10 @@ import pytest
 
 from kilotune.codegen.forest.emission import emit_forest
 from kilotune.codegen.forest.importing import read_forest
+from kilotune.codegen.forest.plan import STORED
+from kilotune.codegen.forest.records import stored_branches
 from kilotune.search.space import Assignment
-from kilotune.spaces.forest.space import FEATURES, LEAVES, ForestOptions, ForestSpace, ForestTask, levels_of
+from kilotune.spaces.forest.space import FEATURES, LEAVES, SHARES, ForestOptions, ForestSpace, ForestTask, code_of
 from tests.codegen.forest.random_forests import hard_samples, random_ensemble, written
 
 
@@ -42,20 +44,36 @@ def test_bytes_of_arrays_are_those_of_the_program(tmp_path: Path) -> None:
     for kind in ({}, {"trees": 8, "depth": 9}, {"trees": 2}):
         space = space_of(tmp_path, **kind)
         for leaves in space.written:
-            for most in (0, 1, 3, 99):
-                chosen = {d.name: max(o for o in d.options if int(o) <= most) for d in space.decisions[2:]}
+            for share in ("none", "1/2", "1/8", "all"):
+                chosen = {decision.name: share for decision in space.decisions[2:]}
                 candidate = {FEATURES: next(iter(space.given)), LEAVES: leaves, **chosen}
-                known = space.costs_of(candidate).counts(space.levels(candidate))[2]
+                known = space.costs_of(candidate).counts(space.least(candidate))[2]
                 assert known == emit_forest(space.plan(candidate)).flash_bytes
 
 
-def test_more_levels_as_code_are_faster_and_larger(tmp_path: Path) -> None:
-    space = space_of(tmp_path)
-    tables = {FEATURES: "grid8", LEAVES: "int8"} | {levels_of(n): 0 for n in range(6)}
-    all_code = {**tables, **{decision.name: decision.options[-1] for decision in space.decisions[2:]}}
+@pytest.mark.parametrize("processor", ["avr", "cortex"])
+def test_more_code_is_faster_and_larger(processor: str, tmp_path: Path) -> None:
+    space = space_of(tmp_path, options=ForestOptions(processor=processor))
+    tables = {FEATURES: "grid8", LEAVES: "int8"} | {code_of(n): "none" for n in range(6)}
+    all_code = {**tables, **{decision.name: "all" for decision in space.decisions[2:]}}
     small, fast = (space.metrics(candidate) for candidate in (tables, all_code))
     assert fast["cycles"] < small["cycles"]
     assert fast["flash_bytes"] > small["flash_bytes"]
+
+
+def test_rarer_comparisons_are_code_the_further_the_options_go(tmp_path: Path) -> None:
+    shares = list(SHARES.values())
+    assert shares == sorted(shares, reverse=True)
+    assert [name for name, share in SHARES.items() if share == 0.25] == ["1/4"]
+    space = space_of(tmp_path)
+    tables = {decision.name: decision.options[0] for decision in space.decisions}
+    quarter = {**tables, code_of(0): "1/4"}
+    shape = space.costs_of(quarter).plan.trees[0]
+    least = space.least(quarter)
+    assert least == [len(space.task.features) / 4] + [STORED] * 5
+    stored = stored_branches(shape, least[0])
+    assert stored
+    assert all(branch.samples < least[0] for branch in stored)
 
 
 @pytest.mark.parametrize("limit", [None, 2400.0])

@@ -1,0 +1,1 @@
+"""Forests as assembler of AVR: trees whose frequent part is instructions, scores in registers."""
