@@ -62,6 +62,8 @@ class Collector:
         self._packed = np.isin(self._stored, list(LAYOUTS)) & (batch.encoded >= 0)
         self._bits = np.where((batch.encoded >= 0) & (self._stored <= 8), 8, self._bits)  # codes are read, not integers
         self._encoded, self._encodings = batch.encoded, batch.encodings
+        tables = [number for number, encoding in enumerate(batch.encodings) if encoding.codebook]
+        self._by_table = np.isin(batch.encoded, tables)
         self._rounding = ROUNDINGS.index(batch.rounding.value)
         functions = batch.functions
         self._function_bits = np.array([f.bits for f in functions] or [16], dtype=np.int64)
@@ -148,6 +150,9 @@ class Collector:
             return
         place = ("single", "group", "walk", "run").index(how)
         self.add(count, np.where(chosen, number("unpack", packed_position(width), place), FREE))
+        looked_up = chosen & self._by_table[:, operand.column]
+        if how != "run" and looked_up.any():
+            self.add(count, np.where(looked_up, number("lookup"), FREE))
 
     def is_packed(self, operand: CountedOperand) -> Mask:
         """Where an operand is stored in packed codes."""

@@ -72,6 +72,7 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
         "scan": (_KINDS, _BITS),  # an element that ArgMax or MaxPool looks at
         "norm": (("root", "square", "quotient"), ("32", "64")),  # NormaliseL2, by the width that it computes in
         "unpack": (_PACKED, _UNPACKED),  # what reading a packed code takes besides a byte, and once a run that walks
+        "lookup": (),  # an integer that a code stands for is read from the table of a codebook
         "tree": (("term", "halved", "root"), _BITS),  # SeeDot's TreeSum
         "call": (),  # all rows of weights in one call, by blocks of so many rows
         "block": (_ROWS,),

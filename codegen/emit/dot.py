@@ -241,4 +241,4 @@ def _next_value(context: Context, matrix: ir.View) -> str:
     lines, code = walk_next(packing.width, storage.array(matrix.variable), "value")
     for line in lines:
         context.writer.line(line)
-    return decoded(code, packing, storage.bits[matrix.variable])
+    return decoded(code, packing, storage.bits[matrix.variable], storage.codebook(matrix.variable))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.codebook import CODEBOOK_SIZE
 from kilotune.codegen.fixed.encoding import BYTE_BITS, LAYOUTS, Layout, ParameterEncoding
 
 
@@ -92,8 +93,10 @@ def walk_next(width: int, array: str, pointer: str) -> tuple[list[str], str]:
     return lines, code_of_byte(width, byte)
 
 
-def decoded(code: str, encoding: ParameterEncoding, bits: int) -> str:
-    """The integer of a code, of `bits` bits."""
+def decoded(code: str, encoding: ParameterEncoding, bits: int, table: str) -> str:
+    """The integer of a code, of `bits` bits. `table`: the name of its codebook, where the encoding has one."""
+    if encoding.codebook:
+        return f"KT_LOAD8(&{table}[{code} + {CODEBOOK_SIZE // 2}])"
     return code if encoding.shift == 0 else f"(int{bits}_t)({code} * {1 << encoding.shift})"
 
 

@@ -30,6 +30,7 @@ def parameter_arrays(
             continue
         arrays += _arrays_of(storage, variable, parameters[variable.name].reshape(variable.shape))
         arrays += _row_shifts(storage, variable.name)
+        arrays += _codebook(storage, variable.name, parameters[variable.name])
     return arrays
 
 
@@ -59,6 +60,15 @@ def _row_shifts(storage: VariableStorage, variable: str) -> list[ConstantArray]:
     if encoding is None or encoding.rows is None:
         return []
     return [constant_array(storage.row_shifts(variable), "uint8_t", encoding.rows.shifts, 8)]
+
+
+def _codebook(storage: VariableStorage, variable: str, values: FloatArray) -> list[ConstantArray]:
+    """The integers that a parameter's codes stand for, where they are numbers of a table's."""
+    encoding = storage.encodings.get(variable)
+    if encoding is None or not encoding.codebook:
+        return []
+    table = encoding.table(values, storage.scales[variable]).tolist()
+    return [constant_array(storage.codebook(variable), "int8_t", table, 8)]
 
 
 def _values(storage: VariableStorage, name: str, values: Sequence[float]) -> ConstantArray:

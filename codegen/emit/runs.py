@@ -35,7 +35,10 @@ def add_run(context: Context, total: SumOfProducts, a: RunStart, b: RunStart, co
         assert packing is not None
         groups = count // layout_of(packing.width).codes
         name = _groups_function(context, total, pair, number, groups)
-        arguments = [start or _address(context, place) for start, place in zip(starts, (a, b), strict=True)]
+        arguments = [
+            _address(context, place) if start is None else f"{start}{_codebook_argument(context, place[0].variable)}"
+            for start, place in zip(starts, (a, b), strict=True)
+        ]
         context.writer.line(f"sum = {name}(sum, {', '.join(arguments)}, {groups});")
         return
     _add(context, total, pair, [_address(context, place) for place in (a, b)], count)
@@ -85,7 +88,7 @@ def _address(context: Context, place: RunStart) -> str:
 def _argument(context: Context, variable: str, address: str) -> str:
     """What is passed for an operand: a pointer, or the array of its codes and a number."""
     if context.storage.packing(variable) is not None:
-        return f"{context.storage.array(variable)}, {address}"
+        return f"{context.storage.array(variable)}, {address}{_codebook_argument(context, variable)}"
     kind = pointed(context, variable)
     return f"({kind} *)({address})" if " " in address else f"({kind} *){address}"
 
@@ -93,8 +96,19 @@ def _argument(context: Context, variable: str, address: str) -> str:
 def _parameter(context: Context, variable: str, number: int) -> str:
     """The parameters that take it."""
     if context.storage.packing(variable) is not None:
-        return f"const uint8_t *codes{number}, kt_place p{number}"
+        return f"const uint8_t *codes{number}, kt_place p{number}{_codebook_parameter(context, variable, number)}"
     return f"{pointed(context, variable)} *p{number}"
+
+
+def _codebook_argument(context: Context, variable: str) -> str:
+    """The further argument for packed codes of a table."""
+    packing = context.storage.packing(variable)
+    return f", {context.storage.codebook(variable)}" if packing is not None and packing.codebook else ""
+
+
+def _codebook_parameter(context: Context, variable: str, number: int) -> str:
+    """The parameter that takes it."""
+    return f", const int8_t *table{number}" if _codebook_argument(context, variable) else ""
 
 
 def pointed(context: Context, variable: str) -> str:
@@ -111,7 +125,8 @@ def kind_of(context: Context, variable: str) -> str:
     kind = str(storage.bits[variable]) if storage.is_integer(variable) else ""
     packing = storage.packing(variable)
     if packing is not None:
-        return f"codes{kind}_{packing.width}" + (f"_{packing.shift}" if packing.shift else "")
+        form = "_table" if packing.codebook else f"_{packing.shift}" if packing.shift else ""
+        return f"codes{kind}_{packing.width}{form}"
     return f"flash{kind}" if storage.in_flash(variable) else f"ram{kind}"
 
 
@@ -122,7 +137,7 @@ def _step(context: Context, total: SumOfProducts, a: str, b: str, known: Mapping
         packing = storage.packing(variable)
         if packing is not None:
             code = known.get(number, f"{reader(packing.width)}(codes{number}, p{number}++)")
-            text = decoded(code, packing, storage.bits[variable])
+            text = decoded(code, packing, storage.bits[variable], f"table{number}")
         elif storage.in_flash(variable):
             text = f"KT_NEXT{storage.suffix(variable)}(p{number})"
         else:
@@ -236,7 +251,9 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     name = f"kt_dot_{kind_of(context, pair[0])}_{kind_of(context, pair[1])}_{total.key}_groups"
     name += "" if groups < 256 else "_long"
     takes = ", ".join(
-        f"const uint8_t *{array}" if place == number else _parameter(context, variable, place)
+        f"const uint8_t *{array}{_codebook_parameter(context, variable, number)}"
+        if place == number
+        else _parameter(context, variable, place)
         for place, variable in enumerate(pair)
     )
     body = "".join(f"        {line}\n" for line in lines)

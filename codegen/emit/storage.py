@@ -130,11 +130,15 @@ class VariableStorage:
         """The element of a packed array."""
         encoding = self.encodings[variable]
         code = f"{reader(encoding.width)}({self.array(variable)}, {number})"
-        return decoded(code, encoding, self.bits[variable])
+        return decoded(code, encoding, self.bits[variable], self.codebook(variable))
 
     def row_shifts(self, variable: str) -> str:
         """The C name of the array that says by how much the sums of a parameter's rows are multiplied."""
         return f"kt_shifts_{self.name(variable)}"
+
+    def codebook(self, variable: str) -> str:
+        """The C name of the table of integers that a parameter's codes stand for, where it has one."""
+        return f"kt_codebook_{self.names[variable]}"
 
     def array(self, variable: str) -> str:
         """The C name of the array that holds a variable's elements: of a sparse matrix those that are not zero."""
@@ -187,6 +191,7 @@ class VariableStorage:
         encoding = self.encodings.get(name)
         if encoding is not None:
             kind += f", stored in {encoding.width}" + (f" times 2**{encoding.shift}" if encoding.shift else "")
+            kind += ", by a table of integers" if encoding.codebook else ""
             kind += ", rows shifted" if encoding.rows is not None else ""
         kind += f", stored divided by 2**{self.shifts[name]}" if name in self.shifts else ""
         order = self.orders.get(name)

@@ -19,6 +19,7 @@ from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, SparseProduct, schedule_product
 from kilotune.codegen.emit.storage import VariableStorage, make_storage
+from kilotune.codegen.fixed.codebook import CODEBOOK_BITS
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import FixedBatch
 
@@ -30,6 +31,7 @@ CODE_BYTES: Mapping[str, int] = MappingProxyType(
         **{"one by one 3": 58, "one by one 6": 111},
         **{"reader 1": 5, "reader 2": 0, "reader 3": 95, "reader 4": 0, "reader 6": 49},
         **{"single": 49, "filter": 46, "sparse": 30, "rows": 32},
+        **{"groups 4 table": 80, "walk 4 table": 90, "table of a run": 14, "table": 8},
     }
 )
 """Bytes of each piece of code, by its name: what is shared with the width after it, and what every use takes. No bundled model has what
@@ -37,6 +39,10 @@ CODE_BYTES: Mapping[str, int] = MappingProxyType(
 
 PLAIN = "plain run"
 """The function that sums products of parameters that are not packed: a program has it anyway unless all of them are."""
+
+
+StoredForm = tuple[int, bool]
+"""The width of codes, and whether they are numbers of a table's."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,13 @@ class UnpackingSize:
         names = [v.name for v in program.variables]
         storage = make_storage(program, dict.fromkeys(names, 8), dict.fromkeys(names, 0))
         self.columns = {name: column for column, name in enumerate(names)}
-        self.pieces: dict[str, dict[int, Pieces]] = {}
+        self.pieces: dict[str, dict[StoredForm, Pieces]] = {}
         self.in_runs: set[str] = set()
         for variable in program.variables:
             if variable.role is ir.Role.PARAMETER:
                 kinds = [kind for o in ir.operations(program.body) for kind in _uses(o, variable.name, storage)]
-                self.pieces[variable.name] = {width: _pieces(kinds, width) for width in LAYOUTS}
+                forms = [*((width, False) for width in LAYOUTS), (CODEBOOK_BITS, True)]
+                self.pieces[variable.name] = {form: _pieces(kinds, *form) for form in forms}
                 if any(isinstance(kind, _Run) for kind in kinds):
                     self.in_runs.add(variable.name)
 
@@ -75,10 +82,12 @@ class UnpackingSize:
         stored, none = batch.stored_bits, np.zeros(len(batch), dtype=np.int64)
         counts: dict[str, IntArray] = {}
         shared: dict[str, npt.NDArray[np.bool_]] = {}
+        tables = [number for number, encoding in enumerate(batch.encodings) if encoding.codebook]
         for name, by_width in self.pieces.items():
             column = self.columns[name]
-            for width, pieces in by_width.items():
+            for (width, codebook), pieces in by_width.items():
                 chosen = (stored[:, column] == width) & (batch.encoded[:, column] >= 0)
+                chosen &= np.isin(batch.encoded[:, column], tables) == codebook
                 if chosen.any():
                     for piece in pieces.shared:
                         shared[piece] = shared.get(piece, np.zeros(len(batch), dtype=np.bool_)) | chosen
@@ -126,13 +135,15 @@ def _uses(operation: ir.Operation, name: str, storage: VariableStorage) -> list[
     return ["single"] * len(views)
 
 
-def _pieces(uses: list[_Use], width: int) -> Pieces:
-    shared, own = set(), []
+def _pieces(uses: list[_Use], width: int, codebook: bool) -> Pieces:
+    shared, own, form = set(), [], f"{width} table" if codebook else str(width)
+    if codebook:
+        own += ["table of a run" if isinstance(use, _Run) else "table" for use in uses]
     for use in uses:
         if isinstance(use, _Run) and in_whole_groups(width, use.view, [use.step], use.length):
-            shared.add(f"groups {width}")
+            shared.add(f"groups {form}")
         elif isinstance(use, _Run) and walks(width):
-            shared.add(f"walk {width}")
+            shared.add(f"walk {form}")
         elif isinstance(use, _Run):
             shared |= {f"one by one {width}", f"reader {width}"}
         elif use == "sparse" and walks(width):

@@ -7,6 +7,8 @@ arithmetic knows nothing of it: what is narrow is storage, not what is computed 
 A code of w bits is a signed integer from -2**(w-1) to 2**(w-1) - 1 (of 2 bits, ternary, also -2), or for w = 1 (binary weights) one of -1
 and 1. The real numbers become codes by rounding to the nearest one, the last one for all that lie beyond (a clipped range).
 Codes are stored without their sign, from 0, in groups that fill whole bytes (`LAYOUTS`).
+
+Codes of 4 bits may also be places in a table of 16 integers of 8 bits, which lies in flash beside them (`codegen.fixed.codebook`).
 """
 
 from __future__ import annotations
@@ -19,6 +21,13 @@ import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.codegen.fixed.codebook import (
+    CODEBOOK_BITS,
+    CODEBOOK_SIZE,
+    INTEGER_BITS,
+    CodedWeights,
+    coded_weights,
+)
 from kilotune.codegen.fixed.sequential_rounding import SequentialRounding
 
 BYTE_BITS = 8
@@ -99,16 +108,26 @@ class ParameterEncoding:
     A width of 8 or 16 is that of the integers themselves, which are then the nearest ones, not those toward zero. `integer_bits` is at
     most the width that programs compute with. `rounding`: chooses codes with regard to
     what they are multiplied by; None: the nearest.
+
+    With a `codebook` a code is the number of an integer in a table, counted from its middle. ValueError for one of another width than
+    4 bits, with a shift or with shifts of rows.
     """
 
     width: int
     shift: int = 0
     rounding: SequentialRounding | None = field(default=None, repr=False)
     rows: RowShifts | None = None
+    codebook: bool = False
+
+    def __post_init__(self) -> None:
+        if self.codebook and (self.width != CODEBOOK_BITS or self.shift or self.rows is not None):
+            raise ValueError(f"codes of a table have {CODEBOOK_BITS} bits and no shifts")
 
     @property
     def integer_bits(self) -> int:
         """The width that holds all integers of the encoding."""
+        if self.codebook:
+            return INTEGER_BITS
         return max(self.width, 2) + self.shift + (max(self.rows.shifts) if self.rows else 0)
 
     @property
@@ -116,8 +135,15 @@ class ParameterEncoding:
         """How codes are packed; None where each has its own bytes."""
         return LAYOUTS.get(self.width)
 
+    @property
+    def table_bytes(self) -> int:
+        """Flash of what lies beside the codes: the table, and the shifts of rows."""
+        return (CODEBOOK_SIZE if self.codebook else 0) + (len(self.rows.shifts) if self.rows is not None else 0)
+
     def codes(self, values: FloatArray, scale: int) -> IntArray:
         """The code of every value, for integers at `scale`; of the parameter's own shape, where rows have shifts."""
+        if self.codebook:
+            return self._coded(values, scale).places - CODEBOOK_SIZE // 2
         scaled = np.ldexp(np.asarray(values, dtype=np.float64), scale - self._shifts(np.shape(values)))
         return self._nearest(scaled) if self.rounding is None else self.rounding.codes(scaled, self._nearest)
 
@@ -128,9 +154,20 @@ class ParameterEncoding:
         half = 1 << (self.width - 1)
         return np.clip(np.floor(scaled + 0.5), -half, half - 1).astype(np.int64)
 
-    def decoded(self, codes: IntArray) -> IntArray:
-        """The integers of codes, which have the parameter's own shape where rows have shifts."""
-        return np.asarray(codes << self._shifts(codes.shape))
+    def integers(self, values: FloatArray, scale: int) -> IntArray:
+        """The integers at `scale` that the codes of values stand for; `values` of the parameter's own shape, where rows have shifts."""
+        if self.codebook:
+            return self._coded(values, scale).integers
+        return np.asarray(self.codes(values, scale) << self._shifts(np.shape(values)))
+
+    def table(self, values: FloatArray, scale: int) -> IntArray:
+        """The codebook [16] of a parameter. ValueError for an encoding without."""
+        if not self.codebook:
+            raise ValueError("codes that are multiples have no table")
+        return self._coded(values, scale).table
+
+    def _coded(self, values: FloatArray, scale: int) -> CodedWeights:
+        return coded_weights(np.ldexp(np.asarray(values, dtype=np.float64), scale), self.rounding)
 
     def _shifts(self, shape: tuple[int, ...]) -> IntArray:
         return np.asarray(self.shift if self.rows is None else self.shift + self.rows.of_shape(shape))
@@ -147,7 +184,7 @@ def stored_integers(values: FloatArray, bits: int, scale: int, encoding: Paramet
     """The integers of `bits` bits at `scale` that stand for a parameter: those of its encoding, or without one the papers' (`quantise`)."""
     if encoding is None:
         return quantise(values, bits, scale)
-    return encoding.decoded(encoding.codes(values, scale))
+    return encoding.integers(values, scale)
 
 
 def stored_bytes(count: int, width: int) -> int:

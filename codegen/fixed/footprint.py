@@ -95,12 +95,12 @@ class Footprint:
         """Flash [N] of candidates with `stored` bits [N, variables], plus `tables` bytes of exponential tables."""
         return np.asarray(self._bytes_of[np.arange(stored.shape[1]), stored].sum(axis=1) + tables)
 
-    def row_bytes(self, batch: FixedBatch) -> IntArray:
-        """Flash [N] of the shifts of parameters' rows, a byte each."""
+    def beside_bytes(self, batch: FixedBatch) -> IntArray:
+        """Flash [N] of what lies beside parameters' codes: shifts of rows and codebooks."""
         total = np.zeros(len(batch), dtype=np.int64)
         for number, encoding in enumerate(batch.encodings):
-            if encoding.rows is not None:
-                total += (batch.encoded == number).sum(axis=1) * len(encoding.rows.shifts)
+            if encoding.table_bytes:
+                total += (batch.encoded == number).sum(axis=1) * encoding.table_bytes
         return total
 
     def ram_bytes(self, bits: IntArray) -> IntArray:

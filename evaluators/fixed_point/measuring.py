@@ -194,7 +194,7 @@ class FixedPointEvaluator:
         """What is known of candidates before they meet a sample."""
         bits = batch.bits.astype(np.int64)
         flash = self.footprint.flash_bytes(batch.stored_bits, self.footprint.table_bytes(batch))
-        flash += self.footprint.row_bytes(batch) + self.unpacking.code_bytes(batch)
+        flash += self.footprint.beside_bytes(batch) + self.unpacking.code_bytes(batch)
         ram = self.footprint.ram_bytes(bits) + self.footprint.scratch_bytes(batch)
         columns = {
             "flash_bytes": flash,

@@ -31,12 +31,13 @@ from kilotune.search.space import Trial
 from kilotune.search.study import Study
 
 BUNDLED = ("bonsai-digits", "fastgrnn16-digits", "fastgrnn32-digits", "lenet-digits", "protonn-digits")
-ALL = {"narrow": True, "finer": True, "truer": True}
+ALL = {"narrow": True, "finer": True, "truer": True, "codebook": True}
 SETTINGS: Mapping[str, Mapping[str, bool]] = {
     "8/16": {},
     "narrower": {"narrow": True},
     "finer": {"finer": True},
     "truer": {"truer": True},
+    "codebook": {"codebook": True},
     "all": ALL,
 }
 SAMPLES = 5

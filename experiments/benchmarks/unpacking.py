@@ -2,6 +2,7 @@
 
     python -m kilotune.experiments.benchmarks.unpacking TARGET           # the rows, for the shipped table
     python -m kilotune.experiments.benchmarks.unpacking TARGET --check   # errors of predicted cycles of other candidates
+    python -m kilotune.experiments.benchmarks.unpacking TARGET --lookup  # what a codebook adds to 4 bits, cycles a weight that is read
     python -m kilotune.experiments.benchmarks.unpacking avr --code       # bytes of code, for codegen.emit.unpacking_size
 
 TARGET: avr, cortex-m0plus, cortex-m4. Every bundled model runs with 8 bits everywhere, then with its parameters stored in random widths of
@@ -18,6 +19,7 @@ from scipy.optimize import nnls
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.unpacking_size import CODE_BYTES
+from kilotune.codegen.fixed.codebook import CODEBOOK_BITS
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.avr.firmware import build_firmware
@@ -113,11 +115,37 @@ def fit_code() -> None:
     print(f"of {np.mean(more):.0f} on average")
 
 
+def print_lookups(target: str) -> None:
+    """Cycles that the one parameter in 4 bits costs more by a codebook than without, and their mean a lookup."""
+    runner, table, spent = runner_of(target), NUMBERS["lookup"], []
+    for model in MODELS:
+        problem = build_problem(
+            TuneRequest("shiftry", str(resolve_input(model)), "random", options={"narrow": True, "codebook": True})
+        )
+        space = problem.space
+        assert isinstance(space, ShiftrySpace)
+        for decision in space.decisions:
+            by_table = [option for option in decision.options if parse_format(str(option)).codebook]
+            plain = [option for option in decision.options if parse_format(str(option)).bits == CODEBOOK_BITS]
+            if by_table:
+                pair = [space.lower([{**narrowed(space, None), decision.name: o}]) for o in (by_table[0], plain[0])]
+                features = space.task.features[:SAMPLES]
+                more = [runner(emit_c(batch, space.task.parameters), features) for batch in pair]
+                terms = CostFeatures(pair[0].program, space.task.parameters)
+                times = terms.terms(pair[0]).matrix()[0][table]
+                spent.append((more[0] - more[1]) / times)
+                print(f"{model} {decision.name}: {spent[-1]:.2f} cycles a lookup", flush=True)
+    print(f"mean {np.mean(spent):.2f}, median {np.median(spent):.2f}")
+
+
 def main(arguments: list[str]) -> None:
     """Print rows or errors."""
     target = arguments[0]
     if "--code" in arguments:
         fit_code()
+        return
+    if "--lookup" in arguments:
+        print_lookups(target)
         return
     shipped = shipped_cost_table(target)
     assert shipped is not None

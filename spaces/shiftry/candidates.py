@@ -2,7 +2,8 @@
 
 The 16-bit format stands at the data-driven scale of Algorithm 10, the 8-bit ones at that scale less 8, and up to two more
 (Algorithm 13). The input X, whose extremes may be outliers, also has every 16-bit scale in 0..15 (Algorithm 12), and nine
-8-bit ones. With `narrow`, parameters may also be stored in 1, 2, 3, 4 or 6 bits (`formats`).
+8-bit ones. With `narrow`, parameters may also be stored in 1, 2, 3, 4 or 6 bits, with `codebook` in 4 that stand for integers in a table
+(`formats`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.codebook import CODEBOOK_SIZE
 from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
 from kilotune.codegen.fixed.parameter_rows import all_row_scales
 from kilotune.codegen.fixed.sequential_rounding import sequential_roundings
@@ -57,7 +59,8 @@ class ShiftryOptions(FixedPointOptions):
     `permitted_flips` bounds the expected flips as well.
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
-    the training data; `finer`: rows of weights may have scales of their own.
+    the training data; `finer`: rows of weights may have scales of their own; `codebook`: parameters may be stored as 4-bit numbers of 16
+    integers in a table.
 
     `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
     flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
@@ -70,6 +73,7 @@ class ShiftryOptions(FixedPointOptions):
     narrow: bool = field(default=False, metadata=absent_as(False))
     truer: bool = field(default=False, metadata=absent_as(False))
     finer: bool = field(default=False, metadata=absent_as(False))
+    codebook: bool = field(default=False, metadata=absent_as(False))
     front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
 
     def __post_init__(self) -> None:
@@ -189,14 +193,16 @@ class ShiftryCandidates:
 
     def _offered(self, variable: str) -> Offered:
         """What is offered of a variable besides what the papers have."""
-        rows = self._row_scales.get(variable, {})
-        return Offered(self.options.narrow, variable in self._roundings, rows)
+        rows, storage = self._row_scales.get(variable, {}), self.evaluator.footprint.storage.get(variable)
+        many = storage is not None and storage.values > 2 * CODEBOOK_SIZE  # or else a byte each takes no more
+        return Offered(self.options.narrow, variable in self._roundings, rows, codebook=self.options.codebook and many)
 
     def stored_bytes(self, variable: str, option: Option) -> int:
         """Flash of a parameter in a format, without the code that reads it."""
         form = parse_format(str(option))
         rows = len(self._row_scales[variable][form.bits].shifts.shifts) if form.by_rows else 0
-        return self.evaluator.footprint.storage[variable].size_bytes(form.bits) + rows
+        table = CODEBOOK_SIZE if form.codebook else 0
+        return self.evaluator.footprint.storage[variable].size_bytes(form.bits) + rows + table
 
     def _listed_formats(self) -> tuple[npt.NDArray[np.int64], tuple[ParameterEncoding, ...]]:
         """Computed bits, scale and number of the encoding [options, 3] of all options, one after another; the encodings."""

@@ -8,6 +8,7 @@ from functools import cache
 
 from kilotune.codegen import ir
 from kilotune.codegen.fixed.arithmetic import get_scale
+from kilotune.codegen.fixed.codebook import CODEBOOK_BITS
 from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
 from kilotune.codegen.fixed.parameter_rows import ROW_BITS, RowScales
 from kilotune.codegen.fixed.sequential_rounding import SequentialRounding
@@ -26,6 +27,9 @@ INPUT_OFFSETS = tuple(range(-4, 5))
 BY_ROWS = " by rows"
 """What the text of a format has whose rows have scales of their own."""
 
+CODEBOOK = " codebook"
+"""What the text of a format has whose codes are numbers of integers in a table."""
+
 SEQUENTIAL = " sequential"
 """How the text of a format ends whose values are rounded together."""
 
@@ -38,18 +42,19 @@ class Format:
     """Bitwidth and scale of a variable: the integer i stands for i / 2**scale. Below 8 bits it is how a parameter is stored.
 
     `sequential`: its values are rounded together (`codegen.fixed.sequential_rounding`), not each on its own. `by_rows`: each row has a
-    scale of its own, of which this is the finest (`codegen.fixed.parameter_rows`).
+    scale of its own, of which this is the finest (`codegen.fixed.parameter_rows`). `codebook`: its codes stand for integers of 8 bits in
+    a table, whose scale this is (`codegen.fixed.codebook`).
     """
 
     bits: int
     scale: int
     sequential: bool = False
     by_rows: bool = False
+    codebook: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"int{self.bits}@{self.scale}" + (BY_ROWS if self.by_rows else "") + (SEQUENTIAL if self.sequential else "")
-        )
+        form = BY_ROWS if self.by_rows else CODEBOOK if self.codebook else ""
+        return f"int{self.bits}@{self.scale}" + form + (SEQUENTIAL if self.sequential else "")
 
     @property
     def computed_bits(self) -> int:
@@ -63,6 +68,8 @@ class Format:
 
         `aligned`: see `aligned_parameters`; `rounding` and `rows`, by width: of a parameter's own.
         """
+        if self.codebook:
+            return ParameterEncoding(self.bits, 0, rounding if self.sequential else None, codebook=True)
         if self.by_rows:
             return ParameterEncoding(self.bits, 0, rounding if self.sequential else None, rows[self.bits].shifts)
         if self.bits >= DEMOTED_BITS and not self.sequential:
@@ -75,10 +82,10 @@ class Format:
 def parse_format(text: str) -> Format:
     """Read `int8@7` or `int4@3 sequential`; ValueError when it is not of that form."""
     rest = text.removesuffix(SEQUENTIAL)
-    bits, separator, scale = rest.removesuffix(BY_ROWS).removeprefix("int").partition("@")
+    bits, separator, scale = rest.removesuffix(BY_ROWS).removesuffix(CODEBOOK).removeprefix("int").partition("@")
     if not text.startswith("int") or not separator:
         raise ValueError(f"a format is written like int8@7, found {text!r}")
-    return Format(int(bits), int(scale), text.endswith(SEQUENTIAL), rest.endswith(BY_ROWS))
+    return Format(int(bits), int(scale), text.endswith(SEQUENTIAL), rest.endswith(BY_ROWS), rest.endswith(CODEBOOK))
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,13 @@ class Offered:
 
     `narrow`: fewer than 8 bits, at the scale that holds the largest value and at higher ones, where what lies beyond is clipped.
     `truer`: 8 bits and fewer also with sequential rounding. `rows`: by width, the scales of its rows, which it may have too.
+    `codebook`: codes that stand for integers in a table.
     """
 
     narrow: bool = False
     truer: bool = False
     rows: Mapping[int, RowScales] = field(default_factory=dict)
+    codebook: bool = False
 
 
 def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequence[Format]:
@@ -112,6 +121,8 @@ def offered_formats(role: ir.Role, magnitude: float, offered: Offered) -> Sequen
         if width in offered.rows:
             offsets = list(BINARY_OFFSETS if width == 1 else DEMOTED_OFFSETS)
             formats += [Format(width, offered.rows[width].finest + o, by_rows=True) for o in offsets]
+    if offered.codebook:
+        formats.append(Format(CODEBOOK_BITS, half, codebook=True))
     if offered.truer:
         formats += [replace(form, sequential=True) for form in formats if form.bits <= DEMOTED_BITS]
     return formats

@@ -220,7 +220,7 @@ class _Encoding:
         for decision, chosen in zip(self._decisions, self._chosen, strict=True):
             for option, literal in chosen.items() if decision.name in size.pieces else ():
                 form = parse_format(str(option))
-                pieces = size.pieces[decision.name].get(form.bits, Pieces())
+                pieces = size.pieces[decision.name].get((form.bits, form.codebook), Pieces())
                 own = [*pieces.own, *(["rows"] if form.by_rows else [])]
                 terms.append(sum(CODE_BYTES[piece] for piece in own) * literal)
                 for piece in pieces.shared:

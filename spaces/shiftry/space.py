@@ -54,7 +54,7 @@ class ShiftrySpace(ShiftryCandidates):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
-        semantics = NARROW_SEMANTICS if self.options.narrow else SEMANTICS
+        semantics = NARROW_SEMANTICS if self.options.narrow or self.options.codebook else SEMANTICS
         semantics += TOLD_APART if self._tells_apart else 0
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 

@@ -112,9 +112,16 @@ def formats_of(batch: FixedBatch) -> dict[str, object]:
     """The rounding of a program, and bits and scale of each variable."""
     labels = ir.label_variables(batch.program)
     formats = {
-        variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])}
-        | ({} if batch.encoding(0, i) is None else {"stored_bits": int(batch.stored_bits[0, i])})
+        variable.name: {"bits": int(batch.bits[0, i]), "scale": int(batch.scales[0, i])} | _stored(batch, i)
         for i, variable in enumerate(batch.program.variables)
         if variable.name not in labels
     }
     return {"rounding": batch.rounding.value, "variables": formats}
+
+
+def _stored(batch: FixedBatch, column: int) -> dict[str, object]:
+    """What is said of a parameter that is stored in codes."""
+    encoding = batch.encoding(0, column)
+    if encoding is None:
+        return {}
+    return {"stored_bits": encoding.width, **({"codebook": True} if encoding.codebook else {})}

@@ -73,6 +73,11 @@ FAMILY = SpaceFamily(
             help="shiftry: whether each row of a matrix and each channel of a filter may have a scale of its own  [default: no]",
         ),
         click.Option(
+            ["--codebook/--no-codebook"],
+            default=None,
+            help="shiftry: whether parameters may be stored as 4-bit numbers of 16 integers in a table of their own  [default: no]",
+        ),
+        click.Option(
             ["--front"],
             is_flag=False,
             flag_value="flash",

@@ -36,7 +36,7 @@ FASTEST = "latency"
 @dataclass(frozen=True)
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
-    `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer` and `front`: as
+    `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer`, `codebook` and `front`: as
     `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and
     --loss say to seedot, which has no permitted loss of its own; None where they say nothing. `data` (an absolute path), `label` and
     `returns`: of a model of another tool, see `fixed_point.source`."""
@@ -60,6 +60,7 @@ class ModelOptions:
     narrow: bool = False
     truer: bool = False
     finer: bool = False
+    codebook: bool = False
     seedot_drop: float | None = None
     seedot_loss: float | None = None
     front: tuple[str, ...] = ()

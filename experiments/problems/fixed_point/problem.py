@@ -190,7 +190,7 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 def build_problem(request: TuneRequest) -> ModelProblem:
     """Load the model and make the space. InputError for a model that cannot be used."""
     options = stored_fields(ModelOptions, request.options, "request")
-    check_size(Path(request.input), options.board, options.narrow)
+    check_size(Path(request.input), options.board, options.narrow or options.codebook)
     bundle = load_source(Path(request.input), options.data, options.label, options.returns)
     searched, held_out = _parts(bundle, options.validation, request.seed)
     task = task_of(bundle, searched)
@@ -206,7 +206,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     if request.space == "seedot":
         decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
-    own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer", "finer")
+    own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer", "finer", "codebook")
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     space = ShiftrySpace(task, ShiftryOptions(**decided))
     return ModelProblem(request, bundle, space, held_out)

@@ -348,7 +348,8 @@ def random_encodings(
                     rows = RowShifts(axes, shifts) if any(shifts) else None
                 left = computed - max(width, 2) - (max(rows.shifts) if rows else 0)
                 shift = int(random.integers(0, left + 1)) if random.random() < 0.5 else 0
-                one = ParameterEncoding(width, shift, rows=rows)
+                codebook = width == 4 and rows is None and bool(random.random() < 0.5)
+                one = ParameterEncoding(width, 0 if codebook else shift, rows=rows, codebook=codebook)
                 encoded[index, column] = encodings.setdefault(one, len(encodings))
     return encoded, tuple(encodings)
 

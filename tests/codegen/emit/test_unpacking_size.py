@@ -12,15 +12,15 @@ from kilotune.evaluators.architectures.avr.firmware import build_firmware
 from kilotune.evaluators.simulated import of_emitted
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.evaluators.devices.toolchains import needs_avr
 
 
 @pytest.fixture(scope="module")
 def bonsai() -> ShiftrySpace:
-    request = TuneRequest(
-        "shiftry", str(resolve_input("bonsai-digits")), "refine", options={"narrow": True, "finer": True}
-    )
+    options = {"narrow": True, "finer": True, "codebook": True}
+    request = TuneRequest("shiftry", str(resolve_input("bonsai-digits")), "refine", options=options)
     space = build_problem(request).space
     assert isinstance(space, ShiftrySpace)
     return space
@@ -52,6 +52,9 @@ def test_a_width_is_charged_once_and_each_further_one_besides(bonsai: ShiftrySpa
     # nothing is left that is read as bytes
     assert counts(bonsai, W="int4", V="int4", Z="int4", T="int4") == {"groups 4": 1, "plain run": -1}
     assert counts(bonsai, W="int4 rows") == {"groups 4": 1, "rows": 1}
+    # by a table it is another function, and one more argument a parameter
+    both = {"groups 4": 1, "groups 4 table": 1, "table of a run": 2}
+    assert counts(bonsai, W="int4 codebook", V="int4 codebook", Z="int4") == both
 
 
 @needs_avr
@@ -62,6 +65,7 @@ def test_linked_programs_are_as_much_larger_as_is_counted(bonsai: ShiftrySpace) 
         {},
         dict.fromkeys("WVZT", "int4"),
         dict.fromkeys("WVZT", "int4 rows"),
+        dict.fromkeys("WVZ", "int4 codebook"),
         {"W": "int4", "Z": "int2"},
         {"W": "int3", "V": "int3"},
     ):
@@ -73,10 +77,30 @@ def test_linked_programs_are_as_much_larger_as_is_counted(bonsai: ShiftrySpace) 
 
 
 def test_what_a_search_measures_is_what_is_emitted(bonsai: ShiftrySpace) -> None:
-    """Code, shifts of 70 rows and packed codes; 8 bits have none of the first two."""
+    """Code, shifts of 70 rows or a table, and packed codes; 8 bits have none of the first two."""
     batch = lowered(bonsai, W="int4 rows")
     measured = bonsai.evaluator.measure(batch)[0]["flash_bytes"]
     plain = bonsai.evaluator.measure(lowered(bonsai))[0]["flash_bytes"]
     assert measured == emit_c(batch, bonsai.task.parameters).flash_bytes
     assert plain - measured == 350 - 70 - CODE_BYTES["groups 4"] - CODE_BYTES["rows"]
+    batch = lowered(bonsai, W="int4 codebook")
+    measured = bonsai.evaluator.measure(batch)[0]["flash_bytes"]
+    assert measured == emit_c(batch, bonsai.task.parameters).flash_bytes
+    assert plain - measured == 350 - 16 - CODE_BYTES["groups 4 table"] - CODE_BYTES["table of a run"]
     assert plain == sum(np.size(v) for v in bonsai.task.parameters.values()) + 128
+
+
+def test_parameters_of_many_values_may_have_a_codebook(bonsai: ShiftrySpace) -> None:
+    """Where 4 bits a value and a table take less than a byte each: T has 30 values. The integers of a table have 8 bits."""
+    offered = {d.name: [str(o) for o in d.options if parse_format(str(o)).codebook] for d in bonsai.decisions}
+    assert {name: options for name, options in offered.items() if options} == {
+        name: [f"{next(str(o) for o in d.options if str(o).startswith('int8@')).replace('int8', 'int4')} codebook"]
+        for name, d in ((d.name, d) for d in bonsai.decisions)
+        if name in "WVZ"
+    }
+    batch = lowered(bonsai, W="int4 codebook")
+    column = [v.name for v in bonsai.task.program.variables].index("W")
+    integers = batch.integers(0, column, bonsai.task.parameters["W"])
+    assert len(np.unique(integers)) == 16
+    assert np.abs(integers - lowered(bonsai).integers(0, column, bonsai.task.parameters["W"])).max() < 16
+    assert bonsai.stored_bytes("W", offered["W"][0]) == 350 + 16
