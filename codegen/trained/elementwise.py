@@ -104,7 +104,7 @@ def summed(builder: Builder, node: TrainedNode) -> None:
 
 
 def power(builder: Builder, node: TrainedNode) -> None:
-    """Of a constant exponent, 1 or 2."""
+    """Elements to the power of a constant, 1 or 2."""
     exponent = builder.constant(node.inputs[1], "exponent")
     if exponent.size != 1 or float(exponent.reshape(-1)[0]) not in (1.0, 2.0):
         found = f"{exponent.reshape(-1)[0]:g}" if exponent.size == 1 else f"{exponent.size} numbers"

@@ -16,7 +16,7 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 NONE: Mapping[str, Array] = MappingProxyType({})
 FUNCTIONS = frozenset(("Sigmoid", "Tanh", "Relu"))
-"""Of every element by itself: of parts put together they are the same as of each part."""
+"""Functions of every element by itself: of parts put together they are what they are of each part."""
 
 
 def with_joined_parts(graph: TrainedGraph) -> TrainedGraph:

@@ -17,6 +17,7 @@ from kilotune.codegen.fixed.footprint import Footprint, Refine
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.profile import Profiler
 from kilotune.evaluators.cost_model import CostModel, Timing
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import (
     expected_error,
     expected_flips,
@@ -43,18 +44,21 @@ SEMANTICS = 2
 
 @dataclass(frozen=True)
 class Task:
-    """A program with its data: `features` [samples, features]; `targets` [samples]: labels, real targets, or None."""
+    """A program with its data: `features` [samples, features]; `targets` [samples]: labels, real targets, or None; `score`: what the
+    accuracy of a classifier is counted in."""
 
     program: ir.Program
     parameters: Mapping[str, FloatArray]
     features: FloatArray
     targets: npt.NDArray[np.float64] | None
+    score: ClassScore = ClassScore.ACCURACY
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the program, its parameters and the data, wherever they were read from."""
         used = {name: self.parameters[name] for name in sorted(self.parameters)}
-        return fingerprint("fixed-point task", SEMANTICS, self.program, used, self.features, self.targets)
+        scores = [] if self.score is ClassScore.ACCURACY else [self.score.value]
+        return fingerprint("fixed-point task", SEMANTICS, self.program, used, self.features, self.targets, *scores)
 
 
 def precision_metric(program: ir.Program) -> str:
@@ -77,8 +81,9 @@ it now and then than is saved."""
 class FixedPointEvaluator:
     """Measures candidates of one program on one data set.
 
-    Metrics of a classifier: `accuracy_percent`; `disagreements` with the float program, and `disagreements_where_right`
-    counting only samples that the float program classifies correctly; `expected_flips`, how many disagreements there would be on
+    Metrics of a classifier: `accuracy_percent`, and the task's score where that is another one; `disagreements` with the float
+    program, and `disagreements_where_right`, counting only samples that the float program classifies correctly; `expected_flips`, how
+    many disagreements there would be on
     other samples of the kind (`fidelity`); with `margin_errors` also `margin_error`. Of a numerical model: `precision_loss`, the
     largest absolute difference from the float outputs (Shiftry Section 3), `expected_error`, their root mean square with its
     uncertainty (`fidelity`), and `mean_absolute_error` against the targets where there are any. Of both: `flash_bytes`,
@@ -131,7 +136,8 @@ class FixedPointEvaluator:
         """What the float program itself reaches on this data set."""
         if self._classifies:
             assert self.task.targets is not None
-            return {"accuracy_percent": 100.0 * float((self.float_outputs[:, 0] == self.task.targets).mean())}
+            labels = self.float_outputs[:, 0].astype(np.int64)[None]
+            return {name: float(values[0]) for name, values in self._scores(labels).items()}
         if self.task.targets is None:
             return {}
         return {"mean_absolute_error": float(np.abs(self.float_outputs[:, 0] - self.task.targets).mean())}
@@ -154,7 +160,9 @@ class FixedPointEvaluator:
         if running is None or targets is None or running.own_work < WORTH_RACING:
             return [Measurement(metrics) for metrics in self.measure(batch)]
         costs = self._costs_of(batch)
-        race = LabelRace(self.float_outputs[:, 0], targets, self._contest, self.simulator.least_tail_sums)
+        race = LabelRace(
+            self.float_outputs[:, 0], targets, self.task.score, self._contest, self.simulator.least_tail_sums
+        )
         scales = batch.scales[:, self._scored].tolist()
         least = dict.fromkeys((MARGIN_ERROR,) if self.shows_margin_errors else (), np.zeros(len(batch)))
         out = race.run(running, scales, _by_candidate(self._with_derived(costs | least)), hurdle)
@@ -240,11 +248,17 @@ class FixedPointEvaluator:
                 further[MARGIN_ERROR] = relative_margin_errors(self._contest, errors)
         return {
             **further,
-            "accuracy_percent": 100.0 * (labels == self.task.targets).mean(axis=1),
+            **self._scores(labels),
             "disagreements": disagreements,
             "disagreements_where_right": (wrong & right).sum(axis=1),
             "expected_flips": flips.astype(np.float64),
         }
+
+    def _scores(self, labels: npt.NDArray[np.signedinteger]) -> dict[str, np.ndarray]:
+        """Accuracy, and what is asked for instead of it."""
+        assert self.task.targets is not None
+        scores = dict.fromkeys((ClassScore.ACCURACY, self.task.score))
+        return {score.metric: score.percent(labels, self.task.targets) for score in scores}
 
     def _numerical_quality(self, batch: FixedBatch) -> dict[str, np.ndarray]:
         values = _reals(self.simulator.run(batch), batch, self._result)

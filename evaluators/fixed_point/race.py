@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import LeastSpread, expected_flips
 from kilotune.evaluators.fixed_point.formatted import LANES
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
@@ -35,10 +36,11 @@ LeastTails = Callable[[Sequence[LeastSpread]], list[int]]
 
 @dataclass(frozen=True)
 class LabelRace:
-    """What labels of a classifier are compared with: the float program's and the true ones, [samples]."""
+    """What labels of a classifier are compared with: the float program's and the true ones, [samples], and how these are counted."""
 
     float_labels: FloatArray
     targets: FloatArray
+    score: ClassScore
     contest: Contest | None
     least_tails: LeastTails
 
@@ -75,9 +77,11 @@ class LabelRace:
         where_right = wrong & (self.float_labels[:met] == self.targets[:met])
         flips = self._least_flips(running, candidates, met, scales, disagreements)
         accuracy = 100.0 * ((samples - met + right.sum(axis=1)) / samples)
-        columns = (accuracy, disagreements, where_right.sum(axis=1), flips)
-        for values in zip(*(column.tolist() for column in columns), strict=True):
-            yield dict(zip(QUALITY, values, strict=True))
+        columns = dict(zip(QUALITY, (accuracy, disagreements, where_right.sum(axis=1), flips), strict=True))
+        if self.score is not ClassScore.ACCURACY:
+            columns[self.score.metric] = self.score.percent_at_best(labels, self.targets)
+        for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+            yield dict(zip(columns, values, strict=True))
 
     def _least_flips(
         self,

@@ -13,10 +13,10 @@ from kilotune.search.hypervolume import hypervolume, reference_point
 MOST_ROWS = 12
 """Points that are shown; the JSON has all of them."""
 
-MEASURED = ("accuracy_percent", "precision_loss")
+MEASURED = ("accuracy_percent", "balanced_accuracy_percent", "f1_percent", "precision_loss")
 """Metrics that are shown beside the objectives, where there are any."""
 
-UNSEEN = ("accuracy_percent", "disagreements", "mean_absolute_error")
+UNSEEN = ("accuracy_percent", "balanced_accuracy_percent", "f1_percent", "disagreements", "mean_absolute_error")
 """Those of test data."""
 
 

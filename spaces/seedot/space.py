@@ -122,7 +122,7 @@ class SeeDotSpace:
         """What the paper's brute force takes for the best: accuracy on the training data, or the precision loss."""
         quality: tuple[Objective, ...] = (Objective("precision_loss"),)
         if self._classifies:
-            quality = (Objective("accuracy_percent", Direction.MAXIMIZE), Objective("disagreements"))
+            quality = (Objective(self.task.score.metric, Direction.MAXIMIZE), Objective("disagreements"))
         return Ranking((*quality, Objective(self.options.minimized)), self.constraints)
 
     @cached_property
@@ -139,8 +139,8 @@ class SeeDotSpace:
             return None if options.permitted_loss is None else Constraint("precision_loss", options.permitted_loss)
         if options.permitted_drop is None:
             return None
-        least = self.evaluator.float_metrics["accuracy_percent"] - options.permitted_drop
-        return Constraint("accuracy_percent", least, at_least=True)
+        score = self.task.score.metric
+        return Constraint(score, self.evaluator.float_metrics[score] - options.permitted_drop, at_least=True)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -173,8 +173,9 @@ class ShiftryCandidates:
             result.append(Constraint(self.precision_metric, self.most_imprecise))
         elif not self.options.precision_leads:
             if self.classifies:
-                least = self.evaluator.float_metrics["accuracy_percent"] - self.options.accuracy_drop
-                result.append(Constraint("accuracy_percent", least, at_least=True))
+                score = self.task.score.metric
+                least = self.evaluator.float_metrics[score] - self.options.accuracy_drop
+                result.append(Constraint(score, least, at_least=True))
                 if self.options.permitted_flips is not None:
                     result.append(Constraint("expected_flips", self.options.permitted_flips))
             else:

@@ -116,6 +116,7 @@ def test_one_mistake_at_a_time(mistake: str, space: str, folder: Path, capsys: p
         (("--space", "shiftry", "--limit", "disk=3KiB"), "expected flash=SIZE"),
         (("--space", "shiftry", "--device", "due"), "there are uno"),
         (("--space", "shiftry", "--drop", "-1"), "--drop"),
+        (("--space", "shiftry", "--input", "mlp-diabetes", "--metric", "f1"), "expected a model that returns a class"),
         (("--space", "shiftry", "--nonsense"), "--nonsense"),
         (
             ("--space", "shiftry", "--capacity", "2KiB"),

@@ -45,6 +45,12 @@ FAMILY = SpaceFamily(
             " memory  [default: 2.0 for shiftry; seedot wants the most precise program]",
         ),
         click.Option(
+            ["--metric"],
+            type=click.Choice(["accuracy", "balanced", "f1"]),
+            help="What --drop is counted in: the share of the samples that are right, its mean over the classes (balanced accuracy), or the"
+            " mean of the classes' F1 scores  [default: accuracy]",
+        ),
+        click.Option(
             ["--loss", "permitted_loss"],
             type=click.FloatRange(0),
             metavar="LOSS",
@@ -121,6 +127,12 @@ FAMILY = SpaceFamily(
         ("accuracy_percent", "train accuracy %"),
         ("validation_accuracy_percent", "validation accuracy %"),
         ("test_accuracy_percent", "test accuracy %"),
+        ("balanced_accuracy_percent", "train balanced accuracy %"),
+        ("validation_balanced_accuracy_percent", "validation balanced accuracy %"),
+        ("test_balanced_accuracy_percent", "test balanced accuracy %"),
+        ("f1_percent", "train F1 %"),
+        ("validation_f1_percent", "validation F1 %"),
+        ("test_f1_percent", "test F1 %"),
         ("disagreements", "disagreements"),
         ("validation_disagreements", "validation disagreements"),
         ("test_disagreements", "test disagreements"),

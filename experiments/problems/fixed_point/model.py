@@ -18,6 +18,7 @@ from kilotune.evaluators.architectures.registry import code_shapes
 from kilotune.evaluators.cost_model import Timing
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.devices import cost_table, device_from_json
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.measuring import Task
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment
@@ -39,7 +40,7 @@ class ModelOptions:
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer`, `codebook` and `front`: as
     `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and
     --loss say to seedot, which has no permitted loss of its own; None where they say nothing. `data` (an absolute path), `label` and
-    `returns`: of a model of another tool, see `fixed_point.source`."""
+    `returns`: of a model of another tool, see `fixed_point.source`. `metric`: what accuracy is counted in, of `ClassScore`."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -67,6 +68,7 @@ class ModelOptions:
     data: str | None = None
     label: str | None = None
     returns: str | None = None
+    metric: str = ClassScore.ACCURACY.value
 
     @property
     def board(self) -> Device | None:
@@ -109,8 +111,8 @@ class TunedModel:
         return self.space.lower(assignment) if isinstance(self.space, SeeDotSpace) else self.space.lower([assignment])
 
 
-def task_of(bundle: Bundle, data: Dataset | None) -> Task:
+def task_of(bundle: Bundle, data: Dataset | None, score: ClassScore = ClassScore.ACCURACY) -> Task:
     """The bundle's program on one part of its data."""
     if data is None:  # a program of constants only: one run on no features
         return Task(bundle.program, bundle.parameters, np.zeros((1, 0)), None)
-    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64))
+    return Task(bundle.program, bundle.parameters, data.features, data.targets.astype(np.float64), score)

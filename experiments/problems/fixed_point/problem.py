@@ -16,6 +16,7 @@ from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.models.catalogue import model_names, resolve_model
@@ -120,7 +121,7 @@ class ModelProblem(TunedModel):
         return self._evaluator(self.bundle.test)
 
     def _evaluator(self, data: Dataset | None) -> FixedPointEvaluator | None:
-        return None if data is None else self.space.evaluator.on(task_of(self.bundle, data))
+        return None if data is None else self.space.evaluator.on(task_of(self.bundle, data, self.space.task.score))
 
 
 def resolve_input(text: str | None) -> Path:
@@ -193,7 +194,12 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     check_size(Path(request.input), options.board, options.narrow or options.codebook)
     bundle = load_source(Path(request.input), options.data, options.label, options.returns)
     searched, held_out = _parts(bundle, options.validation, request.seed)
-    task = task_of(bundle, searched)
+    score = ClassScore(options.metric)
+    if score is not ClassScore.ACCURACY and bundle.class_count is None:
+        raise ValueError(
+            f"--metric {score.value}: expected a model that returns a class, found one that returns numbers."
+        )
+    task = task_of(bundle, searched, score)
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.evaluators.fixed_point import measuring
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.fidelity import least_tail_sums, margin_errors, tail_sums
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fixed_point.margins import Contest, MarginSums
@@ -101,9 +103,12 @@ def always() -> object:
         yield
 
 
-def spaces(seed: int, drop: float, flash_limit_bytes: int | None = None) -> tuple[ShiftrySpace, Unraced]:
+def spaces(
+    seed: int, drop: float, flash_limit_bytes: int | None = None, score: ClassScore = ClassScore.ACCURACY
+) -> tuple[ShiftrySpace, Unraced]:
     options = ShiftryOptions(accuracy_drop=drop, flash_limit_bytes=flash_limit_bytes)
-    return ShiftrySpace(small_network(seed), options), Unraced(small_network(seed), options)
+    task = replace(small_network(seed), score=score)
+    return ShiftrySpace(task, options), Unraced(task, options)
 
 
 def study_of(space: ShiftrySpace, trials: int, seed: int = 0) -> Study:
@@ -113,9 +118,17 @@ def study_of(space: ShiftrySpace, trials: int, seed: int = 0) -> Study:
 
 
 @needs_compiler
-@pytest.mark.parametrize(("seed", "drop", "limit"), [(0, 2.0, None), (1, 10.0, None), (2, 5.0, None), (0, 2.0, 200)])
-def test_a_race_finds_what_is_found_without_one(seed: int, drop: float, limit: int | None) -> None:
-    raced, whole = (study_of(space, 600, seed) for space in spaces(seed, drop, limit))
+@pytest.mark.parametrize(
+    ("seed", "drop", "limit", "score"),
+    [
+        (0, 2.0, None, ClassScore.ACCURACY),
+        (1, 10.0, None, ClassScore.F1),
+        (2, 5.0, None, ClassScore.BALANCED),
+        (0, 2.0, 200, ClassScore.ACCURACY),
+    ],
+)
+def test_a_race_finds_what_is_found_without_one(seed: int, drop: float, limit: int | None, score: ClassScore) -> None:
+    raced, whole = (study_of(space, 600, seed) for space in spaces(seed, drop, limit, score))
     censored = [trial for trial in raced.trials() if trial.measurement.censored]
     assert len(censored) > 20
     firsts = list({trial.assignment_key: trial for trial in map(Keyed, raced.trials())})
@@ -127,10 +140,11 @@ def test_a_race_finds_what_is_found_without_one(seed: int, drop: float, limit: i
         true = known.get(Keyed(trial).assignment_key)
         if true is not None:
             assert trial.measurement.metrics["expected_flips"] <= true.metrics["expected_flips"]
-            assert trial.measurement.metrics["accuracy_percent"] >= true.metrics["accuracy_percent"]
+            for name in {"accuracy_percent", score.metric}:
+                assert trial.measurement.metrics[name] >= true.metrics[name]
             assert trial.measurement.metrics["disagreements"] <= true.metrics["disagreements"]
             assert trial.measurement.metrics["memory_bytes"] == true.metrics["memory_bytes"]
-    again = Study(spaces(seed, drop, limit)[1], "local", seed, procedure_first=True)
+    again = Study(spaces(seed, drop, limit, score)[1], "local", seed, procedure_first=True)
     again.run(InProcessExecutor(again.space), Budget(trials=len(firsts)))
     assert [(t.assignment, t.metrics) for t in raced.front.trials] == [
         (t.assignment, t.metrics) for t in again.front.trials

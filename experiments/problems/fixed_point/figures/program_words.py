@@ -13,6 +13,8 @@ LIMITED = (
     ("cycles", "cycles", ""),
     ("latency_ms", "latency", " ms"),
     ("accuracy_percent", "accuracy", " %"),
+    ("balanced_accuracy_percent", "balanced accuracy", " %"),
+    ("f1_percent", "F1", " %"),
     ("precision_loss", "precision loss", ""),
 )
 """Metrics that constraints are about: name, words, unit."""

@@ -117,7 +117,7 @@ def _whole(space: SeeDotSpace, trial: Trial) -> str:
 
 def _float_accuracy(space: SeeDotSpace) -> float | None:
     """In percent; None for a numerical model, whose losses are measured from the float model's outputs."""
-    return space.evaluator.float_metrics.get("accuracy_percent")
+    return space.evaluator.float_metrics.get(space.task.score.metric)
 
 
 def _said(quality: QualityMetric, trial: Trial) -> str:

@@ -1,0 +1,36 @@
+"""Scores of classes are scikit-learn's, and what some samples still allow is a bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
+
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
+
+SCIKIT_LEARN = {
+    ClassScore.ACCURACY: accuracy_score,
+    ClassScore.BALANCED: balanced_accuracy_score,
+    ClassScore.F1: lambda targets, labels: f1_score(targets, labels, average="macro"),
+}
+
+LABELS = st.integers(1, 12).flatmap(
+    lambda samples: st.lists(st.lists(st.integers(0, 3), min_size=samples, max_size=samples), min_size=2, max_size=4)
+)
+"""Rows of labels of the same samples."""
+
+
+@settings(max_examples=100)
+@given(rows=LABELS, met=st.integers(0, 12))
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true", "ignore:A single label was found")
+def test_scores_are_scikit_learns_and_no_samples_bring_them_above_their_bound(rows: list[list[int]], met: int) -> None:
+    targets, labels = np.array(rows[0], dtype=np.float64), np.array(rows[1:], dtype=np.int16)
+    for score, expected in SCIKIT_LEARN.items():
+        found = score.percent(labels, targets)
+        np.testing.assert_allclose(found, [100 * expected(targets, row) for row in labels], atol=1e-9)
+        bound = score.percent_at_best(labels[:, : min(met, len(targets))], targets)
+        assert (found <= bound + 1e-9).all()
+        np.testing.assert_allclose(score.percent_at_best(labels, targets), found, atol=1e-9)
+        assert (score.percent_at_best(labels[:, :0], targets) == 100).all()
