@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.parsed_sources import parsed
+
 SLOW = frozenset(
     {
         *(
@@ -41,7 +43,7 @@ class ImportGraph:
     def of(cls, root: Path, paths: Sequence[Path]) -> ImportGraph:
         """Of the files below `root`, whose folders are those of the package `kilotune`."""
         modules = {_module(path.relative_to(root)): path for path in paths}
-        trees = {module: ast.parse(path.read_text()) for module, path in modules.items()}
+        trees = {module: parsed(path) for module, path in modules.items()}
         return cls(
             modules,
             {
@@ -82,7 +84,7 @@ class ImportGraph:
     def _in_functions(self) -> Iterator[tuple[str, str, str]]:
         """The imports in functions: the module, `path:line`, and what is imported."""
         for module, path in self.paths.items():
-            for function in ast.walk(ast.parse(path.read_text())):
+            for function in ast.walk(parsed(path)):
                 if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                     for node in ast.walk(function):
                         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.import_graph import ImportGraph
+from tests.parsed_sources import parsed
+
+pytestmark = pytest.mark.xdist_group("architecture")  # one process parses the sources
 
 ROOT = Path(__file__).parents[1]
 FLOORS = ("search", "codegen", "evaluators", "spaces", "experiments")
@@ -31,7 +34,7 @@ ALLOWED_BELOW = {
 
 def imported_floors(path: Path) -> set[str]:
     modules: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute here"
             modules.append(node.module or "")
@@ -76,7 +79,7 @@ PRODUCT = [path for path in SOURCES if not any(path.is_relative_to(folder) for f
 def imported_modules(path: Path) -> set[str]:
     """Every module and name that a file imports, as dotted names."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom):
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Import):
@@ -122,7 +125,7 @@ def test_above_the_problems_nobody_names_a_space() -> None:
     found = {}
     for path in PRODUCT:
         if path.is_relative_to(ROOT / "experiments") and not any(path.is_relative_to(folder) for folder in FAMILIES):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(parsed(path)):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     for name in names:
                         if node.value == name or f"--space {name}" in node.value:
@@ -140,7 +143,7 @@ def test_names_say_something() -> None:
 @pytest.mark.slow
 def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
     for path in SOURCES:
-        calls = [n.func for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        calls = [n.func for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)]
         in_child = path.relative_to(ROOT) == Path("experiments/fuzz/sandbox.py")  # of a process of its own
         assert in_child or not [c for c in calls if isinstance(c, ast.Attribute) and c.attr == "chdir"], path
         if path.relative_to(ROOT).parts[0] != "experiments":
@@ -150,7 +153,7 @@ def test_nothing_changes_the_working_directory_or_prints_from_below() -> None:
 @pytest.mark.slow
 def test_no_mutable_state_in_modules() -> None:
     for path in SOURCES:
-        for node in ast.parse(path.read_text()).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.List | ast.Set):
                 raise AssertionError(f"{path}:{node.lineno}: a module-level list or set can be changed by anyone")
 
@@ -172,7 +175,7 @@ def test_what_is_computed_for_a_candidate_belongs_to_an_object_that_is_dropped()
     found = set()
     for path in SOURCES:
         name = str(path.relative_to(ROOT))
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef) and not name.startswith("experiments/"):
                 texts = {ast.unparse(decorator).removeprefix("functools.") for decorator in node.decorator_list}
                 takes = node.args.args or node.args.vararg
@@ -222,7 +225,7 @@ def test_files_are_written_in_one_place() -> None:
     for path in SOURCES:
         place = str(path.relative_to(ROOT))
         if place not in SCRATCH | WRITERS and not place.startswith((*DEVELOPERS, *BUILDERS)):
-            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            calls = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
             found |= {f"{place}:{call.lineno}": ast.unparse(call.func) for call in calls if writes(call)}
     assert found == {}
 
@@ -235,7 +238,7 @@ def test_functions_are_short() -> None:
     """Besides what they say of themselves."""
     long = {}
     for path in sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.py")]):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 said = node.body[0] if ast.get_docstring(node) is not None else None
                 words = 0 if said is None else said.end_lineno - said.lineno + 1
@@ -332,7 +335,7 @@ def test_each_type_has_a_name_of_its_own() -> None:
     """Classes and aliases, private ones too: a reader who searches for a name finds one thing."""
     places: dict[str, list[str]] = {}
     for path in SOURCES:
-        for name, line in defined_types(ast.parse(path.read_text())):
+        for name, line in defined_types(parsed(path)):
             places.setdefault(name, []).append(f"{path.relative_to(ROOT)}:{line}")
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
     assert {"Assignment", "Option", "CandidateKey", "IntArray", "Study", "Operation"} <= places.keys()
@@ -341,7 +344,7 @@ def test_each_type_has_a_name_of_its_own() -> None:
 @pytest.mark.slow
 def test_a_type_variable_is_not_taken_for_a_type() -> None:
     """It stands for a type in the signatures of its own module, so its name ends in T and may be in another module too."""
-    trees = {path: ast.parse(path.read_text()) for path in SOURCES}
+    trees = {path: parsed(path) for path in SOURCES}
     types = {name for tree in trees.values() for name, _ in defined_types(tree)}
     found = {name: f"{path}:{line}" for path, tree in trees.items() for name, line in type_variables(tree)}
     assert len(found) > 4
@@ -357,7 +360,7 @@ def docstrings(tree: ast.Module) -> list[tuple[int, str]]:
 
 @pytest.mark.slow
 def test_a_docstring_stands_alone() -> None:
-    found = [(str(path.relative_to(ROOT)), *doc) for path in SOURCES for doc in docstrings(ast.parse(path.read_text()))]
+    found = [(str(path.relative_to(ROOT)), *doc) for path in SOURCES for doc in docstrings(parsed(path))]
     assert len(found) > 1000
     assert [place for place in found if place[2].startswith(("Of ", "The same"))] == []
 
@@ -365,7 +368,7 @@ def test_a_docstring_stands_alone() -> None:
 @pytest.mark.slow
 def test_what_the_glossary_names_exists() -> None:
     rows = re.findall(r"^\| \*\*(.+?)\*\* \|.*\| `(.+?)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.M)
-    trees = [ast.parse(path.read_text()) for path in SOURCES]
+    trees = [parsed(path) for path in SOURCES]
     named = {name for tree in trees for name, _ in defined_types(tree)}
     named |= {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert len(rows) > 60
