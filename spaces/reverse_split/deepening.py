@@ -15,7 +15,7 @@ MOST_PROVABLE_TARGETS = 8
 """The most targets of an exact proof."""
 
 
-class Asked(Protocol):
+class LengthSearcher(Protocol):
     """What is asked for programs."""
 
     def ask(self, budget: int, work_limit: int, path: Sequence[int] = ()) -> ProgramResult:
@@ -30,12 +30,12 @@ class Proof:
     another program may: `thorough`, if there is one, is asked then, which meets all sets. Otherwise the cost is never refuted.
     """
 
-    searcher: Asked
+    searcher: LengthSearcher
     unit: int
     """Cost of one step of `searcher`'s budget."""
 
     bound: int
-    thorough: Callable[[], Asked] | None = None
+    thorough: Callable[[], LengthSearcher] | None = None
     path: tuple[int, ...] = ()
     open: bool = True
     found: bool = False
