@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kilotune.evaluators.interruptible import interruptible
@@ -19,10 +20,13 @@ LIBRARY = "ortools.sat.python.cp_model"
 """What a solve imports."""
 
 
-def solved(solver: cp_model.CpSolver, model: cp_model.CpModel) -> Any:
-    """The status of `solver.solve(model)`. An exception of a signal handler ends it and goes on."""
+def solved(
+    solver: cp_model.CpSolver, model: cp_model.CpModel, seconds_left: Callable[[], float] = lambda: math.inf
+) -> Any:
+    """The status of `solver.solve(model)`, with what it has found when `seconds_left()` is no more. An exception of a signal handler
+    ends it and goes on."""
     solver.parameters.catch_sigint_signal = False
-    return interruptible(lambda: solver.solve(model), solver.stop_search)
+    return interruptible(lambda: solver.solve(model), solver.stop_search, seconds_left)
 
 
 LEAST_WORK = 0.002
@@ -30,23 +34,24 @@ LEAST_WORK = 0.002
 
 
 class SolverClock:
-    """What solves may take together: `work` by CP-SAT's deterministic time, which is the same on every machine, and `seconds` by the
-    clock, +inf where no budget ends."""
+    """What solves may take together: `work` by CP-SAT's deterministic time, which is the same on every machine, and `seconds` by
+    `clock`, +inf where no budget ends."""
 
-    def __init__(self, work: float, seconds: float = math.inf) -> None:
-        self._work, self._deadline_s = work, time.monotonic() + seconds
+    def __init__(self, work: float, seconds: float = math.inf, clock: Callable[[], float] = time.monotonic) -> None:
+        self._work, self._clock, self._deadline_s = work, clock, clock() + seconds
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left of either."""
-        return self._work <= 0.0 or time.monotonic() >= self._deadline_s
+        return self._work <= 0.0 or self._seconds_left() <= 0.0
 
     def solve(self, solver: cp_model.CpSolver, model: cp_model.CpModel, most_work: float = math.inf) -> Any:
         """The status of a solve by one thread, for as long as is left, and for at most so much work."""
         solver.parameters.num_workers = 1  # several of them count no work that can be repeated
         solver.parameters.max_deterministic_time = max(min(self._work, most_work), LEAST_WORK)
-        if math.isfinite(self._deadline_s):
-            solver.parameters.max_time_in_seconds = max(self._deadline_s - time.monotonic(), 0.01)
-        status = solved(solver, model)
+        status = solved(solver, model, self._seconds_left)  # which by itself only knows the clock on the wall
         self._work -= max(solver.response_proto.deterministic_time, LEAST_WORK)
         return status
+
+    def _seconds_left(self) -> float:
+        return self._deadline_s - self._clock()

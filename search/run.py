@@ -16,15 +16,12 @@ from kilotune.search.executor import Executor, Recalls
 from kilotune.search.front import Front, Ranking
 from kilotune.search.racing import Hurdle, NamesHurdle, RacingSpace
 from kilotune.search.result import Course, Progress, Status, as_metric, relative_gap
-from kilotune.search.space import Assignment, Measurement, Trial
+from kilotune.search.space import Assignment, Clock, Measurement, Trial
 from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import StoppingState, StopRule
-from kilotune.search.strategy import Outcome, Strategy, TimeAware
+from kilotune.search.strategy import ClockAware, Outcome, Strategy, TimeAware
 from kilotune.search.study_record import StudyRecord
 from kilotune.search.warm_start import WarmStartedStrategy
-
-Clock = Callable[[], float]
-"""Seconds from some beginning; never goes back."""
 
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
 WRITE_EVERY_S = 0.8
@@ -112,6 +109,8 @@ class Run:
     def _rounds_of(self, strategy: Strategy) -> None:
         record, watch = self._record, self._watch
         allow = strategy.allow if isinstance(strategy, TimeAware) else None
+        if isinstance(strategy, ClockAware):
+            strategy.count_by(self._clock)
         named = strategy if self._races and isinstance(strategy, NamesHurdle) else None
         while record.status is Status.RUNNING:
             with watch.stretch() as thinking:

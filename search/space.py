@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -261,13 +262,19 @@ class HasFrontSearch(Protocol):
         """Batches of candidates, without end unless all have been proposed. Meant to go on after the space's procedure."""
 
 
+Clock = Callable[[], float]
+"""Seconds from some beginning; never goes back."""
+
+
 @dataclass(frozen=True)
 class SolveLimit:
     """How long a solve may take. `work`: by the solver's own count (CP-SAT's deterministic time, about seconds), so that it answers
-    the same on a slow machine; `seconds`: by the clock, which only the end of a budget should cut it short by."""
+    the same on a slow machine; `seconds`: by `clock`, which only the end of a budget should cut it short by, so the budget's clock: one
+    of processor time does not run while others have the processor."""
 
     work: float
     seconds: float = math.inf
+    clock: Clock = time.monotonic
 
 
 class CandidateModel(Protocol):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, own_strategies, own_strategy_names
 from kilotune.search.racing import NamesHurdle
-from kilotune.search.space import Assignment, FlatSpace, HasFlatView, Space, Trial
+from kilotune.search.space import Assignment, Clock, FlatSpace, HasFlatView, Space, Trial
 from kilotune.search.strategy_plugins import StrategyPlugIn, find_strategy_plug_in, is_search, plugged_names
 from kilotune.search.suggestion import did_you_mean
 
@@ -57,6 +57,14 @@ class TimeAware(Protocol):
         """What is left of the budget, before each `propose`."""
 
 
+@runtime_checkable
+class ClockAware(Protocol):
+    """Ability of a strategy that is `TimeAware`: it looks at the time while it thinks, so it is told by which clock."""
+
+    def count_by(self, clock: Clock) -> None:
+        """The clock of the budget's seconds, once and before all else."""
+
+
 Steps = Generator[list[Assignment], list[Trial], Outcome | None]
 """Yields batches of candidates, is sent their trials in the same order. An empty batch lets the engine look at its
 clock. Returns the outcome, None standing for FINISHED."""
@@ -86,6 +94,7 @@ class SteppedStrategy:
     def __init__(self, search: SteppedSearch, partial: bool = False) -> None:
         self._search, self._partial = search, partial
         self._allow = search.allow if isinstance(search, TimeAware) else None
+        self._count_by = search.count_by if isinstance(search, ClockAware) else None
         self._named = search if isinstance(search, NamesHurdle) else None
         self._steps = search.steps()
         self._started = False
@@ -110,6 +119,10 @@ class SteppedStrategy:
     def allow(self, seconds: float) -> None:
         if self._allow is not None:
             self._allow(seconds)
+
+    def count_by(self, clock: Clock) -> None:
+        if self._count_by is not None:
+            self._count_by(clock)
 
     def propose(self, count: int) -> list[Assignment]:
         if self._outcome is None and len(self._learnt) == len(self._batch):

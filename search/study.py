@@ -18,9 +18,9 @@ from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.result import Course, Progress, Result, Status, as_metric, relative_gap
-from kilotune.search.run import Clock, Run, RunEnd
+from kilotune.search.run import Run, RunEnd
 from kilotune.search.schema import UNKNOWN_FINGERPRINT
-from kilotune.search.space import Space
+from kilotune.search.space import Clock, Space
 from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import NEVER, StopRule
 from kilotune.search.store import Store, StoreError

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from kilotune.search.front import Rank
 from kilotune.search.racing import NamesHurdle
-from kilotune.search.space import Assignment, HasFallback, HasProcedure, Space, Trial
-from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
+from kilotune.search.space import Assignment, Clock, HasFallback, HasProcedure, Space, Trial
+from kilotune.search.strategy import UNKNOWN_BOUND, ClockAware, Outcome, SteppedStrategy, Steps, Strategy, TimeAware
 
 
 class WarmStart:
@@ -71,6 +71,10 @@ class WarmStartedStrategy:
     def allow(self, seconds: float) -> None:
         if isinstance(self._strategy, TimeAware):
             self._strategy.allow(seconds)
+
+    def count_by(self, clock: Clock) -> None:
+        if isinstance(self._strategy, ClockAware):
+            self._strategy.count_by(clock)
 
     def propose(self, count: int) -> list[Assignment]:
         if self._opens:

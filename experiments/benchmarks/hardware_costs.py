@@ -3,6 +3,7 @@
     python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD ...      # the tables of the boards' families, made anew
     python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD ... --gates    # of gates only: paths stay as they are
     python -m kilotune.experiments.benchmarks.hardware_costs check BOARD        # median and worst error on designs that it has not seen
+    python -m kilotune.experiments.benchmarks.hardware_costs check BOARD --seeds 60 130    # on these random programs alone
     python -m kilotune.experiments.benchmarks.hardware_costs collect BOARD --seconds 400    # synthesis runs only, kept by content
 
 Boards of one fabric, as the two iCE40s, are fitted together: their gates have weights in common, their paths have not.
@@ -69,12 +70,12 @@ def fitted_probes() -> Iterator[Callable[[], HardwareProbe]]:
         yield partial(unit_probe, seed)
 
 
-def unseen_probes() -> Iterator[Callable[[], HardwareProbe]]:
-    """Whole programs, random ones and the bundled models."""
-    for model in model_names():
+def unseen_probes(seeds: range | None = None) -> Iterator[Callable[[], HardwareProbe]]:
+    """Whole programs: the bundled models and `PROGRAMS` random ones, or the random ones of `seeds` alone."""
+    for model in model_names() if seeds is None else ():
         for most in MODEL_LANES:
             yield partial(_model_probe, model, most)
-    for seed in range(PROGRAMS):
+    for seed in range(PROGRAMS) if seeds is None else seeds:
         yield partial(program_probe, seed)
 
 
@@ -85,10 +86,14 @@ def _model_probe(model: str, most: int) -> HardwareProbe:
 
 
 def measured(
-    probes: Iterator[Callable[[], HardwareProbe]], board: Board, seconds: float, kept_only: bool
-) -> list[Measured]:
-    """What the tools make of each; those that need longer than `seconds` in all, or a larger board, are left out."""
-    end, result = time.monotonic() + seconds, []
+    probes: Iterator[Callable[[], HardwareProbe]],
+    board: Board,
+    seconds: float,
+    kept_only: bool,
+    longest: float = LONGEST_S,
+) -> Iterator[Measured]:
+    """What the tools make of each, one after the other; those that need longer than `seconds` in all, or a larger board, are left out."""
+    end = time.monotonic() + seconds
     for make in probes:
         try:
             probe = make() if board.gates.multipliers else make().without_multipliers()
@@ -99,12 +104,11 @@ def measured(
         made = kept_implementation(probe.plan, board)
         if made is None and not kept_only and time.monotonic() < end:
             try:
-                made = implement(probe.plan, board, LONGEST_S)
+                made = implement(probe.plan, board, longest)
             except ToolError as error:
                 print(f"{probe.name}: {error}", flush=True)
         if made is not None:
-            result.append(Measured(probe, made))
-    return result
+            yield Measured(probe, made)
 
 
 def plan_parts(plan: HardwarePlan, family: str) -> Parts:
@@ -164,7 +168,7 @@ def fit_paths(designs: list[Measured], family: str) -> dict[str, float]:
 
 def fit(boards: list[Board], seconds: float, kept_only: bool, paths_too: bool) -> None:
     """Make the tables of the boards' families anew; paths stay where a board is for synthesis only."""
-    designs = {board.family: measured(fitted_probes(), board, seconds, kept_only) for board in boards}
+    designs = {board.family: list(measured(fitted_probes(), board, seconds, kept_only)) for board in boards}
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     gates = {kind: fit_gates(designs, kind) for kind in ("luts", "flip_flops")}
     for family, found in designs.items():
@@ -174,15 +178,16 @@ def fit(boards: list[Board], seconds: float, kept_only: bool, paths_too: bool) -
     TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 
 
-def check(board: Board, seconds: float, kept_only: bool) -> None:
+def check(board: Board, designs: Iterator[Measured]) -> None:
     """Errors of the table on what it has not seen: a line a design, then the median and the worst of each kind."""
     errors: dict[str, list[float]] = {}
+    count = 0  # of designs
     print(
         "| design | LUTs | predicted | flip-flops | predicted | block RAMs | predicted | multipliers | predicted | MHz | predicted |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    designs = measured(unseen_probes(), board, seconds, kept_only)
     for design in designs:
+        count += 1
         gates, clock = design.made.gates, design.made.clock_mhz
         expected = estimate(design.probe.plan, board)
         pairs = {
@@ -195,8 +200,8 @@ def check(board: Board, seconds: float, kept_only: bool) -> None:
         for kind, (found, predicted) in pairs.items():
             if found:
                 errors.setdefault(kind, []).append(predicted / found - 1)
-        print(f"| {design.probe.name} | " + " | ".join(_cell(*pair) for pair in pairs.values()) + " |")
-    print(f"\n{len(designs)} designs on {board.name}")
+        print(f"| {design.probe.name} | " + " | ".join(_cell(*pair) for pair in pairs.values()) + " |", flush=True)
+    print(f"\n{count} designs on {board.name}")
     for kind, found_errors in errors.items():
         sizes = np.abs(found_errors)
         print(
@@ -219,15 +224,20 @@ def main() -> None:
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="after so long only kept runs are used")
     arguments.add_argument("--kept-only", action="store_true", help="only runs that are kept")
     arguments.add_argument("--gates", action="store_true", help="fit look-up tables and flip-flops only")
+    arguments.add_argument(
+        "--seeds", type=int, nargs=2, metavar=("FIRST", "LAST"), help="random programs to check, instead of all"
+    )
+    arguments.add_argument("--longest", type=float, default=LONGEST_S, help="seconds for a tool and a design")
     given = arguments.parse_args()
+    seeds = range(given.seeds[0], given.seeds[1] + 1) if given.seeds else None
     if given.what == "fit":
         fit(given.boards, given.seconds, given.kept_only, not given.gates)
     for board in given.boards if given.what != "fit" else ():
         if given.what == "check":
-            check(board, given.seconds, given.kept_only)
+            check(board, measured(unseen_probes(seeds), board, given.seconds, given.kept_only, given.longest))
         else:
             for probes in (fitted_probes(), unseen_probes()):
-                measured(probes, board, given.seconds, kept_only=False)
+                list(measured(probes, board, given.seconds, kept_only=False))
 
 
 if __name__ == "__main__":

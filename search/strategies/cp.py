@@ -8,10 +8,11 @@ best few, refit (as sequential model-based optimisation does, with a solver in p
 from __future__ import annotations
 
 import math
+import time
 
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, HasModel, SolveLimit, Space, Trial
+from kilotune.search.space import Assignment, Clock, HasModel, SolveLimit, Space, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 CANDIDATES_PER_ROUND = 8
@@ -32,16 +33,20 @@ class ModelSearch:
         self._ranking = Ranking.of(space)
         self._best: Rank = (math.inf,) * (1 + len(space.objectives))
         self._seconds_left = math.inf
+        self._clock: Clock = time.monotonic
 
     def allow(self, seconds: float) -> None:
         self._seconds_left = seconds
+
+    def count_by(self, clock: Clock) -> None:
+        self._clock = clock
 
     def steps(self) -> Steps:
         trials: list[Trial] = []
         excluded: dict[int, Assignment] = {}
         work, in_vain = FIRST_WORK, 0
         for round_number in range(1 << 30):
-            limit = SolveLimit(work, max(SHORTEST_SOLVE_S, self._seconds_left))
+            limit = SolveLimit(work, max(SHORTEST_SOLVE_S, self._seconds_left), self._clock)
             model = self._space.model(trials)
             answer = model.solve(CANDIDATES_PER_ROUND, list(excluded.values()), self._seed + round_number, limit)
             if answer.candidates:

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from kilotune.search.candidates import complete
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, HasExactSearch, Space, State, Trial
+from kilotune.search.space import Assignment, Clock, HasExactSearch, Space, State, Trial
 from kilotune.search.strategy import UNKNOWN_BOUND, Outcome, Steps
 
 FULL_BATCH = 64
@@ -39,11 +39,15 @@ class ExhaustiveSearch:
         self._hopeless: list[State] = []
         self._batch_size, self._measured = 1, 0
         self._seed = seed
-        self._deadline_s = math.inf  # of the monotonic clock
+        self._clock: Clock = time.monotonic
+        self._deadline_s = math.inf
 
     def allow(self, seconds: float) -> None:
         """Only the space's own search needs to know."""
-        self._deadline_s = time.monotonic() + seconds
+        self._deadline_s = self._clock() + seconds
+
+    def count_by(self, clock: Clock) -> None:
+        self._clock = clock
 
     def steps(self) -> Steps:
         if isinstance(self._space, HasExactSearch):
@@ -51,7 +55,7 @@ class ExhaustiveSearch:
         return (yield from self._by_states())
 
     def _by_the_space(self, space: HasExactSearch) -> Steps:
-        for step in space.exact_search(self._seed, lambda: self._deadline_s - time.monotonic()):
+        for step in space.exact_search(self._seed, lambda: self._deadline_s - self._clock()):
             self.bound = max(self.bound, step.bound)
             yield [] if step.candidate is None else [step.candidate]
             if step.complete:

@@ -52,7 +52,7 @@ class MappingModel:
 
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate; see `search.space.CandidateModel`. The bound is the space's."""
-        space, clock = self._space, SolverClock(limit.work, limit.seconds)
+        space, clock = self._space, SolverClock(limit.work, limit.seconds, limit.clock)
         rng = np.random.default_rng((seed, self._trials))
         replicas, placed = self._start(rng)
         lowered = space.lowered(replicas)

@@ -9,7 +9,6 @@ forbidden and the next one taken, and where none holds, the design is made for w
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -44,7 +43,7 @@ class FasterDesigns:
         self._space, self._best, self._seed, self._limit = space, best, seed, limit
         self._rng = np.random.default_rng(seed)
         self._goal = replace(space.goal, objective="latency")  # of a front the fastest end
-        self._ends_s = time.monotonic() + limit.seconds
+        self._ends_s = limit.clock() + limit.seconds
         self._formats: Formats = space.formats_in(best.assignment)
         self._hardware = {decision.name: best.assignment[decision.name] for decision in space.choices.decisions}
         feasible = Ranking.of(space).rank(best.measurement)[0] == 0.0
@@ -74,7 +73,7 @@ class FasterDesigns:
 
     @property
     def _is_over(self) -> bool:
-        return time.monotonic() >= self._ends_s
+        return self._limit.clock() >= self._ends_s
 
     def _tried(self, formats: Formats, offered: Mapping[str, Sequence[Option]], errors: Errors) -> Assignment | None:
         """A faster candidate by a design for these formats; empty where none of its formats keep the accuracy, None where there is no
@@ -83,7 +82,8 @@ class FasterDesigns:
         if hardware is None:
             return None
         known = DesignFormats(self._space, formats, offered, hardware)
-        clock, forbidden = SolverClock(self._limit.work, max(0.01, self._ends_s - time.monotonic())), list[Formats]()
+        limit, forbidden = self._limit_of_one(), list[Formats]()
+        clock = SolverClock(limit.work, limit.seconds, limit.clock)
         for _ in range(FORMATS_PER_DESIGN):
             chosen = known.cheapest(self._latency_us, errors, forbidden, clock)
             if chosen is None:
@@ -116,9 +116,12 @@ class FasterDesigns:
         except ValueError:  # the board has no room
             return None
         known = [] if math.isinf(self._latency_us) else [self._best_known]
-        limit = SolveLimit(self._limit.work, max(0.01, self._ends_s - time.monotonic()))
-        found = KnapsackModel(alone, known).solve(1, [], self._seed, limit).candidates
+        found = KnapsackModel(alone, known).solve(1, [], self._seed, self._limit_of_one()).candidates
         return found[0] if found else None
+
+    def _limit_of_one(self) -> SolveLimit:
+        """What one solve may take: its work, and what is left of the seconds of all."""
+        return replace(self._limit, seconds=max(0.01, self._ends_s - self._limit.clock()))
 
     @property
     def _best_known(self) -> Trial:

@@ -10,7 +10,7 @@ long as the accuracy holds, which is measured for every prefix of them. The knap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -74,12 +74,12 @@ class JointModel:
             answer = run_procedure(self._space.formats)
             assert answer is not None
             proposed = [dict(answer.assignment)]
-            limit = SolveLimit(max(limit.work, LEAST_WORK), limit.seconds)
+            limit = replace(limit, work=max(limit.work, LEAST_WORK))
         else:
             best = min(self._trials, key=lambda trial: self._ranking.rank(trial.measurement))
             hardware = {decision.name: best.assignment[decision.name] for decision in self._space.choices.decisions}
             proposed = self._proposed(best, hardware, np.random.default_rng(seed))[: min(count, MOST_FORMATS)]
-        share = SolveLimit(limit.work / max(1, len(proposed)), limit.seconds / max(1, len(proposed)))
+        share = replace(limit, work=limit.work / max(1, len(proposed)), seconds=limit.seconds / max(1, len(proposed)))
         found = [{**formats, **self._hardware(formats, hardware, seed, share)} for formats in proposed]
         return ModelAnswer(tuple(found), -float("inf"))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -61,7 +60,7 @@ class KnapsackModel:
         """What is better than all trials, the best first, and the bound; see `search.space.CandidateModel`."""
         if self._space.goal.objective == "front":
             return self._front(seed, limit)
-        clock = SolverClock(limit.work, limit.seconds)
+        clock = SolverClock(limit.work, limit.seconds, limit.clock)
         search = _Search(self._space, self._gates, clock, seed, self._best)
         bound = search.run()
         found = search.found[::-1][:count]
@@ -72,10 +71,10 @@ class KnapsackModel:
     def _front(self, seed: int, limit: SolveLimit) -> ModelAnswer:
         """The fastest design, then the fastest of fewer look-up tables than the one before, until none has fewer (the epsilon-constraint
         method, Haimes, Lasdon and Wismer 1971). Each gets the whole work of `limit`; its seconds are for all."""
-        gates, ends_s = self._gates, time.monotonic() + limit.seconds
+        gates, ends_s = self._gates, limit.clock() + limit.seconds
         bounds, points = list[float](), list[Assignment]()
-        while time.monotonic() < ends_s:
-            search = _Search(self._space, gates, SolverClock(limit.work, ends_s - time.monotonic()), seed, math.inf)
+        while (left_s := ends_s - limit.clock()) > 0.0:
+            search = _Search(self._space, gates, SolverClock(limit.work, left_s, limit.clock), seed, math.inf)
             bounds.append(search.run())
             if not search.found:
                 break

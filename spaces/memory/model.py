@@ -37,7 +37,7 @@ class PlacementModel:
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate, better than what is known; see `search.space.CandidateModel`."""
         space, buffers = self._space, self._space.arrays
-        clock = SolverClock(limit.work, limit.seconds)
+        clock = SolverClock(limit.work, limit.seconds, limit.clock)
         _, offsets = best_greedy(buffers)
         peak = int((offsets + buffers.size).max(initial=0))
         found = self._best_known is None or peak < self._best_known

@@ -39,7 +39,7 @@ class PricedModel:
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate, better than what is known; see `search.space.CandidateModel`."""
         space = self._space
-        clock = SolverClock(limit.work, limit.seconds)
+        clock = SolverClock(limit.work, limit.seconds, limit.clock)
         known, residences = self._known()
         ordered: set[int] = set()
         floor = space.least_cost

@@ -42,7 +42,7 @@ class ProgramModel:
     def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
         """At most one candidate, shorter than what is known; see `search.space.CandidateModel`."""
         problem, least = self._space.problem, self._space.least
-        clock = SolverClock(limit.work, limit.seconds)
+        clock = SolverClock(limit.work, limit.seconds, limit.clock)
         if not any(total and total != Sum.image(problem.depth) for total in problem.wanted):
             trivial = _trivial(problem.target, problem.depth, problem.wanted)
             return ModelAnswer((self._space.program_candidate(trivial),), least)

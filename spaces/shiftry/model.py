@@ -55,7 +55,7 @@ class ShiftryModel:
             encoding.forbid(assignment)
         solver = cp_model.CpSolver()
         solver.parameters.random_seed = seed % (1 << 31)
-        clock, most_work = SolverClock(limit.work, limit.seconds), limit.work / (count + 2)
+        clock, most_work = SolverClock(limit.work, limit.seconds, limit.clock), limit.work / (count + 2)
 
         def solve(model: cp_model.CpModel) -> Any:
             return clock.solve(solver, model, most_work)

@@ -296,6 +296,33 @@ def test_cp_proves_the_optimum_by_the_models_bound_or_when_no_candidate_is_left(
     assert study.front.best_rank == best_rank(space)
 
 
+@pytest.mark.parametrize("procedure_first", [False, True])
+def test_solves_count_by_the_clock_of_the_budget(procedure_first: bool) -> None:
+    limits: list[SolveLimit] = []
+
+    class Recording(Modelled):
+        def model(self, trials: Sequence[Trial]) -> ExactModel:
+            outer = self
+
+            class Model(ExactModel):
+                def solve(
+                    self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit
+                ) -> ModelAnswer:
+                    limits.append(limit)
+                    return super().solve(count, excluded, seed, limit)
+
+            return Model(outer, 0.0)
+
+    def clock() -> float:
+        return 5.0
+
+    space = Recording(3, 3, 5, pairs=2)
+    study = Study(space, "cp", 0, procedure_first=procedure_first, clock=clock)
+    study.run(InProcessExecutor(space), Budget(seconds=7.0))
+    assert limits
+    assert all(limit.clock is clock and limit.seconds == 7.0 for limit in limits)
+
+
 def test_cp_refuses_a_space_without_a_model() -> None:
     with pytest.raises(ValueError, match="'flat' has none"):
         make_strategy("cp", FlatProblem(2, 2, 1), 0)
