@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
@@ -53,6 +53,17 @@ def convolve(
     out = lowering.output((count, *extent, groups * b.shape[4]), location, goal, (a, b), aligned=False)
     lowering.emitter.emit(ir.Conv2D(out, location, a, b, stride, padding, dilation, groups))
     return out
+
+
+def convolve_same(lowering: Lowering, image: Value, filters: Value, location: Location, goal: Destination) -> View:
+    """`image # filters`: filters (kH, kW, Cin, Cout) of odd extents, and an image of the same height and width (the syntax of the first
+    public tool, PLDI 2019)."""
+    b = tensor(filters, location, "filters of '#'", rank=4)
+    if b.shape[0] % 2 == 0 or b.shape[1] % 2 == 0:
+        raise InputError.at(location, "filters of '#'", "an odd height and width", describe_shape(b.shape))
+    high, wide = b.shape[0] // 2, b.shape[1] // 2
+    grouped = replace(b, shape=(1, *b.shape), strides=(0, *b.strides))
+    return convolve(lowering, image, grouped, location, goal, padding=(high, high, wide, wide), subject="'#'")
 
 
 def max_pool(

@@ -20,6 +20,7 @@ from kilotune.codegen.ir import Affine, Literal, Location, Program, ResultKind, 
 from kilotune.codegen.language import convolution, gather, subscripts
 from kilotune.codegen.language import syntax as ast
 from kilotune.codegen.language.assigned import assigned_names, source_names
+from kilotune.codegen.language.chosen_places import with_chosen_places
 from kilotune.codegen.language.emitter import NOWHERE, Destination, Emitter
 from kilotune.codegen.language.lowering import Lowering, as_shape, real
 from kilotune.codegen.language.sizes import check_length, check_work
@@ -50,6 +51,7 @@ def elaborate(tree: ast.Expression, name: str, values: Mapping[str, np.ndarray] 
     sparsely, and `X` is a parameter instead of the input when it is among them.
     Raises InputError for whatever is wrong with names, shapes, ranges, arguments or sizes.
     """
+    tree = with_chosen_places(tree)
     emitter = Emitter(source_names(tree))
     try:
         result = Elaborator(emitter, frozenset(values)).evaluate(tree, {}, NOWHERE)
@@ -116,6 +118,8 @@ class Elaborator:
                 return self._lowering.negate(value, node.location, goal) if node.negative else value
             case ast.BinaryExpression():
                 left, right = self._operands((node.left, node.right), scope)
+                if node.operator is ast.BinaryOperator.CONVOLVE:
+                    return convolution.convolve_same(self._lowering, left, right, node.location, goal)
                 return self._lowering.binary(node.operator, left, right, node.location, goal)
             case ast.CallExpression():
                 return self._lowering.call(node.function, self._operands(node.arguments, scope), node.location, goal)

@@ -26,6 +26,7 @@ class BinaryOperator(enum.Enum):
     HADAMARD = "<*>"
     CHANNEL_ADD = "<+>"
     CHANNEL_SUBTRACT = "<->"
+    CONVOLVE = "#"
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Index(Expression):
 
 @dataclass(frozen=True)
 class MaxPoolExpression(Expression):
-    """`maxpool(operand, {k ..}, {p ..}, {s ..})`."""
+    """`maxpool(operand, {k ..}, {p ..}, {s ..})`; `maxpool(operand, n)` is one of n x n blocks."""
 
     operand: Expression
     kernel: RowsAndColumns

@@ -157,6 +157,11 @@ class _TreeBuilder:
         keyword, operand, kernel, padding, stride = children
         return ast.MaxPoolExpression(self._at(keyword), operand, kernel, padding, stride)
 
+    def blocks_maxpool(self, children: list[Any]) -> ast.MaxPoolExpression:
+        keyword, operand, extent = children
+        size = (self._whole(extent), self._whole(extent))
+        return ast.MaxPoolExpression(self._at(keyword), operand, size, (0, 0, 0, 0), size)
+
     def convolution(self, children: list[Any]) -> ast.ConvolutionExpression:
         keyword, operand, filters, stride, padding, dilation, groups = children
         return ast.ConvolutionExpression(self._at(keyword), operand, filters, stride, padding, dilation, groups)

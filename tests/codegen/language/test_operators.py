@@ -234,7 +234,42 @@ def test_scalar_times_matrix_is_no_matrix_product() -> None:
         ("let c = argmax(s) in A[c]", A[0]),
         ("$(i = [0:3]) (let c = argmax(A[i]) in M[c])", SQUARE[A.argmax(1)].sum(0)),
         ("let c = argmax(v) in $(i = [0:3]) A[i][c]", A[:, V.argmax()].sum()),
+        ("let n = v[0] >= 0 ? 2 : 1 in A[n]", A[2 if V[0] >= 0 else 1]),
+        ("let n = -v[0] >= 0 ? 2 : 1 in A[n] + n * B[0]", (A + (k := 2 if -V[0] >= 0 else 1) * B[0])[k]),
+        ("let n = v[1] > 0 ? 1 : 0 in A[n:+1][2-n:+2]", A[(k := int(V[1] > 0)) : k + 1, 2 - k : 4 - k]),
+        ("let n = v[0] > 0 ? 1 : 0 in let v[0:+1] = 0.0 - v[0:+1] in A[n]", A[int(V[0] > 0)]),
+        ("let n = v[0] > 0 ? 1 : 0 in let n = 2 in A[n]", A[2]),
+        ("$(i = [0:3]) (let n = A[i][0] > 0 ? 3 : 0 in n * M[n])", 3 * SQUARE[3] * (A[:, 0] > 0).sum()),
     ],
 )
 def test_labels_choose_elements(expression: str, expected: np.ndarray) -> None:
     check(expression, np.asarray(expected))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_tree_of_the_first_public_tool_walks_by_data(seed: int) -> None:
+    """Bonsai as the tool of PLDI 2019 wrote it: the number of the next node is computed from the one before."""
+    random = np.random.default_rng(seed)
+    given = {name: random.normal(size=(7, 1, 5)) for name in "WVT"}
+    x = random.normal(size=(5, 1))
+    source = (
+        "".join(f"let {name} = (7, 1, 5) in [-9.0, 9.0] in " for name in "WVT") + "let X = (5, 1) in [-9.0, 9.0] in "
+    )
+    source += "let node0 = 0 in let score0 = (W[node0] * X) <*> tanh(V[node0] * X) in "
+    for depth in (1, 2):
+        source += (
+            f"let node{depth} = (T[node{depth - 1}] * X) >= 0 ? 2 * node{depth - 1} + 1 : 2 * node{depth - 1} + 2 in "
+            f"let score{depth} = score{depth - 1} + (W[node{depth}] * X) <*> tanh(V[node{depth}] * X) in "
+        )
+    node, expected = 0, 0.0
+    for _ in range(3):
+        expected += (given["W"][node] @ x) * np.tanh(given["V"][node] @ x)
+        node = 2 * node + (1 if given["T"][node] @ x >= 0 else 2)
+    np.testing.assert_allclose(evaluate(f"{source} score2", X=x, **given), expected, rtol=1e-12)
+
+
+def test_convolutions_and_pools_of_the_first_public_tool() -> None:
+    filters = RANDOM.normal(size=(3, 5, 4, 2))
+    source = "let F = (3, 5, 4, 2) in [0.0, 1.0] in let X = (1, 5, 6, 4) in [0.0, 1.0] in maxpool(X # F, 2)"
+    convolved = convolve(IMAGE, filters[None], (1, 1), (1, 1, 2, 2), (1, 1))
+    np.testing.assert_allclose(evaluate(source, X=IMAGE, F=filters), max_pool(convolved, (2, 2), (2, 2)), rtol=1e-12)
