@@ -6,6 +6,7 @@ _.subscript
 _.unary
 _.conditional
 _.maxpool
+_.blocks_maxpool
 _.interval
 
 # Alembic reads these of every migration.
