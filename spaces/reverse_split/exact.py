@@ -44,6 +44,9 @@ SHORT: Mapping[str, int] = MappingProxyType({"auke": 10, "scamp5": 6})
 """Instructions: up to so many, proof and improvement take turns; the proof of longer ones has every eighth turn, and
 every second one where the improvement has not got on for `PATIENCE` steps."""
 
+LONG: Mapping[str, int] = MappingProxyType({"auke": 20, "scamp5": 14})
+"""Instructions: while the best known program is longer, no proof is in reach, and none is tried before the improvement has come to rest."""
+
 PATIENCE = 60
 WORTH_A_WALK = 1.5
 """A start that is longer than the shortest by this factor is left alone."""
@@ -228,8 +231,12 @@ class _ProgramSearch:
     def _proof_turn(self, turn: int, proof: Proof, idle: int) -> bool:
         if not turn or not proof.open or proof.bound >= self.best_cost:
             return False
+        if idle > PATIENCE:
+            return turn % 2 == 1
+        if self.best_cost > LONG[self.target] * self.costs.plain:
+            return False
         short = proof.bound <= SHORT[self.target] * self.costs.plain
-        return turn % 2 == 1 if short or idle > PATIENCE else turn % 8 == 7
+        return turn % 2 == 1 if short else turn % 8 == 7
 
     def _offer(self, plan: Plan | None) -> None:
         """Takes a plan that is cheaper and has an order that fits the registers. The cheapest that has none is remembered, and taken with

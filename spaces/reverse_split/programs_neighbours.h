@@ -223,7 +223,7 @@ static void find_hard(Search *s)
         s->hard_count += s->hard[t];
     }
     for (int t = 0; t < s->p->targets; t++)
-        s->searched[t] = s->pending[t] && (s->hard[t] || !s->hard_count || s->p->targets <= FEW_TARGETS);
+        s->searched[t] = s->pending[t] && (s->hard[t] || !s->hard_count);
 }
 
 #endif

@@ -23,8 +23,11 @@ from kilotune.spaces.reverse_split.measuring import SPARE_DEPTH, KernelGoal
 from kilotune.spaces.reverse_split.programs import load_kernel
 from kilotune.spaces.reverse_split.rounds import split_candidates
 
-CANDIDATES_FIRST: Mapping[str, int] = MappingProxyType({"auke": 8, "scamp5": 1})
+CANDIDATES_FIRST: Mapping[str, int] = MappingProxyType({"auke": 8, "scamp5": 0})
 """Plans of splits, before anything else. The macros do so much at once that walks are better from the start."""
+
+CANDIDATES_WITHOUT_WALKS = 8
+"""Plans of splits where there is no compiler, which walks need."""
 
 MOST_STARTS = 4
 SPLIT_EVERY: Mapping[str, int] = MappingProxyType({"auke": 4, "scamp5": 40})
@@ -63,14 +66,15 @@ def _cheapest(
     yield ProgramSearchStep(first, bound, False)
     splits = split_candidates(space, seed, seconds_left)
     barren = 0  # rounds of splits in a row that gave nothing
-    for candidate in islice(splits, CANDIDATES_FIRST[problem.target]):
+    walks = load_kernel() is not None
+    for candidate in islice(splits, CANDIDATES_FIRST[problem.target] if walks else CANDIDATES_WITHOUT_WALKS):
         barren = barren + 1 if candidate is None else 0
         if candidate is not None:
             pool.add(candidate)
         yield ProgramSearchStep(candidate, bound, False)
         if pool.best <= bound or barren == MOST_BARREN:
             break
-    if load_kernel() is None:
+    if not walks:
         return
     found = shortest_program(
         wanted,
@@ -90,7 +94,7 @@ def _cheapest(
         if standing.plan is not None and standing.plan != plan and standing.cost <= pool.best:
             plan = standing.plan
             candidate = space.program_candidate(plan)
-        elif number % (SPLIT_EVERY[problem.target] * (1 + barren)) == 0 and pool.best > bound:
+        elif (number + 1) % (SPLIT_EVERY[problem.target] * (1 + barren)) == 0 and pool.best > bound:
             candidate = next(splits, None)
             barren = barren + 1 if candidate is None else 0
         if candidate is not None:

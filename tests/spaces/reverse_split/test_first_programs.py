@@ -14,7 +14,8 @@ from kilotune.codegen.scamp.registers import allocate
 from kilotune.codegen.scamp.sums import Sum
 from kilotune.codegen.scamp.text import format_program
 from kilotune.evaluators.scamp5.symbolic import prove
-from kilotune.spaces.reverse_split import depth_first, front, programs, search
+from kilotune.spaces.reverse_split import deepening, depth_first, front, programs, search
+from kilotune.spaces.reverse_split.candidates import METHOD, PROGRAM
 from kilotune.spaces.reverse_split.exact import first_plans
 from kilotune.spaces.reverse_split.measuring import KernelGoal, SplitProblem
 from kilotune.spaces.reverse_split.native import load_kernel
@@ -116,3 +117,15 @@ def test_without_a_compiler_the_front_is_of_splits(monkeypatch: pytest.MonkeyPat
             found.add((metrics["bus_transfers"], metrics["noise_percent"]))
     assert len(found) > 2
     assert min(found)[0] <= 14, "what the paper's procedure has"
+
+
+@compiled
+def test_a_long_program_is_walked_on_from_the_start_and_no_proof_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proof reaches 30 macros, and a round of splits takes a second: neither comes before the walks."""
+    tried: list[int] = []
+    advance = deepening.Proof.advance
+    monkeypatch.setattr(deepening.Proof, "advance", lambda *given: tried.append(1) or advance(*given))
+    one = ReverseSplitSpace(SplitProblem(kernels(random_rows(4)), "scamp5"))
+    steps = [step for step in islice(one.exact_search(0, lambda: 0.05), 12) if step.candidate is not None]
+    assert {step.candidate[METHOD] for step in steps if step.candidate} == {PROGRAM}
+    assert not tried
