@@ -194,6 +194,14 @@ class HasProcedure(Protocol):
 
 
 @runtime_checkable
+class HasCore(Protocol):
+    """Ability: a part of the options makes a smaller problem, whose good candidates are worth beginning with."""
+
+    def core(self) -> Mapping[str, Sequence[Option]] | None:
+        """By decision the options of that part, at least one of each. None where it is the whole."""
+
+
+@runtime_checkable
 class HasFallback(Protocol):
     """Ability: a candidate that costs next to nothing to find and should be feasible, for budgets in which nothing better is."""
 

@@ -14,6 +14,7 @@ from kilotune.search.space import (
     Assignment,
     FlatSpace,
     HasAnnealing,
+    HasCore,
     HasExactSearch,
     HasFallback,
     HasFlatView,
@@ -66,6 +67,17 @@ def check_procedure(probe: Probe) -> None:
     space = probe.space
     if isinstance(space, HasProcedure) and _procedure_of(probe, space) != _procedure_of(probe, space):
         raise probe.error("procedure", expected="the same candidates when it runs again", found="others")
+
+
+def check_core(probe: Probe) -> None:
+    """A core has one option at least of every decision, and none that the decision does not offer."""
+    space = probe.space
+    core = space.core() if isinstance(space, HasCore) else None
+    for decision in space.decisions if core is not None and isinstance(space, FlatSpace) else ():
+        options = core.get(decision.name, ())
+        if not options or not set(options) <= set(decision.options):
+            expected = f"some of {', '.join(map(repr, decision.options))} for {decision.name}"
+            raise probe.error("core", expected=expected, found=", ".join(map(repr, options)) or "nothing")
 
 
 def check_fallback(probe: Probe) -> None:

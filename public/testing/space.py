@@ -23,6 +23,7 @@ _CHECKS: tuple[tuple[str, Callable[[Probe], None]], ...] = (
     ("bound", measurements.check_bound),
     ("flat view", abilities.check_flat_view),
     ("procedure", abilities.check_procedure),
+    ("core", abilities.check_core),
     ("fallback", abilities.check_fallback),
     ("exact search", abilities.check_exact_search),
     ("annealing", abilities.check_annealing),

@@ -54,19 +54,23 @@ class LocalSearch:
     def steps(self) -> Steps:
         best = yield from self.descend((yield from self.start()))
         while True:
-            home = best
-            in_vain = 0
-            while in_vain < KICKS_UNTIL_RESTART:
-                strength = SMALLEST_KICK + in_vain // KICKS_PER_STRENGTH
-                kicked = self._moves.kick(home.candidate, strength, self._rng)
-                found = yield from self.descend((yield from self._measured(kicked)))
-                in_vain = 0 if found.rank < home.rank else in_vain + 1
-                if found.rank <= home.rank:  # equal ones too: that is how it crosses a plateau
-                    home = found
+            home = yield from self.walk(best, KICKS_UNTIL_RESTART)
             best = min(best, home, key=lambda measured: measured.rank)
             restarted = random_candidate(self._space, self._rng)
             found = yield from self.descend((yield from self._measured(restarted)))
             best = min(best, found, key=lambda measured: measured.rank)
+
+    def walk(self, home: MeasuredCandidate, kicks: int) -> DescentSteps:
+        """Kick and descend until so many kicks in a row were in vain."""
+        in_vain = 0
+        while in_vain < kicks:
+            strength = SMALLEST_KICK + in_vain // KICKS_PER_STRENGTH
+            kicked = self._moves.kick(home.candidate, strength, self._rng)
+            found = yield from self.descend((yield from self._measured(kicked)))
+            in_vain = 0 if found.rank < home.rank else in_vain + 1
+            if found.rank <= home.rank:  # equal ones too: that is how it crosses a plateau
+                home = found
+        return home
 
     def start(self) -> DescentSteps:
         """Where the first descent begins: the space's best guess."""

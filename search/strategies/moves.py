@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from kilotune.search.candidates import decisions_of, follow
-from kilotune.search.space import Assignment, FlatSpace, Option, Space
+from kilotune.search.space import Assignment, Decision, FlatSpace, Option, Space
 
 Move = tuple[str, Option]
 """Answer this decision with this option."""
@@ -15,10 +15,13 @@ Move = tuple[str, Option]
 
 class Moves:
     """The neighbourhood of candidates. After a change in a tree, the decisions below keep their answers where these
-    are still asked for and still offered, and else take the first option."""
+    are still asked for and still offered, and else take the first option.
 
-    def __init__(self, space: Space) -> None:
+    `within`: by decision, the options that changes are to; None: all."""
+
+    def __init__(self, space: Space, within: Mapping[str, Collection[Option]] | None = None) -> None:
         self._space = space
+        self._within = within
         self._flat = isinstance(space, FlatSpace)
 
     def of(self, candidate: Assignment) -> list[Move]:
@@ -26,7 +29,7 @@ class Moves:
         return [
             (decision.name, option)
             for decision in decisions_of(self._space, candidate)
-            for option in decision.options
+            for option in self._offered(decision)
             if option != candidate[decision.name]
         ]
 
@@ -38,12 +41,17 @@ class Moves:
 
     def kick(self, candidate: Assignment, changes: int, rng: np.random.Generator) -> dict[str, Option]:
         """`changes` random decisions answered otherwise, at random."""
-        open_decisions = [d for d in decisions_of(self._space, candidate) if len(d.options) > 1]
+        open_decisions = [d for d in decisions_of(self._space, candidate) if len(self._offered(d)) > 1]
         if not open_decisions:
             return dict(candidate)
         chosen = rng.choice(len(open_decisions), size=min(changes, len(open_decisions)), replace=False)
         answers: dict[str, Option] = {}
         for i in chosen:
-            others = [o for o in open_decisions[i].options if o != candidate[open_decisions[i].name]]
+            others = [o for o in self._offered(open_decisions[i]) if o != candidate[open_decisions[i].name]]
             answers[open_decisions[i].name] = others[int(rng.integers(len(others)))]
         return self.apply(candidate, answers)
+
+    def _offered(self, decision: Decision) -> Sequence[Option]:
+        if self._within is None:
+            return decision.options
+        return [option for option in decision.options if option in self._within[decision.name]]

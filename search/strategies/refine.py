@@ -2,6 +2,9 @@
 
 Where no change of one decision improves, two are tried that pay for one another: one that would be better in the first objective but breaks
 a constraint, with one that gives room at less than what the other gains.
+
+Where a part of the options is a problem of its own, that one is searched first: what it ends at, the whole begins with. A larger choice so
+costs the time that the smaller one takes, not its answer.
 """
 
 from __future__ import annotations
@@ -9,8 +12,12 @@ from __future__ import annotations
 import itertools
 
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, HasProcedure
+from kilotune.search.space import Assignment, HasCore, HasProcedure
 from kilotune.search.strategies.local import DescentSteps, LocalSearch, MeasuredCandidate
+from kilotune.search.strategies.moves import Moves
+
+CORE_KICKS = 4
+"""Kicks in vain that end the search of a space's core."""
 
 TRADED = 12
 """How many changes of either kind are tried with one another."""
@@ -20,7 +27,17 @@ class RefineSearch(LocalSearch):
     """Local search with a warm start. For a space without a procedure it begins as plain local search."""
 
     def start(self) -> DescentSteps:
-        """The best-ranked candidate of the procedure's."""
+        """The best-ranked candidate of the procedure's; in a space with a core, what a search of that finds from there."""
+        here = yield from self._first()
+        core = self._space.core() if isinstance(self._space, HasCore) else None
+        if core is None:
+            return here
+        self._moves = Moves(self._space, core)
+        here = yield from self.walk((yield from self.descend(here)), CORE_KICKS)
+        self._moves = Moves(self._space)
+        return here
+
+    def _first(self) -> DescentSteps:
         if not isinstance(self._space, HasProcedure):
             return (yield from super().start())
         procedure = self._space.procedure()  # it looks at losses that do not rank, so there is no hurdle

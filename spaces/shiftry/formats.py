@@ -61,6 +61,11 @@ class Format:
         """The width that programs compute with."""
         return ROW_BITS if self.by_rows else max(self.bits, DEMOTED_BITS)
 
+    @property
+    def of_paper(self) -> bool:
+        """Whether the paper has it: 16 or 8 bits, each value rounded on its own."""
+        return self.bits >= DEMOTED_BITS and not (self.sequential or self.by_rows or self.codebook)
+
     def encoding(
         self, aligned: bool, rounding: SequentialRounding | None, rows: Mapping[int, RowScales]
     ) -> ParameterEncoding | None:

@@ -76,7 +76,7 @@ def cumulative_demote(
 def _papers(option: Option) -> bool:
     """Whether it is one of the demoted formats of Algorithm 13."""
     form = parse_format(str(option))
-    return form.bits == DEMOTED_BITS and not form.sequential and not form.by_rows
+    return form.bits == DEMOTED_BITS and form.of_paper
 
 
 def _bits(option: Option) -> int:

@@ -14,8 +14,9 @@ from functools import cached_property
 from kilotune.evaluators.fixed_point.measuring import MARGIN_ERROR
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
-from kilotune.search.space import CandidateModel, Direction, Objective, Procedure, Trial
+from kilotune.search.space import CandidateModel, Direction, Objective, Option, Procedure, Trial
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.procedure import perform_search
 
@@ -82,6 +83,11 @@ class ShiftrySpace(ShiftryCandidates):
     def procedure(self) -> Procedure:
         """Algorithms 10-14; see `spaces.shiftry.procedure`."""
         return perform_search(self)
+
+    def core(self) -> dict[str, list[Option]] | None:
+        """The paper's formats, where others are offered besides."""
+        papers = {d.name: [o for o in d.options if parse_format(str(o)).of_paper] for d in self.decisions}
+        return papers if any(len(papers[d.name]) < len(d.options) for d in self.decisions) else None
 
     @property
     def error_metric(self) -> str:

@@ -335,6 +335,12 @@ class Moody(ToyTable):
 
 
 @dataclass(frozen=True)
+class HollowCore(ToyTable):
+    def core(self) -> dict[str, list[Option]]:
+        return {"d0": [0], "d1": [0, 1], "d2": [99]}
+
+
+@dataclass(frozen=True)
 class NoFallback(ToyTable):
     def fallback(self) -> Assignment:
         return {"d0": 0}

@@ -21,6 +21,7 @@ from kilotune.search.space import (
     Measurement,
     ModelAnswer,
     Objective,
+    Option,
     Procedure,
     SolveLimit,
     Space,
@@ -394,6 +395,27 @@ def descended(kind: type[LocalSearch], space: FlatProblem, seed: int) -> Measure
             found = end.value
             assert isinstance(found, MeasuredCandidate)
             return found
+
+
+@dataclass(frozen=True)
+class Cored(Heuristic):
+    """Three of the options of each decision make a problem of their own."""
+
+    def core(self) -> dict[str, list[Option]]:
+        return {d.name: list(d.options[:3]) for d in self.decisions}
+
+
+def test_refine_searches_a_core_first_and_begins_the_whole_with_its_best() -> None:
+    space = Cored(6, 12, 3, pairs=6)
+    trials = search(space, "refine", 1200)[0].trials()
+    outside = [any(int(o) > 12 for o in t.assignment.values()) for t in trials]
+    first = outside.index(True)
+    best = min(Ranking.of(space).rank(m) for m in space.evaluate(all_candidates(FlatProblem(6, 3, 3))))
+    ranks = [Ranking.of(space).rank(t.measurement) for t in trials]
+    assert min(ranks[:first]) == best
+    (begun,) = (t.assignment for t, rank in zip(trials[:first], ranks[:first], strict=True) if rank == best)
+    assert sum(trials[first].assignment[name] != option for name, option in begun.items()) == 1
+    assert min(ranks) < best
 
 
 def test_refine_trades_one_change_for_another_where_no_single_one_improves() -> None:
