@@ -73,7 +73,9 @@ def check_core(probe: Probe) -> None:
     """A core has one option at least of every decision, and none that the decision does not offer."""
     space = probe.space
     core = space.core() if isinstance(space, HasCore) else None
-    for decision in space.decisions if core is not None and isinstance(space, FlatSpace) else ():
+    if core is None or not isinstance(space, FlatSpace):
+        return
+    for decision in space.decisions:
         options = core.get(decision.name, ())
         if not options or not set(options) <= set(decision.options):
             expected = f"some of {', '.join(map(repr, decision.options))} for {decision.name}"
