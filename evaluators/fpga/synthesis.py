@@ -31,6 +31,9 @@ WANTED_MHZ = 100
 
 SEED = "1"
 
+PREPARING = "Preparing to run"
+"""How a line begins that a wheel's tool prints the first time it is run, whatever it is asked."""
+
 CONFLICT = "Driver-driver conflict"
 """A warning of Yosys: it drops all drivers but one, and goes on."""
 
@@ -124,7 +127,8 @@ def _rtlil(plan: HardwarePlan) -> str:
 @cache
 def _version(tool: ToolChoice, option: str, path: str | None) -> str:
     """What the tool at `path` says of itself; asked once, since starting one takes longer than reading what it has found before."""
-    return run_tool(tool, [option], Path(tempfile.gettempdir()))
+    said = run_tool(tool, [option], Path(tempfile.gettempdir()))
+    return "".join(line for line in said.splitlines(keepends=True) if not line.startswith(PREPARING))
 
 
 def _kept_file(rtlil: str, board: Board) -> Path:

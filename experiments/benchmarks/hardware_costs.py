@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -85,15 +86,20 @@ def _model_probe(model: str, most: int) -> HardwareProbe:
     return HardwareProbe(f"{model}, {most} lanes", make_plan(batch, bundle.parameters, design), bundle.parameters)
 
 
-def measured(
-    probes: Iterator[Callable[[], HardwareProbe]],
-    board: Board,
-    seconds: float,
-    kept_only: bool,
-    longest: float = LONGEST_S,
-) -> Iterator[Measured]:
-    """What the tools make of each, one after the other; those that need longer than `seconds` in all, or a larger board, are left out."""
-    end = time.monotonic() + seconds
+@dataclass(frozen=True)
+class Allowed:
+    """Which designs are synthesised and placed: in the first `seconds`, those that each tool ends with in `longest_s` and that are
+    predicted to take `luts` at most; `kept_only`: none that has not been."""
+
+    seconds: float = math.inf
+    kept_only: bool = False
+    longest_s: float = LONGEST_S
+    luts: float = math.inf
+
+
+def measured(probes: Iterator[Callable[[], HardwareProbe]], board: Board, allowed: Allowed) -> Iterator[Measured]:
+    """What the tools make of each that is allowed, one after the other."""
+    end = time.monotonic() + allowed.seconds
     for make in probes:
         try:
             probe = make() if board.gates.multipliers else make().without_multipliers()
@@ -101,10 +107,12 @@ def measured(
             continue
         if not all(values.any() for values in probe.plan.constants.values()) or not depends_on_input(probe.plan.batch):
             continue  # it computes zeros, or the same for every input
+        if estimate(probe.plan, board).gates.luts > allowed.luts:
+            continue
         made = kept_implementation(probe.plan, board)
-        if made is None and not kept_only and time.monotonic() < end:
+        if made is None and not allowed.kept_only and time.monotonic() < end:
             try:
-                made = implement(probe.plan, board, longest)
+                made = implement(probe.plan, board, allowed.longest_s)
             except ToolError as error:
                 print(f"{probe.name}: {error}", flush=True)
         if made is not None:
@@ -166,9 +174,9 @@ def fit_paths(designs: list[Measured], family: str) -> dict[str, float]:
     return {name: round(float(weight), 3) for name, weight in zip(PATH, best[1], strict=True) if weight > 0.0005}
 
 
-def fit(boards: list[Board], seconds: float, kept_only: bool, paths_too: bool) -> None:
+def fit(boards: list[Board], allowed: Allowed, paths_too: bool) -> None:
     """Make the tables of the boards' families anew; paths stay where a board is for synthesis only."""
-    designs = {board.family: list(measured(fitted_probes(), board, seconds, kept_only)) for board in boards}
+    designs = {board.family: list(measured(fitted_probes(), board, allowed)) for board in boards}
     table = json.loads(TABLE.read_text(encoding="utf-8"))
     gates = {kind: fit_gates(designs, kind) for kind in ("luts", "flip_flops")}
     for family, found in designs.items():
@@ -228,16 +236,18 @@ def main() -> None:
         "--seeds", type=int, nargs=2, metavar=("FIRST", "LAST"), help="random programs to check, instead of all"
     )
     arguments.add_argument("--longest", type=float, default=LONGEST_S, help="seconds for a tool and a design")
+    arguments.add_argument("--luts", type=float, default=math.inf, help="that a design may be predicted to take")
     given = arguments.parse_args()
+    allowed = Allowed(given.seconds, given.kept_only, given.longest, given.luts)
     seeds = range(given.seeds[0], given.seeds[1] + 1) if given.seeds else None
     if given.what == "fit":
-        fit(given.boards, given.seconds, given.kept_only, not given.gates)
+        fit(given.boards, allowed, not given.gates)
     for board in given.boards if given.what != "fit" else ():
         if given.what == "check":
-            check(board, measured(unseen_probes(seeds), board, given.seconds, given.kept_only, given.longest))
+            check(board, measured(unseen_probes(seeds), board, allowed))
         else:
             for probes in (fitted_probes(), unseen_probes()):
-                list(measured(probes, board, given.seconds, kept_only=False))
+                list(measured(probes, board, replace(allowed, kept_only=False)))
 
 
 if __name__ == "__main__":

@@ -104,6 +104,15 @@ def test_a_synthesiser_that_does_not_even_say_its_version_leaves_its_log(
     assert log.read_text() == "loading\nerror: a library is missing\n"
 
 
+def test_what_a_tool_says_once_is_no_part_of_its_version(tmp_path: Path) -> None:
+    """YoWASP's say so when they compile themselves; what the first process made was not found by the next one."""
+    tool = tmp_path / "late-yosys"
+    tool.write_text("#!/bin/sh\necho Preparing to run $0. This might take a while... >&2\necho Yosys 0.70\n")
+    tool.chmod(0o755)
+    choice = ToolChoice((str(tool),), None, "", "gates")
+    assert synthesis._version(choice, "-V", str(tool)) == "Yosys 0.70\n"
+
+
 @pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
 def test_multipliers_of_an_ultraplus_keep_the_signs_of_what_is_shifted_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
