@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from json import JSONDecodeError
+
     from kilotune.codegen.ir import Location
 
 MOST_FOUND, MOST_NAMED, MOST_LETTERS = 200, 120, 640
@@ -67,6 +69,13 @@ class InputError(ValueError):
             return cls(location.path, expected=expected, found=found, subject=subject, place=location.place)
         path, line, column = location.path, location.line, location.column
         return cls(path, expected=expected, found=found, subject=subject, line=line, column=column)
+
+    @classmethod
+    def of_json(cls, path: str, error: JSONDecodeError) -> InputError:
+        """An error in a text that is no JSON: found is the line that Python stopped at, or the end of the file."""
+        line = error.doc.split("\n")[error.lineno - 1].strip()
+        found = repr(line[:40]) if line else "the end of the file"
+        return cls(path, line=error.lineno, column=error.colno, expected="JSON", found=found)
 
     def _sentence(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}:{self.column}"

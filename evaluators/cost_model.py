@@ -69,7 +69,7 @@ def parse_json_object(text: str, path: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from error
+        raise InputError.of_json(path, error) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets thousands deep
         raise InputError(path, expected="JSON", found=str(error)) from error
     if not isinstance(content, dict):

@@ -138,7 +138,7 @@ def load_hardware(text: str | None) -> Hardware:
     except RecursionError:
         raise InputError(str(path), expected="an object", found="JSON that is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise InputError(str(path), line=error.lineno, column=error.colno, expected="JSON", found=error.msg) from None
+        raise InputError.of_json(str(path), error) from None
     except ValueError as error:  # a number of thousands of digits
         if isinstance(error, InputError):
             raise

@@ -55,8 +55,7 @@ def parse_kernel_file(text: str, path: str) -> KernelFile:
     try:
         content = json.loads(text, parse_float=Fraction, parse_constant=JsonConstant)
     except json.JSONDecodeError as error:
-        found = repr(line.strip()[:40]) if (line := error.doc.split("\n")[error.lineno - 1]) else "the end of the file"
-        raise InputError(path, line=error.lineno, column=error.colno, expected="JSON", found=found) from error
+        raise InputError.of_json(path, error) from error
     except (RecursionError, ValueError) as error:
         raise InputError(path, expected="JSON", found=str(error)) from error
     if isinstance(content, list):
