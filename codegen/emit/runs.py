@@ -203,7 +203,8 @@ def _steps(context: Context, total: SumOfProducts, pair: tuple[str, str], steps:
     """C of one step, and of several."""
     storage, step = context.storage, _step(context, total, *pair)
     first, second = (Factor(storage.bits[name], storage.in_flash(name)) for name in pair)
-    return step, several_steps(steps, step, (first, second), int(total.kind.strip("uint_")))
+    sum_bits = int(total.kind.strip("uint_")) if total.plain else None
+    return step, several_steps(steps, step, (first, second), sum_bits)
 
 
 def _counter(count: int) -> str:

@@ -37,10 +37,11 @@ def divisor(most: int, count: int) -> int:
     return max((steps for steps in range(LEAST, most + 1) if count % steps == 0), default=0)
 
 
-def several_steps(steps: int, step: list[str], factors: tuple[Factor, Factor], sum_bits: int) -> list[str]:
-    """C of so many steps, each of which is `step` on the pointers p0 and p1, and adds a product to `sum`."""
+def several_steps(steps: int, step: list[str], factors: tuple[Factor, Factor], sum_bits: int | None) -> list[str]:
+    """C of so many steps, each of which is `step` on the pointers p0 and p1, and adds a product to `sum`. `sum_bits`: None where factors or
+    products are shifted first."""
     block = [line for _ in range(steps) for line in ("{", *(f"    {part}" for part in step), "}")]
-    device = _instructions(steps, factors, sum_bits)
+    device = None if sum_bits is None else _instructions(steps, factors, sum_bits)
     if device is None:
         return block
     return ["#if defined(__AVR_HAVE_MUL__) && defined(__AVR_HAVE_LPMX__)", *device, "#else", *block, "#endif"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +14,7 @@ from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.pairs import MACRO, blocks_for, row_sums
 from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.arithmetic import Accumulator
-from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.architectures.architecture import Target
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
@@ -107,6 +109,19 @@ def test_steps_of_every_width_on_an_avr(
     assert f"KT_NOINLINE uint{sum_bits}_t kt_dot_" in source.source
     expected = run_reference(batch, model.parameters, model.features)[0]
     run_checked(source, batch, model.parameters, model.features, expected, TARGETS["avr"])
+
+
+@needs_avr
+def test_steps_of_shifted_products_on_an_avr() -> None:
+    """Assembler adds whole products; these are divided first."""
+    model, batch = matrix_times_input((16, 8), 31, Accumulator.DOUBLE)
+    rows = batch.rows.copy()
+    rows[:, :, Column.SHIFT_TERM] = 3
+    shifted = dataclasses.replace(batch, rows=rows)
+    expected = run_reference(shifted, model.parameters, model.features)[0]
+    assert not np.array_equal(expected, run_reference(batch, model.parameters, model.features)[0])
+    source = emit_c(shifted, model.parameters, shape=SHAPES["unrolled16"])
+    run_checked(source, shifted, model.parameters, model.features, expected, TARGETS["avr"])
 
 
 @needs_avr
