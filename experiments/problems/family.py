@@ -23,7 +23,8 @@ ListedRows = list[dict[str, Any]]
 class SpaceEntry:
     """One space as `tune list spaces` shows it. `best_strategy` runs without --strategy: what our own comparisons favour.
     `instead`: the best strategy by an option that changes it. `objectives` are the names that --objective takes, the
-    default first. `drawing`: the module that draws the space's own figures (see `problems.drawing.Drawing`)."""
+    default first. `drawing`: the module that draws the space's own figures (see `problems.drawing.Drawing`). `procedure`: what the space's
+    heuristic is called where it stands beside the best found."""
 
     space: str
     decides: str
@@ -31,6 +32,7 @@ class SpaceEntry:
     objectives: tuple[str, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict)
     drawing: str | None = None
+    procedure: str = "paper's procedure"
 
     def strategy(self, given: Mapping[str, Any]) -> str:
         """What runs without --strategy when these options are given."""

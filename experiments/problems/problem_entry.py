@@ -24,6 +24,11 @@ def entry_of(problem: Problem) -> tuple[SpaceFamily, SpaceEntry]:
     return brought or find_entry(problem.request.space)
 
 
+def procedure_name(problem: Problem) -> str:
+    """What the heuristic of its space is called."""
+    return entry_of(problem)[1].procedure
+
+
 def is_listed(problem: Problem) -> bool:
     """Whether its space has a name that a command can ask for."""
     return not isinstance(problem, BringsEntry) or problem.entry is None

@@ -11,6 +11,7 @@ from kilotune.experiments.presentation.palette import BLUE, GREEN, NEUTRAL, ORAN
 from kilotune.experiments.presentation.section import Block, Figure, Paragraph, Row, Section
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.report.report_data import ReportData, thinned
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.result import as_metric
@@ -171,5 +172,5 @@ def _levels(reported: ReportData, improved: _ImprovedObjective) -> list[tuple[fl
     if procedure is not None and reported.feasible_metric(procedure) is not None:
         paper = procedure.measurement.metrics.get(improved.objective.metric)
     bound = result.bound if improved.place == 0 else None
-    named = ((paper, "paper's procedure", ORANGE, "dash"), (bound, "bound", GREEN, "dot"))
+    named = ((paper, procedure_name(reported.problem), ORANGE, "dash"), (bound, "bound", GREEN, "dot"))
     return [(value, name, colour, dash) for value, name, colour, dash in named if value is not None]

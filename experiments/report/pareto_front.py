@@ -12,6 +12,7 @@ from kilotune.experiments.presentation.section import Figure, Section
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.metric_names import metric_label
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.report.report_data import ReportData, thinned
 from kilotune.search.space import Trial
 
@@ -85,9 +86,10 @@ def _add_results(figure: go.Figure, reported: ReportData, metrics_shown: tuple[s
     """The paper's answer and the best candidate, in the two metrics."""
     first, second = metrics_shown
     best, procedure = reported.outcome.result.best, reported.outcome.procedure
+    called = procedure_name(reported.problem)
     allowed = procedure is None or reported.feasible_metric(procedure) is not None
     for trial, name, colour, symbol in (
-        (procedure, "paper's procedure" if allowed else "paper's procedure, not permitted", ORANGE, "square-open"),
+        (procedure, called if allowed else f"{called}, not permitted", ORANGE, "square-open"),
         (best, "best found", VERMILLION, "star"),
     ):
         metrics = {} if trial is None else trial.measurement.metrics

@@ -8,6 +8,7 @@ from pathlib import Path
 from kilotune.experiments.presentation.section import Block, Listing, Paragraph, Section, Table
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import DescribesBest, Explains, Problem, certificate_of
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.experiments.studies.procedure_outcome import ProcedureState
 from kilotune.experiments.terminal.sample_differences import sample_differences
@@ -30,17 +31,17 @@ def result_section(reported: ReportData) -> Section:
     outcome, problem = reported.outcome, reported.problem
     titles, rows = compared(outcome)
     labels = {label for label, _ in rows}
-    best, procedure = outcome.result.best, outcome.procedure
+    best, procedure, name = outcome.result.best, outcome.procedure, procedure_name(problem)
     for objective in reversed(problem.space.objectives):
         label = metric_label(objective.metric)
         if label not in labels:
             values = {
-                "paper's procedure": None if procedure is None else procedure.measurement.metrics.get(objective.metric),
+                name: None if procedure is None else procedure.measurement.metrics.get(objective.metric),
                 "best found": None if best is None else best.measurement.metrics.get(objective.metric),
             }
             rows.insert(0, (label, [values.get(title) for title in titles]))
-    if procedure is None and "paper's procedure" in titles:
-        at = titles.index("paper's procedure")
+    if procedure is None and name in titles:
+        at = titles.index(name)
         titles, rows = titles[:at] + titles[at + 1 :], [(label, v[:at] + v[at + 1 :]) for label, v in rows]
     sentences = [*conclusion(outcome).split("\n"), *_against_paper(reported)]
     differences = sample_differences(outcome)
@@ -104,20 +105,20 @@ def _cut(text: str) -> tuple[Block, ...]:
 
 def _against_paper(reported: ReportData) -> list[str]:
     """How the best compares with the paper's procedure in the first objective, in a sentence."""
-    result, paper = reported.outcome.result, reported.paper_metric
+    result, paper, name = reported.outcome.result, reported.paper_metric, procedure_name(reported.problem)
     if not result.feasible or result.best is None:
         return []
     if reported.outcome.paper.state is not ProcedureState.ENDED:
-        return [reported.outcome.paper.sentence() or "The space has no procedure of a paper."]
+        return [reported.outcome.paper.sentence(name) or "The space has no procedure of a paper."]
     objective = reported.problem.space.objectives[0]
     label, best = metric_label(objective.metric), reported.feasible_metric(result.best)
     if paper is None:
-        return ["The paper's procedure finds no candidate that meets the constraints."]
+        return [f"The {name} finds no candidate that meets the constraints."]
     assert best is not None
     if best == paper:
         proved = ", which is the optimum" if result.proved else ""
-        return [f"The paper's procedure reaches the same {label}{proved}."]
+        return [f"The {name} reaches the same {label}{proved}."]
     share = f" ({100 * abs(best - paper) / abs(paper):.3g} %)" if paper else ""
     better = objective.loss({objective.metric: best}) < objective.loss({objective.metric: paper})
     how = "better" if better else "worse"
-    return [f"In {label} the best found, {best:.6g}, is {how} than the paper's procedure, {paper:.6g}{share}."]
+    return [f"In {label} the best found, {best:.6g}, is {how} than the {name}, {paper:.6g}{share}."]

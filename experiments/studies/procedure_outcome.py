@@ -35,13 +35,15 @@ class ProcedureOutcome:
         """For the result file, beside the answer's figures."""
         return {"state": self.state.value, "seconds": None if self.seconds is None else round(self.seconds, 3)}
 
-    def sentence(self) -> str | None:
-        """What a reader has to know who looks for the answer; None where it is there, or there can be none."""
+    def sentence(self, name: str = "paper's procedure") -> str | None:
+        """What a reader has to know who looks for the answer of the procedure so called; None where it is there, or there can be none."""
         if self.state is ProcedureState.NOT_ENDED:
             at_it = "" if self.seconds is None else f", after {self.seconds:.1f} s of it"
-            return f"The paper's procedure did not end within the budget{at_it}: how its answer compares with the best is not known."
+            return (
+                f"The {name} did not end within the budget{at_it}: how its answer compares with the best is not known."
+            )
         if self.state is ProcedureState.NO_ANSWER:
-            return "The paper's procedure ended without an answer: nothing that it proposed meets the constraints."
+            return f"The {name} ended without an answer: nothing that it proposed meets the constraints."
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kilotune.experiments.problems.problem import CountsSamples
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.search.space import Metrics
 
@@ -16,7 +17,11 @@ def sample_differences(outcome: TuneOutcome) -> str | None:
     """In how many samples the best found is right more or less often than the procedure's answer; None where it is in none, or where
     accuracies are not measured."""
     told = list(_differences(outcome))
-    return f"Than the paper's procedure, the best found is right on {', on '.join(told)}." if told else None
+    return (
+        f"Than the {procedure_name(outcome.problem)}, the best found is right on {', on '.join(told)}."
+        if told
+        else None
+    )
 
 
 def _differences(outcome: TuneOutcome) -> Iterator[str]:

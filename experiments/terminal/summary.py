@@ -12,7 +12,7 @@ from kilotune.experiments.presentation.wording import number, rate_text
 from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.metric_names import shown_metrics
 from kilotune.experiments.problems.problem import Explains, PlacesFinalists, certificate_of
-from kilotune.experiments.problems.problem_entry import entry_of
+from kilotune.experiments.problems.problem_entry import entry_of, procedure_name
 from kilotune.experiments.studies.outcome_file import answer_of
 from kilotune.experiments.studies.tuning import TuneOutcome
 from kilotune.experiments.terminal.budget_usage import usage_sentence
@@ -70,7 +70,7 @@ def _about_the_best(outcome: TuneOutcome) -> Iterator[str]:
 
 def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
     """Whether the procedure came to its end, and what the budget was used for."""
-    unended = outcome.paper.sentence()
+    unended = outcome.paper.sentence(procedure_name(outcome.problem))
     if unended is not None and outcome.result.best is not None and not outcome.result.proved:
         yield unended
     if outcome.asked is not None:
@@ -78,15 +78,16 @@ def _about_the_run(outcome: TuneOutcome) -> Iterator[str]:
 
 
 def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
-    """Titles of columns (float, the paper's procedure, the best), and a row a metric: its label, a value a column."""
+    """Titles of columns (float, the space's procedure, the best), and a row a metric: its label, a value a column."""
     problem, result = outcome.problem, outcome.result
+    procedure = procedure_name(problem)
     titles: list[str] = []
     columns: list[Mapping[str, float]] = []
     floats, held_out = outcome.float_metrics, outcome.validation
     for title, metrics, validation, test, measured in (
         ("float", floats.get("train", {}), floats.get("validation"), floats.get("test"), outcome.float_on_device),
         (
-            "paper's procedure",
+            procedure,
             outcome.procedure.measurement.metrics if outcome.procedure else {},
             held_out.procedure,
             outcome.procedure_test,
@@ -100,7 +101,7 @@ def compared(outcome: TuneOutcome) -> tuple[list[str], list[tuple[str, list[floa
             _found(outcome.device_check),
         ),
     ):
-        if (title == "float" and not metrics) or (title == "paper's procedure" and outcome.procedure is None):
+        if (title == "float" and not metrics) or (title == procedure and outcome.procedure is None):
             continue
         titles.append(title)
         elsewhere = _unseen_metrics("validation", validation, metrics) | _unseen_metrics("test", test, metrics)

@@ -19,6 +19,7 @@ FAMILY = SpaceFamily(
             "integers of features and leaves, and which comparisons of each tree are code",
             "refine",
             OBJECTIVES,
+            procedure="first plan",
         ),
     ),
     (

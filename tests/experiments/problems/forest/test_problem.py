@@ -77,7 +77,10 @@ def test_devices_return_what_the_integers_say(device: str, folder: Path) -> None
 
 def test_the_exported_folder_checks_itself(folder: Path) -> None:
     search = (*FOREST, "--budget", "10trials", "--output", "out")
-    assert run(folder, *search)[0] == 0
+    told = tune(folder, {"KILOTUNE_STORAGE": str(folder / "studies.db"), "PATH": "/usr/bin:/bin"}, *search)
+    assert told.returncode == 0
+    assert "first plan" in told.stdout
+    assert "paper" not in told.stdout + told.stderr
     done = subprocess.run(["make", "-C", str(folder / "out"), "check"], capture_output=True, text=True, check=False)
     assert "100 of 100 outputs equal" in done.stdout
     assert done.returncode == 0
