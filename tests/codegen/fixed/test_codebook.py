@@ -40,7 +40,8 @@ def layer(seed: int, sparse: bool = False) -> tuple[np.ndarray, SequentialRoundi
     random = np.random.default_rng(seed)
     inputs = random.normal(0, 1, (20, 3)) @ random.normal(0, 1, (3, 200)) + 0.3 * random.normal(0, 1, (20, 200))
     elements = np.arange(240, dtype=np.int32).reshape(20, 12)
-    weights = 12.0 * random.standard_t(3, 240)
+    weights = random.standard_t(3, 240)
+    weights *= 120 / np.abs(weights).max()
     weights = np.where(random.random(240) < 0.4, 0.0, weights) if sparse else weights
     group = WeightGroup(elements, inputs @ inputs.T)
     return weights, SequentialRounding((group,), sparse), group.damped
@@ -66,6 +67,20 @@ def test_sums_keep_their_values_better_than_with_equal_steps(sparse: bool) -> No
         ours += error_of_sums(weights, together, moment)
     assert ours < 0.5 * uniform
     assert ours < nearest
+
+
+def test_table_and_codes_taking_turns_are_better_than_codes_for_the_first_table() -> None:
+    """That of the clusters, rounded. Summed over a few layers 6 % of the error go."""
+    first, ours = 0.0, 0.0
+    for seed in range(6):
+        weights, rounding, moment = layer(seed)
+        order, mass = np.argsort(weights), np.repeat(np.diag(moment), 12)
+        table = np.unique(np.floor(cluster_means(weights[order], mass[order], 16) + 0.5)).astype(np.int64)
+        between = (table[1:] + table[:-1]) / 2
+        codes = rounding.codes(weights, lambda numbers, t=table, b=between: t[np.searchsorted(b, numbers)])  # type: ignore[misc]
+        first += error_of_sums(weights, codes, moment)
+        ours += error_of_sums(weights, coded_weights(weights, rounding).integers, moment)
+    assert ours < 0.97 * first
 
 
 def test_codes_are_places_in_a_table_of_bytes() -> None:
