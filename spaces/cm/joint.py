@@ -8,6 +8,7 @@ Replicating for the cores alone can make a design slower: streams multiply, and 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,13 +24,15 @@ from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
 from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
-from kilotune.spaces.cm.pacing import Replicas, paced_replicas, paces
+from kilotune.spaces.cm.pacing import Replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
 LEVELS = 12
+LONG_LEVELS = 3
 STEP = 0.03
+THICKNESSES = (0.75, 0.5)
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
 EQUALLY_GOOD = 8
@@ -95,23 +98,33 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
 
 
 def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | None]:
-    """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one."""
+    """The best design of all speeds that the cores can be brought to: a short annealing of each, then a long one of the most promising."""
     best: Design | None = None
-    for moves in (FIRST_MOVES, LONG_MOVES):
-        for replicas in search.levels():
-            design = search.laid_out(replicas)
-            if best is not None and search.floor(design) >= best.ticks:
-                continue
-            design = search.improve(design, moves, None)
-            roomier = search.roomier(design)
-            if roomier is not None:
-                design = search.improve(roomier, moves, None)
-            if best is None or search.is_better(design, best):
-                best = design
-                yield from search.shown(best)
-            else:
-                yield None
+    annealed: list[Design] = []
+    for replicas in search.levels():
+        design = search.laid_out(replicas)
+        if best is None or search.floor(design) < best.ticks:
+            best, design = yield from _levelled(search, design, FIRST_MOVES, best)
+            annealed.append(design)
+    for design in sorted(annealed, key=lambda design: design.ticks)[:LONG_LEVELS]:
+        if best is None or search.floor(design) < best.ticks:
+            best, _ = yield from _levelled(search, search.laid_out(design.replicas), LONG_MOVES, best)
     return best
+
+
+def _levelled(
+    search: _Joint, design: Design, moves: int, best: Design | None
+) -> Generator[Assignment | None, None, tuple[Design | None, Design]]:
+    """The best design from now on, and this one, annealed and with replicas enough for its buffers."""
+    design = search.improve(design, moves, None)
+    roomier = search.roomier(design)
+    if roomier is not None:
+        design = search.improve(roomier, moves, None)
+    if best is None or search.is_better(design, best):
+        yield from search.shown(design)
+        return design, design
+    yield None
+    return best, design
 
 
 def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None, None, Design]:
@@ -154,16 +167,20 @@ class _Joint:
         found: dict[tuple[Replication, ...], Replicas] = {}
         for replicas in (
             {cost.shape.name: ONCE for cost in costs},
-            *(
-                paced_replicas(costs, space.flows, p, space.hardware.cores)
-                for p in paces(costs, space.least_ticks, STEP)
-            ),
+            *itertools.chain.from_iterable(map(self._kept_paces, paces(costs, space.least_ticks, STEP))),
         ):
             if replicas is not None:
                 found.setdefault(tuple(replicas.values()), replicas)
             if len(found) == LEVELS:
                 break
         return list(found.values())
+
+    def _kept_paces(self, ticks: float) -> Iterator[Replicas | None]:
+        """Replications that keep a pace: of as few cores as can be, and of thinner streams."""
+        costs, flows, cores = self.space.costs, self.space.flows, self.space.hardware.cores
+        yield paced_replicas(costs, flows, ticks, cores)
+        for share in THICKNESSES:
+            yield thinned_replicas(costs, flows, ticks, share * ticks, cores)
 
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
         """In snake order, with first routes; the placement's ticks are not known yet."""

@@ -90,8 +90,15 @@ class LayerCost:
 
     def ticks(self, replication: Replication) -> float:
         """No placement runs it in fewer ticks per image: replicas share the elements at best evenly."""
-        flow = self.chained_flow_ticks if replication.chained else self.flow_ticks
-        return max(self.shape.iterations(replication) * self.iteration_ticks, flow / replication.count)
+        return max(self.compute_ticks(replication), self.stream_ticks(replication))
+
+    def compute_ticks(self, replication: Replication) -> int:
+        """Ticks per image of its largest replica's cores."""
+        return self.shape.iterations(replication) * self.iteration_ticks
+
+    def stream_ticks(self, replication: Replication) -> float:
+        """Ticks per image that its streams take, shared evenly by its replicas: see `flow_ticks`."""
+        return (self.chained_flow_ticks if replication.chained else self.flow_ticks) / replication.count
 
 
 def layer_costs(

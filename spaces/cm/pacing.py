@@ -63,17 +63,62 @@ def paced_replicas(
         slow = max(flows, key=lambda flow: flow.least_ticks(replicas), default=None)
         if slow is None or slow.least_ticks(replicas) <= ticks:
             return replicas
-        wanted = _cheapest_help(by_name, replicas, slow, ticks)
+        wanted = _cheapest_help(by_name, replicas, slow, ticks, ticks)
         if wanted is None:
             return None
         replicas = {**replicas, **wanted}
     return None
 
 
-def _cheapest_help(
-    costs: Mapping[str, LayerCost], replicas: Mapping[str, Replication], flow: LayerFlow, ticks: float
+def thinned_replicas(
+    costs: tuple[LayerCost, ...], flows: Sequence[LayerFlow], ticks: float, thickness: float, cores: int
 ) -> Replicas | None:
-    """One end of a flow more often; None: nothing helps."""
+    """Cores keep `ticks`; a stream takes a link for no more than `thickness` of them, so that several fit on one link and a placement
+    has room to go: or, where replicas along the same axis do not bring it there, as little as they do. None: more than `cores`
+    cores."""
+    replicas: Replicas = {}
+    for cost in costs:
+        own = [r for r in cost.shape.replications() if cost.compute_ticks(r) <= ticks]
+        if not own:
+            return None
+        thin = (r for r in own if cost.stream_ticks(r) <= thickness)
+        replicas[cost.shape.name] = next(thin, min(own, key=cost.stream_ticks))
+    by_name = {cost.shape.name: cost for cost in costs}
+    thick = set(flows)
+    while thick and cores_needed(costs, replicas) <= cores:
+        worst = max(sorted(thick, key=str), key=lambda flow: flow.least_ticks(replicas))
+        if worst.least_ticks(replicas) <= thickness:
+            break
+        wanted = _cheapest_help(by_name, replicas, worst, ticks, thickness)
+        if wanted is None:
+            wanted = _greatest_help(by_name, replicas, worst, ticks)
+            thick.remove(worst)
+        replicas = {**replicas, **wanted}
+    return replicas if cores_needed(costs, replicas) <= cores else None
+
+
+def _greatest_help(
+    costs: Mapping[str, LayerCost], replicas: Mapping[str, Replication], flow: LayerFlow, ticks: float
+) -> Replicas:
+    """The end of a flow that thins it most when it is there more often; empty: neither does."""
+    best, least = Replicas(), flow.least_ticks(replicas)
+    for name in (end for end in (flow.writer, flow.reader) if end is not None):
+        for other in costs[name].shape.replications():
+            alike = other.axis == replicas[name].axis and other.count > replicas[name].count
+            thinner = flow.least_ticks({**replicas, name: other})
+            if alike and costs[name].compute_ticks(other) <= ticks and thinner < least:
+                best, least = {name: other}, thinner
+    return best
+
+
+def _cheapest_help(
+    costs: Mapping[str, LayerCost],
+    replicas: Mapping[str, Replication],
+    flow: LayerFlow,
+    ticks: float,
+    thickness: float,
+) -> Replicas | None:
+    """One end of a flow more often, so that it takes a link for no more than `thickness`; None: nothing helps."""
     best: tuple[int, Replicas] | None = None
     for name in (flow.writer, flow.reader):
         if name is None:
@@ -82,7 +127,7 @@ def _cheapest_help(
         for other in cost.shape.replications():
             if other.count <= replicas[name].count or other.axis != replicas[name].axis or cost.ticks(other) > ticks:
                 continue
-            if flow.least_ticks({**replicas, name: other}) <= ticks:
+            if flow.least_ticks({**replicas, name: other}) <= thickness:
                 added = (other.count - replicas[name].count) * cost.shape.cores
                 if best is None or added < best[0]:
                     best = added, {name: other}

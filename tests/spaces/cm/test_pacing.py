@@ -10,7 +10,7 @@ from kilotune.codegen.cm.hardware import load_hardware
 from kilotune.codegen.onnx.quantise import integer_shape
 from kilotune.experiments.problems.cm.networks import weightless
 from kilotune.spaces.cm.lowered import cores_needed
-from kilotune.spaces.cm.pacing import LayerFlow, layer_flows, paced_replicas, paces
+from kilotune.spaces.cm.pacing import LayerFlow, layer_flows, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import Replication
 from kilotune.spaces.cm.space import CmSpace
 
@@ -71,6 +71,26 @@ def test_flows_take_no_more_replicas_than_they_need() -> None:
         assert alone is not None
         assert max(r.count for r in replicas.values()) == max(parts, *(r.count for r in alone.values()))
     assert slowest > one.ticks / 5, "streams are not all that is asked for"
+
+
+def test_streams_are_thinned_along_their_axis_as_far_as_that_goes() -> None:
+    """SqueezeNet's first pooling reads 109 columns of 109 x 96 elements: 7 of them, which a replica of 16 has, take 1113 ticks or more
+    of a link, so that no pace below was kept at all. All other streams become as thin as asked for."""
+    space = CmSpace.of(integer_shape(weightless("squeezenet1.0")), load_hardware("mesh-16x16"))
+    costs, cores = space.costs, space.hardware.cores
+    assert paced_replicas(costs, space.flows, space.least_ticks, cores) is None
+    replicas = thinned_replicas(costs, space.flows, space.least_ticks, 0.75 * space.least_ticks, cores)
+    assert replicas is not None
+    left = {(f.writer, f.reader): f.least_ticks(replicas) for f in space.flows}
+    assert left.pop(("conv1", "pool1")) == pytest.approx(109 * 109 * 96 / 64 / 16)
+    assert max(left.values()) <= 0.75 * space.least_ticks
+    assert max(cost.compute_ticks(replicas[cost.shape.name]) for cost in costs) <= space.least_ticks
+    assert max(cost.stream_ticks(replicas[cost.shape.name]) for cost in costs) <= 0.75 * space.least_ticks
+    needed = cores_needed(costs, replicas)
+    assert thinned_replicas(costs, space.flows, space.least_ticks, 0.75 * space.least_ticks, needed - 1) is None
+    once = thinned_replicas(costs, space.flows, 1e9, 1e9, cores)
+    assert once is not None
+    assert {replication.count for replication in once.values()} == {1}, "not more than is asked for"
 
 
 def test_paces_begin_with_the_least_and_grow_by_steps() -> None:
