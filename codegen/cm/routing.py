@@ -7,7 +7,7 @@ the other, and its shape says when it changes. On a mesh shapes 0 and 1 are the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,11 @@ class RouteTables:
     detour_table: LinkArray
     source: LinkArray
     target: LinkArray
+
+    @cached_property
+    def step_by_goal(self) -> LinkArray:
+        """`step` by table, goal and node: all that one route asks for lies close together."""
+        return np.ascontiguousarray(self.step.transpose(0, 2, 1))
 
     def route(self, start: int, goal: int, shape: int) -> tuple[int, ...]:
         """Link numbers. ValueError when there is no path. A detour that does not exist is the route of shape 0 or 1."""

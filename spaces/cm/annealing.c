@@ -12,7 +12,7 @@
 
 typedef struct {
     int32_t cores, nodes, links, stages, streams, longest, strict;
-    const int32_t *distance, *step, *detour, *detour_table, *link_target, *width;
+    const int32_t *distance, *step_by_goal, *detour, *detour_table, *link_target, *width;
     const int32_t *writer, *reader; /* by stream; -1 is GMEM, node `cores` */
     const int64_t *amount;          /* by stream: elements per image */
     const int32_t *touch_start, *touch; /* streams of a stage */
@@ -62,7 +62,7 @@ static int32_t find_route(const Network *n, int32_t start, int32_t goal, int32_t
     }
     for (int32_t k = 0; node != goal && k < length + 2; k++) {
         int32_t table = fixed >= 0 ? fixed : shape < 2 ? shape : shape < 4 ? (k + shape) % 2 : (k >= length / 2) == (shape == 4);
-        links[count] = n->step[(table * n->nodes + node) * n->nodes + goal];
+        links[count] = n->step_by_goal[(table * n->nodes + goal) * n->nodes + node];
         node = n->link_target[links[count++]];
     }
     return count;

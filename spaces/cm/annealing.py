@@ -81,7 +81,7 @@ class Annealer:
             longest=int(reachable.max()) + 3,
             strict=strict,
             distance=self._pointer(tables.distance),
-            step=self._pointer(tables.step),
+            step_by_goal=self._pointer(tables.step_by_goal),
             detour=self._pointer(tables.detour),
             detour_table=self._pointer(tables.detour_table),
             link_target=self._pointer(tables.target),
