@@ -28,12 +28,14 @@ from kilotune.codegen.emit.schedule import (
 )
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import make_storage
+from kilotune.codegen.emit.unrolled import divisor
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
 from kilotune.evaluators.cost_features import Terms, kind_position, length_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
 from kilotune.evaluators.cost_rows import count_calls, takes_rows
+from kilotune.evaluators.cost_steps import count_products, steps_of
 from kilotune.evaluators.pointwise_costs import CountedNumbers
 
 
@@ -53,6 +55,7 @@ class CostFeatures:
         self._narrow = NarrowSums(program, parameters)
         self._executed = tuple(ir.executions(program.body))
         self._rounds = float(sum(ir.rounds(program.body)))
+        self._steps_a_round = steps_of(program, self._shape.unroll)
 
     def terms(self, batch: FixedBatch) -> Terms:
         """All features of a batch."""
@@ -194,7 +197,8 @@ class CostFeatures:
             c.add(elements, number("run", kind_position("MatMul")))
             for view, factor, step in zip((operation.a, operation.b), factors, self._steps(operation), strict=True):
                 self._unpacked_run(c, view, factor, step, elements)
-            self._run(c, row, "MatMul", elements * length, factors, length)
+            stepped = ~(c.is_packed(factors[0]) | c.is_packed(factors[1])) & bool(self._steps_a_round)
+            self._run(c, row, "MatMul", elements * length, factors, (length, self._steps_a_round), stepped)
             c.store(self._columns[out.variable], Access(elements, False))
         with c.only(~runs):
             c.add(elements * length, number("tap", kind_position("MatMul"), length_position(length)))
@@ -230,12 +234,39 @@ class CostFeatures:
         places = elements / filters
         with c.only(taken):
             c.frame("Conv2D", places / operation.out.size * filters, elements, places, filters)
-            if not lies_in_one_run(operation, schedule):
-                inside = schedule.axes[0].share_inside * schedule.axes[1].share_inside
-                c.add(places, number("window"))
-                c.add(places * operation.taps * inside, number("copied", width_position(c.bits(a, row, 0))))
+            self._windows(c, row, operation, schedule, places)
             count_calls(c, row, self._shape, (b, a), (places, filters, operation.taps))
         return taken
+
+    def _convolved_by_steps(
+        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float, runs: Mask
+    ) -> Mask:
+        """Count a convolution that copies what lies under its window, since its channels are too few for rounds of several steps, and then
+        takes a run for each filter; for which candidates that is."""
+        a, b = self._operand(operation.a), self._operand(operation.b)
+        short = self._steps_a_round and not divisor(self._shape.unroll, operation.b.shape[3])
+        taken = runs & ~c.is_packed(b) & bool(short and filters_lie_beside(self._storage, operation))
+        places = elements / operation.b.shape[4]
+        with c.only(taken):
+            c.frame(
+                "Conv2D", places / operation.out.size * operation.b.shape[4], elements, places, operation.b.shape[4]
+            )
+            self._windows(c, row, operation, schedule, places)
+            c.add(elements, number("run", kind_position("Conv2D")))
+            rounds = operation.taps, self._steps_a_round
+            self._run(c, row, "Conv2D", elements * operation.taps, (a, b), rounds, taken)
+        return taken
+
+    def _windows(self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, places: float) -> None:
+        """What lies under the window is copied, at so many places."""
+        if lies_in_one_run(operation, schedule):
+            return
+        inside = schedule.axes[0].share_inside * schedule.axes[1].share_inside
+        c.add(places, number("window"))
+        c.add(
+            places * operation.taps * inside,
+            number("copied", width_position(c.bits(self._operand(operation.a), row, 0))),
+        )
 
     def _run(
         self,
@@ -244,20 +275,22 @@ class CostFeatures:
         kind: str,
         products: float,
         factors: tuple[CountedOperand, CountedOperand],
-        length: int,
+        rounds: tuple[int, int],
+        stepped: Mask,
     ) -> None:
-        """Products of neighbours by a function of their own: plain ones as a whole, scaled ones by their parts."""
+        """Products of neighbours by a function of their own: plain ones as a whole, scaled ones by their parts. `rounds`: the length of a
+        run and how many steps a round has, for candidates that are `stepped`."""
         scaled = _is_scaled(c, row)
         with c.only(~scaled):
             a, b = factors
             widths = [width_position(c.bits(f, row, place)) for place, f in enumerate(factors)]
             accumulator = width_position(c.column(row, Column.ACC_BITS))
-            c.add(products, number("dot", a.place, widths[0], b.place, widths[1], accumulator))
+            count_products(c, (a.place, widths[0], b.place, widths[1], accumulator), products, rounds, stepped)
         with c.only(scaled):
-            c.add(products, number("tap", kind_position(kind), length_position(length)))
+            c.add(products, number("tap", kind_position(kind), length_position(rounds[0])))
             for factor in factors:
                 c.load(factor, Access(products, True), grouped=True)
-            self._sum(c, row, (products, 0.0), factors, length)
+            self._sum(c, row, (products, 0.0), factors, rounds[0])
 
     def _steps(self, operation: ir.MatMul) -> tuple[int, int]:
         """How far the runs of both operands are apart; 0 where there is one alone."""
@@ -297,9 +330,11 @@ class CostFeatures:
         inside = elements * length * share_of_rows * share_of_columns
         runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
         packed = c.is_packed(factors[1])
-        by_rows = self._convolved_by_rows(c, row, operation, schedule, elements)
+        apart = self._convolved_by_rows(c, row, operation, schedule, elements)
+        apart = apart | self._convolved_by_steps(c, row, operation, schedule, elements, runs & ~apart)
+        steps = divisor(self._shape.unroll, operation.b.shape[3])
         for buffered in (False, True):
-            with c.only(runs & ~by_rows & (packed == buffered)):
+            with c.only(runs & ~apart & (packed == buffered)):
                 rows_begun = elements if buffered else elements / operation.b.shape[4]
                 c.frame("Conv2D", times, elements, rows_begun, operation.b.shape[4])
                 c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))
@@ -308,8 +343,9 @@ class CostFeatures:
                     weights = CountedOperand(weights.column, 1)
                     c.load(factors[1], Access(times * operation.b.size, False))
                     c.store(weights.column, Access(times * operation.b.size, False))
-                self._run(c, row, "Conv2D", inside, (factors[0], weights), length)
-                c.add(inside, number("tap", kind_position("Conv2D"), 1))
+                stepped = np.full(len(c), bool(steps))
+                self._run(c, row, "Conv2D", inside, (factors[0], weights), (operation.b.shape[3], steps), stepped)
+                c.add(0.0 if steps else inside, number("tap", kind_position("Conv2D"), 1))
         with c.only(~runs):
             kind = kind_position("GroupedConv2D")
             c.frame("GroupedConv2D", times, elements, elements * operation.b.shape[1], operation.b.shape[4])

@@ -63,6 +63,8 @@ AXES: Mapping[str, tuple[tuple[str, ...], ...]] = MappingProxyType(
             _BITS,
             _BITS,
         ),  # the same in a run of plain ones, reading both factors included
+        "straight": (_PLACES, _BITS, _PLACES, _BITS, _BITS),  # the same with several steps in a round
+        "round": (),  # one round of them
         "run": (_KINDS,),  # a run begins
         "check": (),  # one comparison with an end of a padded image
         "down": (ROUNDINGS, _BITS, _SHIFTS, _BITS),  # a division by 2**n: of what width, to what width

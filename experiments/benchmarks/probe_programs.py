@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,6 +84,26 @@ def probe(seed: int) -> ProbeProgram:
 
 _UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
 _BINARY = (ir.Add, ir.Subtract, ir.Multiply)
+
+SIZES = (7, 24, 60)
+"""Elements of programs of one operation."""
+
+
+def single_operations() -> list[ProbeProgram]:
+    """Programs of one elementwise operation each, in which nothing else has the loop: in others it mostly shares one."""
+    made = []
+    for number, size, bits in itertools.product(range(len(_UNARY)), SIZES, (8, 16)):
+        b = _ProbeBuilder(np.random.default_rng(size))
+        given = b.variable((size, 1), ir.Role.INPUT)
+        out = b.variable((size, 1))
+        b.body.append(_UNARY[number](out, _HERE, given))
+        program = ir.Program("probe", tuple(b.variables), tuple(b.body), out, ir.ResultKind.REAL)
+        features = b.random.normal(0, 1, (SAMPLES, size))
+        seen, _ = profile(program, {}, features)
+        best = [get_scale(seen.magnitude(v.name), bits) for v in program.variables]
+        largest = {row: float(values.max()) for row, values in seen.exponents.items()}
+        made.append(ProbeProgram({}, features, ShiftryLowering(program, largest).lower([[bits, bits]], [best])))
+    return made
 
 
 def _operation(b: _ProbeBuilder, last: ir.View) -> ir.View:

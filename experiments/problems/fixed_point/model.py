@@ -81,7 +81,6 @@ class ModelOptions:
         board = self.board
         table = None if board is None else cost_table(board)
         shape = SHAPES[self.shape_name]
-        shape = shape if shape.rows else SHAPES[PLAIN]  # how far loops are unrolled is not predicted
         return None if board is None or table is None else Timing(table, board.clock_hz, shape)
 
     @property

@@ -14,6 +14,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.ranges import narrow_sums
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
 from kilotune.evaluators.architectures.avr.run import AvrTarget
@@ -77,6 +78,16 @@ def test_widths_choose_features() -> None:
     assert not any(name.startswith("load.flash.16") for name in found)
 
 
+def test_steps_of_a_round_are_counted() -> None:
+    """Six steps a round suit rows of 12 and 8 terms; of 8 terms two are left over."""
+    model, batch = classifier(8)
+    counts = CostFeatures(batch.program, model.parameters, SHAPES["unrolled8"]).terms(batch).matrix()[0]
+    assert "_by6(" in emit_c(batch, model.parameters, shape=SHAPES["unrolled8"]).source
+    assert counts[NUMBERS["straight.flash.8.ram.8.16"]] == 30
+    assert counts[NUMBERS["dot.flash.8.ram.8.16"]] == 10
+    assert counts[NUMBERS["round"]] == 5
+
+
 def test_loops_multiply() -> None:
     """Everything in a loop of 3 is counted 3 times."""
     here = ir.Location("loop.sd", 1, 1)
@@ -111,11 +122,12 @@ def test_predictions_are_near(name: str) -> None:
     table = shipped_cost_table("avr")
     assert table is not None
     errors = []
-    for seed in (101, 102, 103):
+    for seed, shape in ((101, "plain"), (102, "plain"), (103, "unrolled8")):
         candidate = bundled(name, samples=6, seed=seed)
-        predicted = CostModel(candidate.batch.program, candidate.parameters, table).cycles(candidate.batch)[0]
-        inputs = quantised(candidate.source, candidate.features)
-        measured = AvrTarget().run(of_emitted(candidate.source), inputs)[1].cycles.mean()
+        program, parameters = candidate.batch.program, candidate.parameters
+        predicted = CostModel(program, parameters, table, SHAPES[shape]).cycles(candidate.batch)[0]
+        source = emit_c(candidate.batch, parameters, shape=SHAPES[shape])
+        measured = AvrTarget().run(of_emitted(source), quantised(source, candidate.features))[1].cycles.mean()
         errors.append(abs(predicted / measured - 1.0))
     assert max(errors) < 0.15
 
