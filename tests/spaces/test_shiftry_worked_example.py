@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.codegen.fixed.programs import no_features, shiftry_section_3
 
+pytestmark = pytest.mark.xdist_group("worked example")  # one process measures every candidate
+
 PROGRAM, PARAMETERS = shiftry_section_3()
 
 
@@ -38,8 +41,10 @@ def demoted(assignment: Assignment) -> set[str]:
     return {name for name, option in assignment.items() if parse_format(str(option)).bits == 8}
 
 
-def all_losses(space: ShiftrySpace) -> tuple[np.ndarray, np.ndarray]:
+@cache
+def all_losses() -> tuple[np.ndarray, np.ndarray]:
     """(precision loss, flash bytes) of every candidate, without the engine and without the state tree."""
+    space = make_space()
     losses, flashes = [], []
     combinations = itertools.product(*(d.options for d in space.decisions))
     names = [d.name for d in space.decisions]
@@ -66,7 +71,7 @@ def test_exhaustive_proves_the_optimum_that_brute_force_finds(flash_limit_bytes:
     space = make_space(flash_limit_bytes=flash_limit_bytes)
     result = solve(space, "exhaustive")
     assert result.best is not None
-    losses, flashes = all_losses(space)
+    losses, flashes = all_losses()
     assert losses.size == space.size() == 4**9
     assert result.outcome is Outcome.PROVED
     assert result.proved
@@ -78,7 +83,7 @@ def test_exhaustive_proves_the_optimum_that_brute_force_finds(flash_limit_bytes:
 @pytest.mark.slow
 def test_the_papers_order_is_not_optimal() -> None:
     """At 14 bytes of flash the optimum loses half as much as the paper's choice."""
-    losses, flashes = all_losses(make_space())
+    losses, flashes = all_losses()
     assert losses[flashes <= 14].min() == pytest.approx(0.0492, abs=1e-4)
 
 
