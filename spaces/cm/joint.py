@@ -115,13 +115,20 @@ def _by_levels(search: _Joint) -> Generator[Assignment | None, None, Design | No
 def _levelled(
     search: _Joint, design: Design, moves: int, best: Design | None
 ) -> Generator[Assignment | None, None, tuple[Design | None, Design]]:
-    """The best design from now on, and this one, annealed and with replicas enough for its buffers."""
+    """The best design from now on, and this one, annealed and with replicas enough for its buffers. The first one whose buffers fit is
+    shown at once."""
     design = search.improve(design, moves, None)
-    roomier = search.roomier(design)
-    if roomier is not None:
+    for last in (False, True):
+        roomier = search.roomier(design)
+        if roomier is None:
+            break
+        # Other ways make other buffers: what annealing makes of it may be too large again, as it came it is not.
         design = search.improve(roomier, moves, None)
-    if best is None or search.is_better(design, best):
-        yield from search.shown(design)
+        if last and not search.fits(design):
+            design = search.improve(roomier, 0, None)
+    waiting = best is not None and not search.fits(best)
+    if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
+        yield from search.shown(design, at_once=waiting)
         return design, design
     yield None
     return best, design

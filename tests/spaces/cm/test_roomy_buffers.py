@@ -58,3 +58,14 @@ def test_layers_whose_buffers_do_not_fit_get_more_replicas(monkeypatch: pytest.M
     assert len(metrics) == 2
     assert all(found["core_sram_bytes"] <= mesh.sram_bytes for found in metrics)
     assert metrics[1]["cores"] > 90, "the fastest replications take that many"
+
+
+def test_a_search_with_little_memory_ends_with_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 2 KiB a core annealing makes of a ResNet-20 with replicas enough for its buffers, each time, one of longer ways whose buffers
+    are too large: the search had that for its best design, and nothing that fits."""
+    for name, few in (("FIRST_MOVES", 3000), ("LONG_MOVES", 3000), ("LEVELS", 3)):
+        monkeypatch.setattr(joint, name, few)
+    hardware = dataclasses.replace(load_hardware("mesh-8x8"), sram_bytes=2048)
+    space = CmSpace.of(integer_shape(weightless("resnet20")), hardware)
+    shown = (candidate for candidate in itertools.islice(joint.joint_annealing(space, 0), 6) if candidate is not None)
+    assert any(space.measure(candidate).metrics["core_sram_bytes"] <= 2048 for candidate in shown)
