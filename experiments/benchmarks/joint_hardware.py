@@ -332,7 +332,7 @@ def main() -> None:
     arguments.add_argument("--narrow", action="store_true", help="parameters may be stored in fewer than 8 bits")
     arguments.add_argument("--any", action="store_true", help="also the best of all widths, whatever their accuracy")
     arguments.add_argument("--table", action="store_true", help="print what FILE has, run nothing")
-    given = arguments.parse_args()
+    given = arguments.parse_intermixed_args()
     models, answers = given.models or list(model_names()), JointAnswers(given.file)
     if not given.table:
         run(models, given, answers)
