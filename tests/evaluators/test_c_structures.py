@@ -21,11 +21,13 @@ SHARED = {
     "evaluators/fixed_point/lookup.h": ("Table",),
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/reverse_split/programs_state.h": ("Problem",),
+    "spaces/reverse_split/signless_state.h": ("SignlessProblem",),
 }
 COMPILED_IN = {
     "evaluators/cm/timing_state.h": "evaluators/cm/timing.c",
     "evaluators/fixed_point/lookup.h": "evaluators/fixed_point/kernel.c",
     "spaces/reverse_split/programs_state.h": "spaces/reverse_split/programs.c",
+    "spaces/reverse_split/signless_state.h": "spaces/reverse_split/signless.c",
 }
 
 EVERYTHING = """
