@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
@@ -136,6 +137,8 @@ class Stretch:
         self._watch.inside = False
         # On its way through other people's code it may have become another exception, as in a conversion of ctypes.
         ended = isinstance(error, Abandoned) or (self.abandoned and isinstance(error, Exception))
+        if ended:
+            traceback.clear_frames(trace)  # what was left half made is finalised now, while nobody speaks of it
         return ended and not self._watch.ends_with_outer()
 
 
@@ -202,7 +205,10 @@ def _silent_about_abandoning(hook: Callable[[Any], object]) -> Callable[[Any], o
         error = unraisable.exc_value
         # Raised while ctypes converts an argument it becomes an ArgumentError, of which only the name is left.
         converted = isinstance(error, ctypes.ArgumentError) and Abandoned.__name__ in str(error)
-        if not (isinstance(error, Abandoned) or converted):
+        # An object that was left while it was made has not all that its finaliser reads.
+        in_finaliser = str(getattr(unraisable.object, "__qualname__", "")).endswith(".__del__")
+        half_made = isinstance(error, AttributeError) and in_finaliser
+        if not (isinstance(error, Abandoned) or converted or half_made):
             hook(unraisable)
 
     return quiet

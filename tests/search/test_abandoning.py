@@ -312,6 +312,24 @@ def test_a_finaliser_that_swallows_it_is_silent(monkeypatch: pytest.MonkeyPatch,
     assert not said
 
 
+def test_the_finaliser_of_what_was_left_half_made_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    class HalfMade:
+        def __init__(self) -> None:
+            Clock().work_for_ever()
+            self.held = 1
+
+        def __del__(self) -> None:
+            assert self.held
+
+    with abandonable(lambda: True) as stretch:
+        HalfMade()
+    assert stretch.abandoned
+    assert not said
+
+
 def test_it_is_no_failure_of_a_candidate() -> None:
     assert not issubclass(Abandoned, Exception)
 
