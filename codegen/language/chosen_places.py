@@ -6,6 +6,7 @@ these elements, `c >= 0 ? W[1] : W[2]`, and a place that depends on another one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -119,7 +120,7 @@ class _Rewriting:
 def _place(node: ast.Expression, known: _Places) -> _Place | None:
     """A whole number made of such, or one of several; None for all else."""
     if isinstance(node, ast.Number):
-        return int(node.value) if node.integer else None
+        return int(node.value) if node.integer and math.isfinite(node.value) else None
     if isinstance(node, ast.Name):
         return known.get(node.name)
     if isinstance(node, ast.UnaryExpression):

@@ -114,6 +114,7 @@ def test_text(source: str, message: str) -> None:
         ("let a = v + v in let c = argmax(a) in let a[0:+1] = v[1:+1] in v[c]", "65: label as an index: expected one of the same loop round, computed from elements that are still unchanged, found an older one"),
         ("let n = v[0] > 0 ? 1 : 3 in X[n]", "30: axis 1 of (3, 4): expected places 0 to 2, found 3"),
         ("let n = v[0] > 0 ? 1 : 2.0 in X[n]", "32: index: expected an integer of constants and loop indices, found a scalar"),
+        ("let n = v[0] > 0 ? 1 : " + "9" * 400 + " in X[n]", "24: number: expected a finite number, found one too large for a double"),
         ("I # reshape(X, (2, 3, 1, 2))", "3: filters of '#': expected an odd height and width, found (2, 3, 1, 2)"),
         ("X >= 0 ? X : X", "3: condition: expected a scalar, found shape (3, 4)"),
         ("v[0] >= 0 ? X : v", "6: branches of '?': expected equal shapes, found (3, 4) and (4)"),
