@@ -7,9 +7,11 @@ these elements, `c >= 0 ? W[1] : W[2]`, and a place that depends on another one 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 from kilotune.codegen.diagnostics import InputError
@@ -134,11 +136,13 @@ def _place(node: ast.Expression, known: _Places) -> _Place | None:
     return _each(left, lambda a: _each(right, lambda b: compute(a, b)))
 
 
-_ARITHMETIC: Mapping[ast.BinaryOperator, Callable[[int, int], int]] = {
-    ast.BinaryOperator.ADD: lambda a, b: a + b,
-    ast.BinaryOperator.SUBTRACT: lambda a, b: a - b,
-    ast.BinaryOperator.MULTIPLY: lambda a, b: a * b,
-}
+_ARITHMETIC: Mapping[ast.BinaryOperator, Callable[[int, int], int]] = MappingProxyType(
+    {
+        ast.BinaryOperator.ADD: operator.add,
+        ast.BinaryOperator.SUBTRACT: operator.sub,
+        ast.BinaryOperator.MULTIPLY: operator.mul,
+    }
+)
 
 
 def _each(place: _Place, change: Callable[[int], _Place]) -> _Place:

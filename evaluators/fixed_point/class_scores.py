@@ -29,6 +29,11 @@ class ClassScore(enum.Enum):
             self, "accuracy_percent"
         )
 
+    @property
+    def words(self) -> str:
+        """What it is called in a sentence."""
+        return {ClassScore.BALANCED: "balanced accuracy", ClassScore.F1: "F1"}.get(self, "accuracy")
+
     def percent(self, labels: npt.NDArray[np.signedinteger], targets: FloatArray) -> FloatArray:
         """Scores [candidates] of labels [candidates, samples] where `targets` [samples] are right."""
         right = labels == targets

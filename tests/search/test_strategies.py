@@ -10,42 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.search.budget import Budget
 from kilotune.search.front import Ranking
-from kilotune.search.result import Result, Status
+from kilotune.search.result import Status
 from kilotune.search.space import (
     Assignment,
     Constraint,
     Direction,
     Measurement,
-    ModelAnswer,
     Objective,
-    Option,
-    Procedure,
-    SolveLimit,
     Space,
     Trial,
 )
-from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate
 from kilotune.search.strategies.random import all_candidates
-from kilotune.search.strategies.refine import RefineSearch
 from kilotune.search.strategy import Outcome, make_strategy, strategy_names
-from kilotune.search.study import Study
 from kilotune.testing import check_strategy
 from tests.search.problems import FlatProblem, TreeProblem
+from tests.search.searching import best_rank, search
 
 SAMPLING = ("random", "local", "count_tpe", "tpe", "optuna:NSGAIISampler")
-
-
-def search(space: Space, strategy: str, trials: float = math.inf, seed: int = 0) -> tuple[Study, Result]:
-    study = Study(space, strategy, seed)
-    return study, study.run(InProcessExecutor(space), Budget(trials=trials))
-
-
-def best_rank(space: Space) -> tuple[float, ...]:
-    ranking = Ranking.of(space)
-    return min(ranking.rank(m) for m in space.evaluate(list(all_candidates(space))))
 
 
 flat_problems = st.builds(
@@ -234,101 +216,6 @@ def test_local_ends_descents_in_local_optima_and_leaves_them_again() -> None:
     assert min(ranking.rank(m) for m in space.evaluate(neighbours)) == greedy.front.best_rank
 
 
-@dataclass(frozen=True)
-class Heuristic(FlatProblem):
-    """A space that comes with a paper's heuristic: the middle option everywhere, then the first."""
-
-    def procedure(self) -> Procedure:
-        (trial,) = yield [{d.name: 11 for d in self.decisions}]
-        assert trial.assignment["d0"] == 11
-        yield [{d.name: 10 for d in self.decisions}]
-
-
-def test_greedy_is_the_spaces_own_procedure_where_there_is_one() -> None:
-    study, result = search(Heuristic(4, 3, 1), "greedy")
-    assert [t.assignment["d3"] for t in study.trials()] == [11, 10]
-    assert result.outcome is Outcome.FINISHED
-    assert not result.proved
-
-
-def test_refine_starts_with_the_procedure_and_is_never_worse() -> None:
-    space = Heuristic(8, 12, 1)
-    study, _ = search(space, "refine", 300)
-    first = [t.assignment["d3"] for t in study.trials()[:2]]
-    assert first == [11, 10]
-    greedy, _ = search(space, "greedy")
-    assert study.front.best_rank < greedy.front.best_rank
-    plain = FlatProblem(8, 3, 1)
-    assert [t.assignment for t in search(plain, "refine", 60)[0].trials()] == [
-        t.assignment for t in search(plain, "local", 60)[0].trials()
-    ]
-
-
-@dataclass(frozen=True)
-class ExactModel:
-    """Sorts all candidates by the true loss; `offset` is how far below the optimum it bounds."""
-
-    space: Modelled
-    offset: float
-
-    def solve(self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit) -> ModelAnswer:
-        left = [c for c in all_candidates(self.space) if c not in excluded]
-        left.sort(key=lambda c: (self.space.evaluate([c])[0].metrics["loss"], str(c)))
-        bound = self.space.evaluate(left[:1])[0].metrics["loss"] - self.offset if left else math.inf
-        return ModelAnswer(tuple(left[:count]), bound, exhausted=not left)
-
-
-@dataclass(frozen=True)
-class Modelled(FlatProblem):
-    """A space with a model whose bound is exact or loose."""
-
-    offset: float = 0.0
-
-    def model(self, trials: Sequence[Trial]) -> ExactModel:
-        return ExactModel(self, self.offset)
-
-
-@pytest.mark.parametrize(("offset", "most"), [(0.0, 8), (100.0, 27)])
-def test_cp_proves_the_optimum_by_the_models_bound_or_when_no_candidate_is_left(offset: float, most: int) -> None:
-    space = Modelled(3, 3, 5, pairs=2, offset=offset)
-    study, result = search(space, "cp")
-    assert result.proved
-    assert result.evaluations == most
-    assert study.front.best_rank == best_rank(space)
-
-
-@pytest.mark.parametrize("procedure_first", [False, True])
-def test_solves_count_by_the_clock_of_the_budget(procedure_first: bool) -> None:
-    limits: list[SolveLimit] = []
-
-    class Recording(Modelled):
-        def model(self, trials: Sequence[Trial]) -> ExactModel:
-            outer = self
-
-            class Model(ExactModel):
-                def solve(
-                    self, count: int, excluded: Sequence[Assignment], seed: int, limit: SolveLimit
-                ) -> ModelAnswer:
-                    limits.append(limit)
-                    return super().solve(count, excluded, seed, limit)
-
-            return Model(outer, 0.0)
-
-    def clock() -> float:
-        return 5.0
-
-    space = Recording(3, 3, 5, pairs=2)
-    study = Study(space, "cp", 0, procedure_first=procedure_first, clock=clock)
-    study.run(InProcessExecutor(space), Budget(seconds=7.0))
-    assert limits
-    assert all(limit.clock is clock and limit.seconds == 7.0 for limit in limits)
-
-
-def test_cp_refuses_a_space_without_a_model() -> None:
-    with pytest.raises(ValueError, match="'flat' has none"):
-        make_strategy("cp", FlatProblem(2, 2, 1), 0)
-
-
 def test_an_unknown_strategy_is_refused_with_the_names_of_the_others() -> None:
     with pytest.raises(ValueError, match="'magic'") as refusal:
         make_strategy("magic", FlatProblem(2, 2, 1), 0)
@@ -379,56 +266,3 @@ def test_anneal_hands_on_what_the_space_finds_and_refuses_a_space_that_does_not_
     assert result.outcome is Outcome.FINISHED
     with pytest.raises(ValueError, match="needs a space that anneals by itself"):
         make_strategy("anneal", FlatProblem(2, 2, 1), 0)
-
-
-def descended(kind: type[LocalSearch], space: FlatProblem, seed: int) -> MeasuredCandidate:
-    """Where a descent from the first candidate ends."""
-    walk = kind(space, seed)
-    first = {d.name: d.options[0] for d in space.decisions}
-    start = MeasuredCandidate(first, Ranking.of(space).rank(space.evaluate([first])[0]))
-    steps = walk.descend(start)
-    batch = next(steps)
-    while True:
-        try:
-            batch = steps.send([Trial(0, c, m) for c, m in zip(batch, space.evaluate(batch), strict=True)])
-        except StopIteration as end:
-            found = end.value
-            assert isinstance(found, MeasuredCandidate)
-            return found
-
-
-@dataclass(frozen=True)
-class Cored(Heuristic):
-    """Three of the options of each decision make a problem of their own."""
-
-    def core(self) -> dict[str, list[Option]]:
-        return {d.name: list(d.options[:3]) for d in self.decisions}
-
-
-def test_refine_searches_a_core_first_and_begins_the_whole_with_its_best() -> None:
-    space = Cored(6, 12, 3, pairs=6)
-    trials = search(space, "refine", 1200)[0].trials()
-    outside = [any(int(o) > 12 for o in t.assignment.values()) for t in trials]
-    first = outside.index(True)
-    best = min(Ranking.of(space).rank(m) for m in space.evaluate(all_candidates(FlatProblem(6, 3, 3))))
-    ranks = [Ranking.of(space).rank(t.measurement) for t in trials]
-    assert min(ranks[:first]) == best
-    (begun,) = (t.assignment for t, rank in zip(trials[:first], ranks[:first], strict=True) if rank == best)
-    assert sum(trials[first].assignment[name] != option for name, option in begun.items()) == 1
-    assert min(ranks) < best
-
-
-def test_refine_trades_one_change_for_another_where_no_single_one_improves() -> None:
-    """The least weight whose loss is at most 0, as a knapsack: exchanges find what single changes do not, and what they end at is kept by
-    single changes."""
-    better = 0
-    for seed in range(20):
-        space = FlatProblem(
-            10, 5, seed, objectives=(Objective("weight"), Objective("loss")), constraints=(Constraint("loss", 0.0),)
-        )
-        ours, single = descended(RefineSearch, space, seed), descended(LocalSearch, space, seed)
-        assert ours.rank <= single.rank
-        better += ours.rank < single.rank
-        neighbours = [{**ours.candidate, d.name: option} for d in space.decisions for option in d.options]
-        assert min(Ranking.of(space).rank(m) for m in space.evaluate(neighbours)) == ours.rank
-    assert better >= 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.experiments.presentation.wording import number
 from kilotune.search.space import Constraint, Measurement
 
@@ -12,9 +13,7 @@ LIMITED = (
     ("ram_bytes", "RAM", " bytes"),
     ("cycles", "cycles", ""),
     ("latency_ms", "latency", " ms"),
-    ("accuracy_percent", "accuracy", " %"),
-    ("balanced_accuracy_percent", "balanced accuracy", " %"),
-    ("f1_percent", "F1", " %"),
+    *((score.metric, score.words, " %") for score in ClassScore),
     ("precision_loss", "precision loss", ""),
 )
 """Metrics that constraints are about: name, words, unit."""

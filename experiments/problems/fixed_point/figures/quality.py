@@ -5,22 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen import ir
-from kilotune.evaluators.fixed_point.class_scores import ClassScore
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.experiments.presentation.wording import number
 from kilotune.search.space import Measurement
 
 LOG_FROM = 50.0
 """Losses whose largest is so many times the smallest stand on a logarithmic axis."""
-
-
-WORDS = MappingProxyType(
-    {ClassScore.ACCURACY: "accuracy", ClassScore.BALANCED: "balanced accuracy", ClassScore.F1: "F1"}
-)
 
 
 @dataclass(frozen=True)
@@ -61,5 +54,5 @@ def quality_of(evaluator: FixedPointEvaluator) -> QualityMetric:
     """By what the program returns."""
     if evaluator.task.program.result_kind is ir.ResultKind.CLASS:
         score = evaluator.task.score
-        return QualityMetric(score.metric, f"training {WORDS[score]}, %", larger_is_better=True)
+        return QualityMetric(score.metric, f"training {score.words}, %", larger_is_better=True)
     return QualityMetric("precision_loss", "precision loss", larger_is_better=False)

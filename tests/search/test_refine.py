@@ -1,0 +1,103 @@
+"""Searches that begin with what a space knows of itself: its procedure, its core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kilotune.search.front import Ranking
+from kilotune.search.space import (
+    Constraint,
+    Objective,
+    Option,
+    Procedure,
+    Trial,
+)
+from kilotune.search.strategies.local import LocalSearch, MeasuredCandidate
+from kilotune.search.strategies.random import all_candidates
+from kilotune.search.strategies.refine import RefineSearch
+from kilotune.search.strategy import Outcome
+from tests.search.problems import FlatProblem
+from tests.search.searching import search
+
+
+@dataclass(frozen=True)
+class Heuristic(FlatProblem):
+    """A space that comes with a paper's heuristic: the middle option everywhere, then the first."""
+
+    def procedure(self) -> Procedure:
+        (trial,) = yield [{d.name: 11 for d in self.decisions}]
+        assert trial.assignment["d0"] == 11
+        yield [{d.name: 10 for d in self.decisions}]
+
+
+def test_greedy_is_the_spaces_own_procedure_where_there_is_one() -> None:
+    study, result = search(Heuristic(4, 3, 1), "greedy")
+    assert [t.assignment["d3"] for t in study.trials()] == [11, 10]
+    assert result.outcome is Outcome.FINISHED
+    assert not result.proved
+
+
+def test_refine_starts_with_the_procedure_and_is_never_worse() -> None:
+    space = Heuristic(8, 12, 1)
+    study, _ = search(space, "refine", 300)
+    first = [t.assignment["d3"] for t in study.trials()[:2]]
+    assert first == [11, 10]
+    greedy, _ = search(space, "greedy")
+    assert study.front.best_rank < greedy.front.best_rank
+    plain = FlatProblem(8, 3, 1)
+    assert [t.assignment for t in search(plain, "refine", 60)[0].trials()] == [
+        t.assignment for t in search(plain, "local", 60)[0].trials()
+    ]
+
+
+def descended(kind: type[LocalSearch], space: FlatProblem, seed: int) -> MeasuredCandidate:
+    """Where a descent from the first candidate ends."""
+    walk = kind(space, seed)
+    first = {d.name: d.options[0] for d in space.decisions}
+    start = MeasuredCandidate(first, Ranking.of(space).rank(space.evaluate([first])[0]))
+    steps = walk.descend(start)
+    batch = next(steps)
+    while True:
+        try:
+            batch = steps.send([Trial(0, c, m) for c, m in zip(batch, space.evaluate(batch), strict=True)])
+        except StopIteration as end:
+            found = end.value
+            assert isinstance(found, MeasuredCandidate)
+            return found
+
+
+@dataclass(frozen=True)
+class Cored(Heuristic):
+    """Three of the options of each decision make a problem of their own."""
+
+    def core(self) -> dict[str, list[Option]]:
+        return {d.name: list(d.options[:3]) for d in self.decisions}
+
+
+def test_refine_searches_a_core_first_and_begins_the_whole_with_its_best() -> None:
+    space = Cored(6, 12, 3, pairs=6)
+    trials = search(space, "refine", 1200)[0].trials()
+    outside = [any(int(o) > 12 for o in t.assignment.values()) for t in trials]
+    first = outside.index(True)
+    best = min(Ranking.of(space).rank(m) for m in space.evaluate(all_candidates(FlatProblem(6, 3, 3))))
+    ranks = [Ranking.of(space).rank(t.measurement) for t in trials]
+    assert min(ranks[:first]) == best
+    (begun,) = (t.assignment for t, rank in zip(trials[:first], ranks[:first], strict=True) if rank == best)
+    assert sum(trials[first].assignment[name] != option for name, option in begun.items()) == 1
+    assert min(ranks) < best
+
+
+def test_refine_trades_one_change_for_another_where_no_single_one_improves() -> None:
+    """The least weight whose loss is at most 0, as a knapsack: exchanges find what single changes do not, and what they end at is kept by
+    single changes."""
+    better = 0
+    for seed in range(20):
+        space = FlatProblem(
+            10, 5, seed, objectives=(Objective("weight"), Objective("loss")), constraints=(Constraint("loss", 0.0),)
+        )
+        ours, single = descended(RefineSearch, space, seed), descended(LocalSearch, space, seed)
+        assert ours.rank <= single.rank
+        better += ours.rank < single.rank
+        neighbours = [{**ours.candidate, d.name: option} for d in space.decisions for option in d.options]
+        assert min(Ranking.of(space).rank(m) for m in space.evaluate(neighbours)) == ours.rank
+    assert better >= 5
