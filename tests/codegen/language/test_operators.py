@@ -239,6 +239,8 @@ def test_scalar_times_matrix_is_no_matrix_product() -> None:
         ("let n = v[1] > 0 ? 1 : 0 in A[n:+1][2-n:+2]", A[(k := int(V[1] > 0)) : k + 1, 2 - k : 4 - k]),
         ("let n = v[0] > 0 ? 1 : 0 in let v[0:+1] = 0.0 - v[0:+1] in A[n]", A[int(V[0] > 0)]),
         ("let n = v[0] > 0 ? 1 : 0 in let n = 2 in A[n]", A[2]),
+        ("let n = v[0] - v[0] >= 0 ? 2 : 1 in A[n]", A[2]),
+        ("let n = v[0] - v[0] > 0 ? 2 : 1 in A[n]", A[1]),
         ("$(i = [0:3]) (let n = A[i][0] > 0 ? 3 : 0 in n * M[n])", 3 * SQUARE[3] * (A[:, 0] > 0).sum()),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,11 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
+from kilotune.search.space import Constraint
+from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.space import ShiftrySpace
+from tests.spaces.small_network import small_network
 
 SCIKIT_LEARN = {
     ClassScore.ACCURACY: accuracy_score,
@@ -34,3 +41,13 @@ def test_scores_are_scikit_learns_and_no_samples_bring_them_above_their_bound(ro
         assert (found <= bound + 1e-9).all()
         np.testing.assert_allclose(score.percent_at_best(labels, targets), found, atol=1e-9)
         assert (score.percent_at_best(labels[:, :0], targets) == 100).all()
+
+
+@pytest.mark.parametrize("score", ClassScore)
+def test_what_may_be_lost_is_counted_in_the_score(score: ClassScore) -> None:
+    task = replace(small_network(), score=score)
+    shiftry = ShiftrySpace(task, ShiftryOptions(accuracy_drop=3.0))
+    seedot = SeeDotSpace(task, SeeDotOptions(permitted_drop=3.0))
+    least = Constraint(score.metric, 97.0, at_least=True)  # labels are the float program's
+    assert shiftry.constraints == seedot.constraints == (least,)
+    assert score.metric in seedot.evaluate([dict(next(iter(seedot.procedure()))[0])])[0].metrics
