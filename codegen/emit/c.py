@@ -58,7 +58,7 @@ class CSource:
 
     `ram_bytes` is the size of the one RAM array, of which variables take the first `variable_bytes` (what a search reports
     as RAM); scratch arrays of operations, the largest of `scratch_bytes`, fit between them or behind. `flash_bytes` are
-    parameters and whole tables (whose end may be left out, `tables`), and about what the code takes that unpacks parameters
+    parameters and tables, and about what the code takes that unpacks parameters
     (`unpacking_size`). `unstored`: rows of operations whose results stay in registers (`fusion`), which no hook follows.
     `candidate`: what it was made from, for targets that are not C; None for floats.
     """

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.constant_arrays import ConstantArray, constant_array
 from kilotune.codegen.emit.operators import CExpression, Operators, cast, constant, int_type, width_for
 from kilotune.codegen.emit.writer import Writer
-from kilotune.codegen.fixed.arithmetic import scale_down
 from kilotune.codegen.fixed.exponential import Exponential
 
 
@@ -45,13 +41,12 @@ class Functions:
             return self.operators.saturating(argument, -shift, bits)
         return self.operators.exact(argument, shift)
 
-    def _array(self, bits: int, entries: tuple[int, ...], counted: int) -> str:
-        """The name of the array; `counted`: entries that a search counts as flash, some of which may not be stored."""
+    def _array(self, bits: int, entries: tuple[int, ...]) -> str:
+        """The name of the array."""
         key = (bits, entries)
         if key not in self._array_names:
             self._array_names[key] = name = f"kt_table{len(self._array_names)}"
-            stored = constant_array(name, int_type(bits), entries, bits)
-            self.arrays.append(dataclasses.replace(stored, size_bytes=counted * bits // 8))
+            self.arrays.append(constant_array(name, int_type(bits), entries, bits))
         return self._array_names[key]
 
     def _exponential(self, table: Exponential, width: int) -> CExpression:
@@ -88,11 +83,11 @@ class Functions:
         body.line(f"const {kind} t = ({kind})({first} - {second});")
 
     def _look_up(self, body: Writer, table: Exponential) -> CExpression:
-        high = self._entry(table, table.coarse, table.coarse_operand_shift if table.fine else 0, table.coarse_shift)
-        if not table.fine:
+        coarse, *fine = table.stored_arrays(self.operators.rounding)
+        high = self._entry(table.bits, coarse, table.coarse_shift)
+        if not fine:
             return high
-        mask = len(table.fine) - 1
-        low = self._entry(table, table.fine, table.fine_operand_shift, table.fine_shift, mask)
+        low = self._entry(table.bits, fine[0], table.fine_shift, len(table.fine) - 1)
         body.line(f"const {int_type(high.bits)} high = {high.text};")
         body.line(f"const {int_type(low.bits)} low = {low.text};")
         largest = max(map(abs, table.coarse)) * max(map(abs, table.fine))
@@ -104,17 +99,13 @@ class Functions:
             return cast(result, min(bits, width_for(-bound, bound)))
         return result
 
-    def _entry(
-        self, table: Exponential, entries: tuple[int, ...], operand_shift: int, shift: int, mask: int | None = None
-    ) -> CExpression:
-        """The element of a table that t chooses. Its operand shift is applied here, once, instead of on the device."""
-        scaled = scale_down(np.array(entries, dtype=np.int64), operand_shift, self.operators.rounding)
-        stored = scaled if table.fine else scaled[: (last_told_apart(table) >> shift) + 1]
-        name = self._array(table.bits, tuple(stored.tolist()), len(scaled))
+    def _entry(self, bits: int, entries: tuple[int, ...], shift: int, mask: int | None = None) -> CExpression:
+        """The element of a table that t chooses."""
+        name = self._array(bits, entries)
         place = f"t >> {shift}" if shift else "t"
         if mask is not None:
             place = f"({place}) & {mask}" if shift else f"t & {mask}"
-        return CExpression(f"KT_LOAD{table.bits}(&{name}[{place}])", table.bits)
+        return CExpression(f"KT_LOAD{bits}(&{name}[{place}])", bits)
 
     def _logistic(self, stem: str, table: Exponential, width: int) -> CExpression:
         """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
@@ -154,23 +145,13 @@ class Functions:
         return f"{name}(({kind})({numerator}), ({kind})({one} + decayed), {table.scale})"
 
 
-def last_told_apart(table: Exponential) -> int:
-    """The least t (of `Exponential`) from which on all entries are one number: of e**v in 8 bits, zero. No later one is stored."""
-    if table.fine:
-        return table.limit
-    last = table.limit >> table.coarse_shift
-    while last and table.coarse[last - 1] == table.coarse[last]:
-        last -= 1
-    return min(last << table.coarse_shift, table.limit)
-
-
 def _argument_ends(table: Exponential) -> tuple[int, int]:
     """The arguments beyond which the table does not change."""
-    other = table.reference + table.sign * last_told_apart(table)
+    other = table.reference + table.sign * table.last_told_apart
     return min(table.reference, other), max(table.reference, other)
 
 
 def _argument_width(table: Exponential, bits: int) -> int:
     """The width at which an argument of `bits` bits can be clamped and subtracted from the reference."""
     low, high = _argument_ends(table)
-    return max(16, bits, width_for(low, high), width_for(0, last_told_apart(table)))
+    return max(16, bits, width_for(low, high), width_for(0, table.last_told_apart))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -48,12 +48,33 @@ class Exponential:
 
     @property
     def table_bytes(self) -> int:
-        """Flash that the tables take."""
+        """Bytes of whole tables, as the papers count them."""
         return (len(self.coarse) + len(self.fine)) * self.bits // 8
 
-    def stored_arrays(self, rounding: Rounding) -> tuple[tuple[int, ...], ...]:
-        """The arrays as a program stores them: the factors' operand shifts are applied beforehand."""
+    @cached_property
+    def last_told_apart(self) -> int:
+        """The least t from which on the result is one number: of a single table that of its last entries, of two zero (of e**v in 8
+        bits, too). What lies behind it is not stored."""
+        last = self.limit >> self.coarse_shift
+        if self.fine and self.coarse[last]:
+            return self.limit
+        while last and self.coarse[last - 1] == self.coarse[last]:
+            last -= 1
+        return min(last << self.coarse_shift, self.limit)
+
+    def shifted_arrays(self, rounding: Rounding) -> tuple[tuple[int, ...], ...]:
+        """Whole arrays, to which the factors' operand shifts are applied beforehand."""
         return _shifted_arrays(self, rounding)
+
+    def stored_arrays(self, rounding: Rounding) -> tuple[tuple[int, ...], ...]:
+        """The arrays as a program stores them: shifted, the coarse one up to where it no longer changes."""
+        coarse, *fine = _shifted_arrays(self, rounding)
+        return (coarse[: (self.last_told_apart >> self.coarse_shift) + 1], *fine)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Flash that they take."""
+        return ((self.last_told_apart >> self.coarse_shift) + 1 + len(self.fine)) * self.bits // 8
 
     def __call__(self, x: IntArray, rounding: Rounding) -> IntArray:
         """The exponential of every element of `x`."""

@@ -289,7 +289,7 @@ class _NestCount:
         cycles = self.unit.cycles
         place, third = address_bits(table.limit + 1), cycles[UnitPart.OPERANDS] // 3
         total = Parts(adders=bits + 1 + place, choices=place, registers=third * (2 * bits + place))
-        arrays = table.stored_arrays(self.rounding)
+        arrays = table.shifted_arrays(self.rounding)
         reachable = arrays[0][: (table.limit >> table.coarse_shift) + 1]
         widths = []
         for entries in (reachable, arrays[1]) if table.fine else (reachable,):

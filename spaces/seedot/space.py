@@ -47,8 +47,9 @@ COARSENESS = (4, 2, 1)
 FASTEST_BITS = 16
 """Up to this width the compiled kernel runs programs."""
 
-SEMANTICS = 1
-"""Version of what the decisions mean; part of the fingerprint."""
+SEMANTICS, TABLES_AS_STORED = 1, 2
+"""Versions of what is measured, part of the fingerprint: the second of programs with exponentials, whose tables count in flash as they are
+stored, without the ends that are one number."""
 
 
 ROUNDED_FLIPS = "rounded_flips_percent"
@@ -145,7 +146,8 @@ class SeeDotSpace:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the task and the options."""
-        return fingerprint(self.name, SEMANTICS, self.task.fingerprint, self.options)
+        semantics = TABLES_AS_STORED if self.exponentials else SEMANTICS
+        return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     def size(self) -> int:
         """Number of candidates."""

@@ -209,7 +209,7 @@ class _Encoding:
             sum(space.stored_bytes(name, o) * literal for o, literal in chosen_of[name].items())
             for name in space.evaluator.footprint.storage
         ]
-        tables = [table.table_bytes * used for table, used in self._tables(space).items()]
+        tables = [table.stored_bytes * used for table, used in self._tables(space).items()]
         return cp_model.LinearExpr.sum([*parameters, *tables, *self._unpacking(space.evaluator.unpacking)])
 
     def _unpacking(self, size: UnpackingSize) -> list[cp_model.LinearExprT]:

@@ -27,6 +27,9 @@ the latter counts the code that unpacks them as flash."""
 TOLD_APART = 2
 """Added to either where candidates that are expected to flip nothing are told apart by the errors of their margins."""
 
+TABLES_AS_STORED = 4
+"""Added for programs with exponentials, since flash counts their tables as they are stored: without the ends that are one number."""
+
 
 class ShiftrySpace(ShiftryCandidates):
     """The bitwidth and the scale of every variable: flat decisions, the best guess of each first."""
@@ -57,6 +60,7 @@ class ShiftrySpace(ShiftryCandidates):
         """Hash of the task and the options."""
         semantics = NARROW_SEMANTICS if self.options.narrow or self.options.codebook else SEMANTICS
         semantics += TOLD_APART if self._tells_apart else 0
+        semantics += TABLES_AS_STORED if self.profile.exponents else 0
         return fingerprint(self.name, semantics, self.task.fingerprint, self.options)
 
     @property

@@ -86,7 +86,7 @@ def _exponential(m: Module, x: Value, table: Exponential, rounding: Rounding, cy
     distance = delayed(m, distance, third, f"{name}_distance")
     place = Mux(distance < 0, 0, Mux(distance > table.limit, limit, distance[: len(limit)]))
     place = delayed(m, place, third, f"{name}_place")
-    arrays, answered = table.stored_arrays(rounding), cycles[UnitPart.TABLE] - 1
+    arrays, answered = table.shifted_arrays(rounding), cycles[UnitPart.TABLE] - 1
     high = read_table(m, _reachable(arrays[0], table), place >> table.coarse_shift, f"{name}_coarse")
     high = delayed(m, high, answered, f"{name}_high")
     if not table.fine:

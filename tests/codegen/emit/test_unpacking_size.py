@@ -87,7 +87,7 @@ def test_what_a_search_measures_is_what_is_emitted(bonsai: ShiftrySpace) -> None
     measured = bonsai.evaluator.measure(batch)[0]["flash_bytes"]
     assert measured == emit_c(batch, bonsai.task.parameters).flash_bytes
     assert plain - measured == 350 - 16 - CODE_BYTES["groups 4 table"] - CODE_BYTES["table of a run"]
-    assert plain == sum(np.size(v) for v in bonsai.task.parameters.values()) + 128
+    assert plain == sum(np.size(v) for v in bonsai.task.parameters.values()) + 68
 
 
 def test_parameters_of_many_values_may_have_a_codebook(bonsai: ShiftrySpace) -> None:
