@@ -3,7 +3,9 @@
 `unit_gates` and `unit_path_ns` depend on the unit, on its operation's row and constants, on the banks of the variables that it reads and
 writes, on which other units reach these, on whether the design is pipelined and on whether the unit's multiplications are soft, and on no
 lanes but the unit's. `memory_gates` depends on the size, banks and ports of the variable. `controller_gates` depends on the program. So an
-estimate is a sum over independent parts, its clock their longest path, and a knapsack over alternatives of each operation is exact for it.
+estimate is a sum over independent parts, and a knapsack over alternatives of each operation is exact for it. The clock is that of their
+longest path, which is longer the more of the board is in use: `crowding` is a step function of the sum, so that a knapsack within the
+gates of one step is exact for the clock too.
 
 What a part takes of a family of FPGAs is in `gate_costs.json`, fitted to single units that were synthesised, placed and routed
 (`experiments/benchmarks/hardware_costs.py`). Block memories and multipliers are not fitted: `mapping.py` has the synthesiser's rules.
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
+from typing import Any
 
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.codegen.rtl.units import Unit
@@ -26,6 +29,9 @@ from kilotune.evaluators.fpga.unit_parts import frame_parts, memory_parts, unit_
 
 TABLE = FilePath(__file__).with_name("gate_costs.json")
 
+CROWDING_STEPS = 8
+"""Of a board's look-up tables: the longest path is one length in each."""
+
 STATIC_MILLIWATTS = 30.0
 PICOJOULES_PER_CYCLE = Gates(luts=1, flip_flops=1, block_rams=10, multipliers=10)
 
@@ -33,21 +39,23 @@ PICOJOULES_PER_CYCLE = Gates(luts=1, flip_flops=1, block_rams=10, multipliers=10
 @dataclass(frozen=True)
 class GateCosts:
     """What each part (in the order of `PARTS`) takes of a family's look-up tables and flip-flops, and each piece of a path (`PATH`) in
-    nanoseconds."""
+    nanoseconds. `crowding`: by what share of itself a path grows with each further step of the board that is in use."""
 
     luts: tuple[float, ...]
     flip_flops: tuple[float, ...]
     path_ns: tuple[float, ...]
+    crowding: float
 
 
 @cache
 def gate_costs(family: str) -> GateCosts:
     """The fitted table of a family."""
-    table: Mapping[str, Mapping[str, float]] = json.loads(TABLE.read_text(encoding="utf-8"))[family]
+    table: Mapping[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))[family]
     return GateCosts(
         tuple(table["luts"].get(name, 0.0) for name in PARTS),
         tuple(table["flip_flops"].get(name, 0.0) for name in PARTS),
         tuple(table["path_ns"].get(name, 0.0) for name in PATH),
+        table.get("crowding", 0.0),
     )
 
 
@@ -78,8 +86,32 @@ def estimate(plan: HardwarePlan, board: Board) -> Estimate:
         gates += memory_gates(name, plan, board)
     for unit in plan.units:
         gates += unit_gates(unit, plan, board)
-    path_ns = max(least_path_ns(board), *(unit_path_ns(unit, plan, board) for unit in plan.units))
+    alone_ns = max(least_path_ns(board), *(unit_path_ns(unit, plan, board) for unit in plan.units))
+    path_ns = alone_ns * crowding(gates.luts, board)
     return Estimate(gates, path_ns, plan.cycles, energy_nj(gates, path_ns, plan.cycles))
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A step of `crowding`: designs of at most so many look-up tables, and how many times as long a path is as in an empty board."""
+
+    luts: int
+    factor: float
+
+
+def crowds(board: Board, most_luts: int) -> tuple[Crowd, ...]:
+    """The steps that designs of at most so many look-up tables may be in, the emptiest first; the last one ends there."""
+    if not gate_costs(board.family).crowding:
+        return (Crowd(most_luts, 1.0),)
+    ends = (board.gates.luts * step // CROWDING_STEPS for step in range(1, CROWDING_STEPS))
+    return tuple(Crowd(luts, crowding(luts, board)) for luts in (*(end for end in ends if end < most_luts), most_luts))
+
+
+def crowding(luts: int, board: Board) -> float:
+    """How many times as long the paths of a design of so many look-up tables are on a board as those of a small one: signals go further,
+    and around more. Of families of which no large designs have been placed 1."""
+    step = max(0, -(-luts * CROWDING_STEPS // board.gates.luts) - 1) if board.gates.luts else 0
+    return 1.0 + gate_costs(board.family).crowding * step
 
 
 def energy_nj(gates: Gates, path_ns: float, cycles: int) -> float:

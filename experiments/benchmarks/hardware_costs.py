@@ -181,7 +181,8 @@ def fit(boards: list[Board], allowed: Allowed, paths_too: bool) -> None:
     gates = {kind: fit_gates(designs, kind) for kind in ("luts", "flip_flops")}
     for family, found in designs.items():
         path_ns = fit_paths(found, family) if paths_too else {}
-        table[family] = {**gates, "path_ns": path_ns or table[family]["path_ns"]}
+        kept = {name: table[family][name] for name in ("path_ns", "crowding") if name in table[family]}
+        table[family] = {**gates, **kept, **({"path_ns": path_ns} if path_ns else {})}
         print(f"{family}: {len(found)} designs, {json.dumps(table[family])}")
     TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
 

@@ -91,6 +91,6 @@ def _cells(attempt: PlacedTrial, beside: Compared) -> Iterator[str]:
 
 
 def narrowed(space: FpgaSpace, luts: int) -> FpgaSpace:
-    """The space on a board with at most so many look-up tables."""
+    """The space of candidates with at most so many look-up tables, of the whole board."""
     gates = replace(space.board.gates, luts=min(luts, space.board.gates.luts))
-    return FpgaSpace(space.program, replace(space.board, gates=gates), space.goal)
+    return FpgaSpace(space.program, space.board, replace(space.goal, budget=gates))

@@ -1,6 +1,7 @@
 """Bundled models as hardware: one step after the other, the paper's hints, and the optimum of the cost model.
 
-    python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--luts N] [--place [--seconds S]] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.unrolling [--board NAME] [--work W] [--luts N] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.unrolling --place [--seconds S] [--designs KIND ...] [MODEL ...]    # also with the others
 
 Widths and scales are those of SeeDot's procedure. Figures are predicted (cycles are exact); --place places and routes each of the three
 and prints what is measured beside what was predicted, with cycles against those of a simulated Uno at 16 MHz and of float32 at 10 MHz
@@ -12,6 +13,7 @@ of the same integers on a simulated Uno. `joint_hardware.py` decides widths as w
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 
 from kilotune.experiments.benchmarks.placed_designs import HEAD, compared, narrowed, placed, rows
 from kilotune.experiments.models.catalogue import model_names
@@ -25,6 +27,7 @@ from kilotune.spaces.fpga.space import FpgaSpace
 
 WORK = 60.0
 SECONDS, MOST_TRIED = 900.0, 6
+DESIGNS = ("sequential", "hints", "best")
 
 
 def hardware(model: str, board: str) -> HardwareProblem:
@@ -58,15 +61,17 @@ def cells(trial: Trial) -> str:
     return f"{found['latency_us']:.3g} ({found['hardware_cycles']:.0f}, {found['luts']:.0f})"
 
 
-def designs(problem: HardwareProblem, work: float, luts: int) -> tuple[Trial, Trial, list[Trial], float]:
-    """One step after the other, the paper's hints, the best found, and what none undercuts."""
-    space = problem.space
-    assert isinstance(space, FpgaSpace)
+def sequential_design(space: FpgaSpace) -> Trial:
+    """One step after the other."""
     plain = space.choices.answers({}, True, 1)
+    return Trial(0, plain, space.evaluate([plain])[0])
+
+
+def hinted_design(space: FpgaSpace) -> Trial:
+    """By the paper's hints."""
     hints = run_procedure(space)
     assert hints is not None
-    found, bound = optimum(narrowed(space, luts), work)
-    return Trial(0, plain, space.evaluate([plain])[0]), hints, found, bound
+    return hints
 
 
 def table(models: list[str], board: str, work: float, luts: int) -> None:
@@ -75,7 +80,10 @@ def table(models: list[str], board: str, work: float, luts: int) -> None:
     print("|---|---|---|---|---|---|---|", flush=True)
     for model in models:
         problem = hardware(model, board)
-        sequential, hints, found, bound = designs(problem, work, luts)
+        space = problem.space
+        assert isinstance(space, FpgaSpace)
+        sequential, hints = sequential_design(space), hinted_design(space)
+        found, bound = optimum(narrowed(space, luts), work)
         uno = uno_us(problem)
         best = found[0].measurement.metrics["latency_us"]
         speed = "- | -" if uno is None else f"{uno:.0f} | {uno / best:.0f}"
@@ -88,23 +96,28 @@ def proved(found: list[Trial], bound: float) -> str:
     return "proved" if bound >= found[0].measurement.metrics["latency_us"] * (1 - 1e-6) else f"bound {bound:.3g} us"
 
 
-def placed_table(models: list[str], board: str, work: float, luts: int, seconds: float) -> None:
+def designs(space: FpgaSpace, kinds: Sequence[str], work: float, luts: int) -> Iterator[tuple[str, Trial, int]]:
+    """What each of `kinds` is called, the candidate, and how many are tried in all where it cannot be used."""
+    if "sequential" in kinds:
+        yield "sequential", sequential_design(space), 1
+    if "hints" in kinds:
+        yield "the paper's hints", hinted_design(space), 1
+    if "best" in kinds:
+        found, bound = optimum(narrowed(space, luts), work)
+        yield f"best found, {proved(found, bound)}", found[0], MOST_TRIED
+
+
+def placed_table(models: list[str], given: argparse.Namespace) -> None:
     """A line a design, placed."""
     print(HEAD, flush=True)
     for model in models:
-        problem = hardware(model, board)
-        sequential, hints, found, bound = designs(problem, work, luts)
+        problem = hardware(model, given.board)
         space = problem.space
         assert isinstance(space, FpgaSpace)
-        beside, limited = compared(space, uno_us(problem)), narrowed(space, luts)
-        best = f"best found, {proved(found, bound)}"
-        for title, trial, most in (
-            ("sequential", sequential, 1),
-            ("the paper's hints", hints, 1),
-            (best, found[0], MOST_TRIED),
-        ):
+        beside, limited = compared(space, uno_us(problem)), narrowed(space, given.luts)
+        for title, trial, most in designs(space, given.designs, given.work, given.luts):
             within = space if most == 1 else limited
-            for row in rows(model, title, placed(within, [trial], seconds, most), beside):
+            for row in rows(model, title, placed(within, [trial], given.seconds, most), beside):
                 print(row, flush=True)
 
 
@@ -117,10 +130,11 @@ def main() -> None:
     arguments.add_argument("--luts", type=int, default=1 << 30, help="a candidate may be predicted to take")
     arguments.add_argument("--place", action="store_true")
     arguments.add_argument("--seconds", type=float, default=SECONDS, help="for each tool, a design")
-    given = arguments.parse_args()
+    arguments.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS), help="that are placed")
+    given = arguments.parse_intermixed_args()
     models = given.models or list(model_names())
     if given.place:
-        placed_table(models, given.board, given.work, given.luts, given.seconds)
+        placed_table(models, given)
     else:
         table(models, given.board, given.work, given.luts)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from functools import cached_property
 
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
-from kilotune.evaluators.fpga.cost_model import energy_nj, least_path_ns
+from kilotune.evaluators.fpga.cost_model import crowding, energy_nj, least_path_ns
 from kilotune.search.space import Assignment, Option
 from kilotune.spaces.fpga.choices import PIPELINED, PORTS_NAME, SOFT
 from kilotune.spaces.fpga.dependences import least_cycles
@@ -32,6 +31,7 @@ class LeastCosts:
     objective: str
     limits: Mapping[str, float]
     _known: dict[tuple[bool, int, int, Option | None, Option | None], Least] = field(default_factory=dict, init=False)
+    _known_shared: dict[tuple[bool, int], Gates] = field(default_factory=dict, init=False)
 
     def loss(self, decided: Assignment) -> float:
         """A loss of the first objective that no completion undercuts; +inf where the gates that there are do not do."""
@@ -65,7 +65,7 @@ class LeastCosts:
             f"operation {choices.label(row)}": int(getattr(self._least(table, row, None, None).gates, kind))
             for row in range(len(choices.operations))
         }
-        return {**found, "what they share": int(getattr(self._shared[table.pipelined, table.ports], kind))}
+        return {**found, "what they share": int(getattr(self._shared(table), kind))}
 
     def _loss(self, table: PartTable, decided: Assignment) -> float:
         choices = table.choices
@@ -73,10 +73,10 @@ class LeastCosts:
             self._least(table, row, decided.get(choices.unroll_name(row)), decided.get(choices.product_name(row)))
             for row in range(len(choices.operations))
         ]
-        gates = sum((part.gates for part in parts), self._shared[table.pipelined, table.ports])
+        gates = sum((part.gates for part in parts), self._shared(table))
         if any(getattr(gates, kind) > self.limits[kind] for kind in GATE_KINDS):
             return math.inf
-        path_ns = max(least_path_ns(table.board), *(part.path_ns for part in parts))
+        path_ns = max(least_path_ns(table.board), *(part.path_ns for part in parts)) * crowding(gates.luts, table.board)
         units = {name: cycles for part in parts for name, cycles in part.cycles.items()}
         plan = table.sequential
         cycles = plan.input_beats + least_cycles(table.waiting, units) + 1
@@ -87,10 +87,12 @@ class LeastCosts:
             return float(gates.luts)
         return energy_nj(gates, path_ns, cycles) if self.objective == "energy" else latency_us
 
-    @cached_property
-    def _shared(self) -> Mapping[tuple[bool, int], Gates]:
+    def _shared(self, table: PartTable) -> Gates:
         """The controller, and each memory as small as it can be."""
-        return {key: _shared_least(table) for key, table in self.tables.items()}
+        key = table.pipelined, table.ports
+        if key not in self._known_shared:
+            self._known_shared[key] = _shared_least(table)
+        return self._known_shared[key]
 
     def _least(self, table: PartTable, row: int, unroll: Option | None, product: Option | None) -> Least:
         key = (table.pipelined, table.ports, row, unroll, product)

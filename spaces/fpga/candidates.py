@@ -21,7 +21,7 @@ from kilotune.spaces.fpga.bounds import LeastCosts
 from kilotune.spaces.fpga.choices import PORTS, HardwareChoices
 from kilotune.spaces.fpga.parts import PartTable
 
-SEMANTICS = 4
+SEMANTICS = 5
 """Version of what the decisions mean and of how they are measured; part of the fingerprint."""
 
 OBJECTIVES: Mapping[str, tuple[str, str]] = {

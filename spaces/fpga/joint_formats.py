@@ -19,7 +19,14 @@ from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
 from kilotune.evaluators.constraint_solver import SolverClock
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
-from kilotune.evaluators.fpga.cost_model import controller_gates, least_path_ns, memory_gates, unit_gates, unit_path_ns
+from kilotune.evaluators.fpga.cost_model import (
+    controller_gates,
+    crowds,
+    least_path_ns,
+    memory_gates,
+    unit_gates,
+    unit_path_ns,
+)
 from kilotune.search.space import Assignment, Option
 from kilotune.spaces.fpga.joint_candidates import Formats, JointCandidates
 from kilotune.spaces.fpga.joint_parts import operation_signature, reached_variables
@@ -56,8 +63,9 @@ class DesignFormats:
     ) -> Formats | None:
         """The formats of least predicted error with which an inference takes less than `latency_us` and the gates suffice; None where
         the solver finds none. None of `forbidden` (some variables' formats) may be in the answer."""
-        allowed_ns = 1000 * latency_us / self.plan.cycles * (1 - SMALL)
-        if least_path_ns(self.space.board) > allowed_ns:
+        there = self.space.goal.budget or self.space.board.gates
+        allowed_ns = self._allowed_ns(latency_us, there.luts)
+        if not allowed_ns:
             return None
         model = cp_model.CpModel()
         chosen = {
@@ -66,8 +74,10 @@ class DesignFormats:
         }
         for options in chosen.values():
             model.add_exactly_one(options.values())
-        totals = self._totals(model, chosen, allowed_ns)
-        there = self.space.goal.budget or self.space.board.gates
+        full = {luts: model.new_bool_var(f"at most {luts} look-up tables") for luts in allowed_ns}
+        model.add_exactly_one(full.values())
+        totals = self._totals(model, chosen, [(literal, allowed_ns[luts]) for luts, literal in full.items()])
+        model.add(totals["luts"] <= sum(luts * literal for luts, literal in full.items()))
         for kind, total in totals.items():
             model.add(total <= getattr(there, kind))
         for formats in forbidden:
@@ -89,18 +99,32 @@ class DesignFormats:
         }
         return {**self.base, **found}
 
+    def _allowed_ns(self, latency_us: float, most_luts: int) -> dict[int, float]:
+        """The longest path alone that is fast enough on a board of which at most so many look-up tables are in use, where there may be
+        one."""
+        most_ns = 1000 * latency_us / self.plan.cycles * (1 - SMALL)
+        by_luts = {crowd.luts: most_ns / crowd.factor for crowd in crowds(self.space.board, most_luts)}
+        return {luts: path_ns for luts, path_ns in by_luts.items() if path_ns >= least_path_ns(self.space.board)}
+
     def _totals(
-        self, model: cp_model.CpModel, chosen: Mapping[str, Mapping[Option, cp_model.IntVar]], allowed_ns: float
+        self,
+        model: cp_model.CpModel,
+        chosen: Mapping[str, Mapping[Option, cp_model.IntVar]],
+        allowed_ns: Sequence[tuple[cp_model.IntVar, float]],
     ) -> dict[str, cp_model.LinearExpr | int]:
-        """Gates by kind, of a line of each operation and the memories of the formats chosen."""
+        """Gates by kind, of a line of each operation and the memories of the formats chosen. `allowed_ns`: (literal, the longest path
+        where it is true)."""
         terms: dict[str, list[cp_model.LinearExpr | int]] = {
             kind: [getattr(self._controller, kind)] for kind in GATE_KINDS
         }
         for row, lines in enumerate(self.lines):
-            fast = [line for line in lines if line.path_ns <= allowed_ns]
+            fast = [line for line in lines if line.path_ns <= max(path_ns for _, path_ns in allowed_ns)]
             literals = [model.new_bool_var(f"operation {row} line {number}") for number in range(len(fast))]
             model.add_exactly_one(literals)
             for line, literal in zip(fast, literals, strict=True):
+                for full, path_ns in allowed_ns:
+                    if line.path_ns > path_ns:
+                        model.add_implication(full, literal.negated())
                 for name, option in line.formats.items():
                     model.add_implication(literal, chosen[name][option])
                 for kind, listed in terms.items():

@@ -6,7 +6,7 @@ of one variable changes the parts of the few operations that reach it (or what t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -36,14 +36,13 @@ class RememberedParts:
     def __getstate__(self) -> dict[str, Any]:
         return {"parts": {}, "levels": {}, "count": 0}
 
-    def remember(self, key: Hashable, parts: tuple[OperationPart, ...]) -> tuple[OperationPart, ...]:
-        """These parts, for whoever asks for them again."""
+    def remember(self, key: Hashable, parts: tuple[OperationPart, ...]) -> None:
+        """Keep these parts for whoever asks for them again."""
         if self.count + len(parts) > MOST_REMEMBERED:
             self.parts.clear()
             self.count = 0
         self.parts[key] = parts
         self.count += len(parts)
-        return parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +50,6 @@ class RememberingTable(PartTable):
     """A table of parts, of which only those are computed that no table before it had."""
 
     remembered: RememberedParts
-
-    @cached_property
-    def parts(self) -> tuple[tuple[OperationPart, ...], ...]:
-        """As in `PartTable`."""
-        return tuple(self._known_parts(row) for row in range(len(self.choices.operations)))
 
     @cached_property
     def levels(self) -> Levels:
@@ -67,12 +61,18 @@ class RememberingTable(PartTable):
             ).levels
         return self.remembered.levels[key]
 
-    def _known_parts(self, row: int) -> tuple[OperationPart, ...]:
+    def made_parts(self, row: int) -> Iterator[OperationPart]:
+        """As in `PartTable`; those that are known at once."""
         key = self.pipelined, self.ports, operation_signature(self.sequential, row)
         known = self.remembered.parts.get(key)
-        if known is None:
-            known = self.remembered.remember(key, tuple(self.parts_of(row, self.unrolled_alone(row))))
-        return known
+        if known is not None:
+            yield from known
+            return
+        parts = list[OperationPart]()
+        for part in self.parts_of(row, self.unrolled_alone(row)):
+            parts.append(part)
+            yield part
+        self.remembered.remember(key, tuple(parts))
 
 
 def operation_signature(plan: HardwarePlan, row: int) -> Hashable:

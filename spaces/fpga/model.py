@@ -1,7 +1,8 @@
 """The exact optimum of the cost model: a knapsack of parts (`knapsack.py`), asked for one range of clocks after the other.
 
-A range of clocks, with its pipelining and its number of ports, is bounded by its fastest clock and the fewest cycles at its slowest
-one. The most promising range is asked first, then its halves, and none in which nothing can be better than what is found.
+A clock follows from the longest path alone and from how full the board is, which makes it longer by steps. A range of both, with its
+pipelining and its number of ports, is bounded by its fastest clock and the fewest cycles at its slowest one and on its most gates. The
+most promising range is asked first, then its halves, and none in which nothing can be better than what is found.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ortools.sat.python import cp_model
 
 from kilotune.evaluators.constraint_solver import SolverClock
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
-from kilotune.evaluators.fpga.cost_model import least_path_ns, picojoules_per_cycle
+from kilotune.evaluators.fpga.cost_model import Crowd, crowds, least_path_ns, picojoules_per_cycle
 from kilotune.search.space import Assignment, ModelAnswer, SolveLimit, Trial
 from kilotune.spaces.fpga.candidates import HardwareCandidates
 from kilotune.spaces.fpga.choices import PIPELINED, PORTS, PORTS_NAME, Way
@@ -31,18 +32,30 @@ UNITS = 1000
 
 @dataclass(frozen=True)
 class Range:
-    """The clocks `levels[first]` to `levels[last]` of the designs of a table."""
+    """Designs of a table whose longest path alone is one of `levels`, ascending, and that are in one of the steps `crowds`."""
 
     table: PartTable
     levels: Sequence[float]
-    first: int
-    last: int
+    crowds: Sequence[Crowd]
+
+    @property
+    def fastest_ns(self) -> float:
+        """What no design's path undercuts."""
+        return self.levels[0] * self.crowds[0].factor
+
+    @property
+    def is_one_clock(self) -> bool:
+        """Whether there is nothing to halve."""
+        return len(self.levels) == len(self.crowds) == 1
 
     def halves(self) -> tuple[Range, Range]:
-        """Both halves of several clocks."""
-        middle = (self.first + self.last) // 2
-        left = Range(self.table, self.levels, self.first, middle)
-        return left, Range(self.table, self.levels, middle + 1, self.last)
+        """Both halves of several clocks: of what they differ most by."""
+        middle_level, middle_crowd = (len(self.levels) + 1) // 2, (len(self.crowds) + 1) // 2
+        if self.levels[-1] / self.levels[0] > self.crowds[-1].factor / self.crowds[0].factor:
+            left, right = self.levels[:middle_level], self.levels[middle_level:]
+            return replace(self, levels=left), replace(self, levels=right)
+        emptier, fuller = self.crowds[:middle_crowd], self.crowds[middle_crowd:]
+        return replace(self, crowds=emptier), replace(self, crowds=fuller)
 
 
 class KnapsackModel:
@@ -101,12 +114,14 @@ class _Search:
     def run(self) -> float:
         """A loss that no candidate undercuts: the best one's where the search came to its end; +inf where nothing fits."""
         for (pipelined, ports), table in self.space.tables.items():
+            if not table.prepare(lambda: self.clock.is_over):
+                return -math.inf
             if not _makes_a_difference(table):
                 continue
             levels = path_levels(table, least_path_ns(self.space.board))
             if levels:
                 least = self.space.least.loss({PIPELINED: pipelined, PORTS_NAME: ports})
-                self._put(least, Range(table, levels, 0, len(levels) - 1))
+                self._put(least, Range(table, levels, crowds(self.space.board, self.gates.luts)))
         while self._open and self._open[0][0] < self.best and not self.clock.is_over:
             bound, _, clocks = heapq.heappop(self._open)
             self._ask(clocks, bound)
@@ -118,8 +133,8 @@ class _Search:
             heapq.heappush(self._open, (bound, next(self._order), clocks))
 
     def _ask(self, clocks: Range, before: float) -> None:
-        fastest, slowest = clocks.levels[clocks.first], clocks.levels[clocks.last]
-        knapsack = Knapsack(clocks.table, Question(slowest, self.gates, self._most_cycles(fastest)))
+        fastest, gates = clocks.fastest_ns, replace(self.gates, luts=clocks.crowds[-1].luts)
+        knapsack = Knapsack(clocks.table, Question(clocks.levels[-1], gates, self._most_cycles(fastest)))
         self._aim(knapsack, fastest)
         status = self.clock.solve(self.solver, knapsack.model)
         if status == cp_model.INFEASIBLE:
@@ -127,7 +142,7 @@ class _Search:
         bound, measured = max(before, self._bound(fastest)), math.inf
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             measured = self._take(clocks, knapsack.read(self.solver))
-        if clocks.first < clocks.last:
+        if not clocks.is_one_clock:
             for half in clocks.halves():
                 self._put(bound, half)
         elif status != cp_model.OPTIMAL or measured > bound * (1 + ROUNDING):

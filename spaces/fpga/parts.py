@@ -7,7 +7,7 @@ they share: a part is a way together with the banks of all variables that its op
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -76,7 +76,29 @@ class PartTable:
     @cached_property
     def parts(self) -> tuple[tuple[OperationPart, ...], ...]:
         """The parts of each operation, in program order. Ways that no memory can feed are left out."""
-        return tuple(tuple(self.parts_of(row, alone)) for row, alone in enumerate(self._alone))
+        self.prepare(lambda: False)
+        return tuple(self._made[row] for row in range(len(self.choices.operations)))
+
+    def prepare(self, is_over: Callable[[], bool]) -> bool:
+        """Make the parts, which takes seconds for large programs, unless it `is_over` before; whether all are made. What is made is
+        kept."""
+        for row in range(len(self.choices.operations)):
+            if row not in self._made:
+                parts = list[OperationPart]()
+                for part in self.made_parts(row):
+                    if is_over():
+                        return False
+                    parts.append(part)
+                self._made[row] = tuple(parts)
+        return True
+
+    @cached_property
+    def _made(self) -> dict[int, tuple[OperationPart, ...]]:
+        return {}
+
+    def made_parts(self, row: int) -> Iterator[OperationPart]:
+        """The parts of an operation, one after the other."""
+        return self.parts_of(row, self._alone[row])
 
     @cached_property
     def levels(self) -> Mapping[str, tuple[int, ...]]:

@@ -49,6 +49,11 @@ FAMILY = SpaceFamily(
             "  [default: no]",
         ),
         click.Option(
+            ["--narrow/--no-narrow"],
+            default=None,
+            help="With --joint: whether parameters may be stored in 1, 2, 3, 4 or 6 bits  [default: no]",
+        ),
+        click.Option(
             ["--place"],
             type=click.IntRange(0),
             metavar="N",

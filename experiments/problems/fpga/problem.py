@@ -42,11 +42,13 @@ MOST_PLACED = 3
 @dataclass(frozen=True)
 class HardwareOptions:
     """What the command line says. `board`: as `evaluators.fpga.boards.board_from_json` reads it; `formats`: the space whose procedure
-    decides widths and scales, where they are not decided jointly; `place`: how many candidates are tried on the board."""
+    decides widths and scales, where they are not decided jointly; `narrow`: jointly, also parameters of fewer than 8 bits; `place`: how
+    many candidates are tried on the board."""
 
     board: Mapping[str, Any]
     formats: str = DEFAULT_FORMATS
     joint: bool = False
+    narrow: bool = False
     place: int | None = None
     objective: str = "latency"
     latency_limit_ms: float | None = None
@@ -213,6 +215,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     given = dict(asked.given)
     if given.get("joint") and "formats" in given:
         raise ValueError("--formats is decided by the search with --joint: expected one of them, found both.")
+    if given.get("narrow") and not given.get("joint"):
+        raise ValueError("--narrow widens what is decided of widths: expected --joint with it, found it alone.")
     board = find_board(given.pop("board", DEFAULT_BOARD))
     stored = {"board": board_as_json(board), **given, "latency_limit_ms": asked.limits.get("latency")}
     return {**stored, **({} if asked.objective is None else {"objective": asked.objective})}
@@ -226,7 +230,7 @@ def board_as_json(board: Board) -> dict[str, Any]:
 
 def command_options(options: Mapping[str, Any]) -> CommandOptions:
     """What `read_options` has read, under the command's names."""
-    given = {name: options.get(name) for name in ("formats", "joint", "place")}
+    given = {name: options.get(name) for name in ("formats", "joint", "narrow", "place")}
     limit = options.get("latency_limit_ms")
     limits = {} if limit is None else {"latency": limit}
     return CommandOptions({"board": options["board"]["name"], **given}, limits, options.get("objective"))
@@ -245,7 +249,8 @@ def build_problem(request: TuneRequest) -> HardwareProblem:
     limit = options.latency_limit_ms
     goal = HardwareGoal(options.objective, None if limit is None else 1000 * limit)
     space = "shiftry" if options.joint else options.formats
-    model = build_formats(TuneRequest(space, request.input, "procedure", request.seed))
+    widths = {"narrow": True} if options.narrow else {}
+    model = build_formats(TuneRequest(space, request.input, "procedure", request.seed, widths))
     if options.joint:
         assert isinstance(model.space, ShiftrySpace)
         return HardwareProblem(request, model, JointSpace(model.space, model.bundle.name, board, goal), None)

@@ -9,7 +9,15 @@ import pytest
 from kilotune.codegen.rtl.design import HardwareDesign
 from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
 from kilotune.evaluators.fpga.boards import Gates, find_board
-from kilotune.evaluators.fpga.cost_model import controller_gates, estimate, memory_gates, unit_gates, unit_path_ns
+from kilotune.evaluators.fpga.cost_model import (
+    controller_gates,
+    crowding,
+    crowds,
+    estimate,
+    memory_gates,
+    unit_gates,
+    unit_path_ns,
+)
 from kilotune.experiments.benchmarks.hardware_probes import program_probe
 from tests.codegen.rtl.models import candidate
 
@@ -47,6 +55,24 @@ def test_soft_products_take_look_up_tables_instead_of_multipliers() -> None:
     )
     assert soft.multipliers < hard.multipliers
     assert soft.luts > hard.luts
+
+
+@pytest.mark.parametrize(("eighths", "longer"), [(1, 1.0), (2, 1.05), (5, 1.2), (8, 1.35)])
+def test_the_clock_is_slower_by_the_eighths_of_the_board_that_are_in_use(eighths: int, longer: float) -> None:
+    plan = planned(HardwareDesign({0: 6, 1: 2}))
+    luts = -(-8 * estimate(plan, BOARD).gates.luts // eighths)  # rounded up: no more eighths than these
+    board = replace(BOARD, gates=replace(BOARD.gates, luts=luts))
+    alone_ns = max(unit_path_ns(unit, plan, BOARD) for unit in plan.units)
+    assert estimate(plan, board).path_ns == pytest.approx(longer * alone_ns)
+
+
+@pytest.mark.parametrize("most", [1, 299, 300, 301, 1000, 2400])
+def test_each_number_of_look_up_tables_is_in_the_step_that_says_its_paths(most: int) -> None:
+    board = replace(BOARD, gates=replace(BOARD.gates, luts=2400))
+    steps = crowds(board, most)
+    assert steps[-1].luts == most
+    for luts in range(1, most + 1):
+        assert next(step for step in steps if luts <= step.luts).factor == crowding(luts, board)
 
 
 def test_gates_add_kind_by_kind() -> None:

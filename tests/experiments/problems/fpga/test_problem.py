@@ -33,6 +33,7 @@ from kilotune.search.store import Store
 from kilotune.search.study import Study
 from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
+from kilotune.spaces.shiftry.formats import parse_format
 from tests.commands import tune
 
 SMALL = Implementation(Gates(luts=900), 100.0)
@@ -131,6 +132,7 @@ def test_a_limit_on_latency_is_in_microseconds_of_the_space() -> None:
         ),
         ({"device": "uno"}, r"--device is for programs; the space fpga takes a --board\."),
         ({"options": {"joint": True, "formats": "seedot"}}, r"expected one of them, found both"),
+        ({"options": {"narrow": True}}, r"--narrow .* expected --joint with it, found it alone\."),
     ],
 )
 def test_what_does_not_go_together_is_said(asked: dict[str, object], said: str) -> None:
@@ -155,6 +157,20 @@ def test_joint_decisions_are_those_of_both_spaces_and_begin_with_both_procedures
     expected = {**space.formats.evaluate([answer.assignment])[0].metrics, **alone.evaluate([hardware])[0].metrics}
     assert answer.measurement.metrics == expected
     assert {"luts", "precision_loss"} <= {constraint.metric for constraint in space.constraints}
+
+
+def test_parameters_have_fewer_than_8_bits_where_that_is_asked_for() -> None:
+    request = request_from("fpga", input="worked-example", options={"joint": True, "narrow": True})
+    offered = []
+    for asked in (
+        TuneRequest.from_json(json.loads(json.dumps(request.as_json()))),
+        problem(options={"joint": True}).request,
+    ):
+        space = build_problem(asked).space
+        assert isinstance(space, JointSpace)
+        options = (option for decision in space.formats.decisions for option in decision.options)
+        offered.append({parse_format(str(option)).bits for option in options})
+    assert offered == [{1, 2, 3, 4, 6, 8, 16}, {8, 16}]
 
 
 @pytest.mark.slow
