@@ -30,7 +30,7 @@ from kilotune.evaluators.fpga.unit_parts import frame_parts, memory_parts, unit_
 TABLE = FilePath(__file__).with_name("gate_costs.json")
 
 CROWDING_STEPS = 8
-"""Of a board's look-up tables: the longest path is one length in each."""
+"""So many parts of equal size a board's look-up tables have: the longest path is one length in each."""
 
 STATIC_MILLIWATTS = 30.0
 PICOJOULES_PER_CYCLE = Gates(luts=1, flip_flops=1, block_rams=10, multipliers=10)
