@@ -1,4 +1,4 @@
-"""Operators of classical models (the domain ai.onnx.ml: scalers, linear models, what puts names to classes) in terms of the others."""
+"""Operators of classical models (ai.onnx.ml: scalers, linear models, support vectors, names of classes) in terms of the others."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ import numpy as np
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.class_names import ClassName
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.support_vectors import (
+    support_vector_classifier,
+    support_vector_regressor,
+    with_outlier_labels,
+)
 
 DOMAIN = "ai.onnx.ml."
 """Before the names of their operators."""
@@ -28,6 +33,7 @@ Replacement = tuple[list[TrainedNode], dict[str, Array]]
 
 def without_classical(graph: TrainedGraph) -> TrainedGraph:
     """The graph with none of them but those that are refused, and with the classes that its labels stand for."""
+    graph = with_outlier_labels(graph)
     nodes, constants, classes = list[TrainedNode](), dict(graph.constants), graph.classes
     for node in graph.nodes:
         kind = node.kind.removeprefix(DOMAIN)
@@ -146,6 +152,14 @@ def _one_score(node: TrainedNode, weights: Array, intercepts: Array, shares: str
     return [*nodes, _made(node, "ArgMax", [f"{node.output}_scores"], node.outputs[0], axis=1)], constants
 
 
+def _imputer(node: TrainedNode) -> Replacement:
+    """What takes the place of NaN, which integers cannot be. ValueError where other numbers are replaced."""
+    replaced = np.float64(node.number("replaced_value_float", np.nan))
+    if not np.isnan(replaced):
+        raise ValueError(f"expected numbers in the place of NaN, found some in that of {replaced:g}")
+    return [_made(node, "Identity", [node.inputs[0]], node.output)], {}
+
+
 def _normalizer(node: TrainedNode) -> Replacement:
     """Behind probabilities it changes no class; among features only the Euclidean one can be computed."""
     kind = {"L2": "NormaliseL2", "L1": "NormaliseL1"}.get(node.text("norm", "MAX"))
@@ -171,6 +185,9 @@ REPLACEMENTS: Mapping[str, Callable[[TrainedNode], Replacement]] = MappingProxyT
         "Scaler": _scaler,
         "LinearRegressor": _linear_regressor,
         "LinearClassifier": _linear_classifier,
+        "SVMRegressor": support_vector_regressor,
+        "SVMClassifier": support_vector_classifier,
+        "Imputer": _imputer,
         "Normalizer": _normalizer,
         "ZipMap": _named,
         "ArrayFeatureExtractor": _named,

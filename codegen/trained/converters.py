@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kilotune.codegen import ir
-from kilotune.codegen.trained import elementwise, normalising, products, rearranging, recurrent, windows
+from kilotune.codegen.trained import elementwise, normalising, products, rearranging, recurrent, voting, windows
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.endings import arg_max
 from kilotune.codegen.trained.model import TrainedNode
+from kilotune.codegen.trained.support_vectors import BALLOT
 
 Converter = Callable[[Builder, TrainedNode], None]
 
@@ -62,6 +63,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "LSTM": recurrent.recurrent,
         "RNN": recurrent.recurrent,
         "ArgMax": arg_max,
+        BALLOT: voting.ballot,
     }
 )
 """By ONNX's names."""

@@ -71,7 +71,11 @@ def _is_label(makers: Mapping[str, TrainedNode], name: str) -> bool:
     while name in makers and makers[name].kind in RENAMING and makers[name].inputs and name not in seen:
         seen.add(name)
         name = makers[name].inputs[0]
-    return name in makers and makers[name].kind == "ArgMax"
+    maker = makers.get(name)
+    if maker is None:
+        return False
+    is_refused_classifier = bool(maker.refusal) and len(maker.outputs) == 2 and maker.output == name
+    return maker.kind == "ArgMax" or is_refused_classifier
 
 
 def _score(graph: TrainedGraph, makers: Mapping[str, TrainedNode], name: str) -> tuple[str, frozenset[str]]:

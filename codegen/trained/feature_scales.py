@@ -12,7 +12,7 @@ from kilotune.codegen.array_files import RealArray
 from kilotune.codegen.feature_scaling import FeatureScaling
 from kilotune.codegen.fixed.arithmetic import exponent
 from kilotune.codegen.trained.builder import FOLDED_NAME
-from kilotune.codegen.trained.folding import fold
+from kilotune.codegen.trained.folding import affine_of, fold
 from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 LEAST_SPREAD = 4
@@ -34,14 +34,14 @@ OFFSET_BITS = 8
 
 def scaled_features(model: TrainedGraph, features: RealArray) -> tuple[TrainedGraph, FeatureScaling] | None:
     """The model for features with scales of their own, and these scales; None where one scale does as well, or where the first
-    operators are no products of weights that could take the scales over.
+    operators are neither products of weights that could take the scales over nor a scaler.
 
     features: [samples, features], those of training. The model's first weights and biases change; its results do not.
     """
     for axis in _axes(model):
         for movable in (True, False):  # padding takes over no offsets
             scaling = _scaling(features, model.input_shape, axis, movable)
-            made = None if scaling is None else _behind_scales(model, scaling)
+            made = None if scaling is None else _behind_scales(model, scaling) or _with_scales_in_scaler(model, scaling)
             if scaling is not None and made is not None:
                 return made, scaling
     return None
@@ -99,6 +99,32 @@ def _behind_scales(model: TrainedGraph, scaling: FeatureScaling) -> TrainedGraph
     folded = fold(replace(model, nodes=(*nodes, *behind), constants={**model.constants, **added}))
     read = {name for node in folded.nodes for name in node.inputs}
     return None if read.intersection(added) or model.input_name not in read else folded
+
+
+def _with_scales_in_scaler(model: TrainedGraph, scaling: FeatureScaling) -> TrainedGraph | None:
+    """The model with what undoes the scales in the factors and offsets at its start, a factor and an offset again; None where it has
+    none, or where others read the features, too."""
+    shape = model.input_shape
+    factor, offset = scaling.factors.reshape(shape), np.asarray(scaling.offsets).reshape(shape)
+    name, taken = model.input_name, list[TrainedNode]()
+    while True:
+        readers = [node for node in model.nodes if name in node.inputs]
+        affine = affine_of(readers[0], model.constants) if len(readers) == 1 and name not in model.outputs else None
+        if affine is None or np.broadcast_shapes(affine.factor.shape, affine.offset.shape, shape) != shape:
+            break
+        factor, offset = factor * affine.factor, offset * affine.factor + affine.offset
+        taken.append(readers[0])
+        name = taken[-1].output
+    if not taken:
+        return None
+    names = [f"{model.input_name}{FOLDED_NAME}{what}" for what in ("factors", "scaled", "offsets")]
+    scaler = (
+        replace(taken[0], kind="Mul", inputs=(model.input_name, names[0]), outputs=(names[1],), attributes={}),
+        replace(taken[-1], kind="Add", inputs=(names[1], names[2]), outputs=(name,), attributes={}),
+    )
+    added = {names[0]: _narrowed(factor), names[2]: _narrowed(offset)}
+    kept = tuple(node for node in model.nodes if node not in taken)
+    return replace(model, nodes=(*scaler, *kept), constants={**model.constants, **added})
 
 
 def _narrowed(values: RealArray) -> RealArray:

@@ -9,7 +9,8 @@ static void NAME(step)(Machine *m, int32_t block, const Step *s)
     const int32_t *row = m->rows + (int64_t)s->row * COLUMNS;
     switch (s->opcode) {
     case OP_Fill: NAME(fill)(m, s, row); break;
-    case OP_Add: case OP_Subtract: case OP_Multiply: case OP_Select: NAME(binary)(m, s, row); break;
+    case OP_Add: case OP_Subtract: case OP_Multiply: NAME(binary)(m, s, row); break;
+    case OP_Select: NAME(binary)(m, s, row); sum_margins(m, block); break;
     case OP_Dot:
         if (NAME(is_packed)(s, row)) NAME(dot_packed)(m, s, row);
         else NAME(dot_general)(m, s, row);

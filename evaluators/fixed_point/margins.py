@@ -2,7 +2,8 @@
 
 The last ArgMax (or Sign) of a program reads scores. Of every sample the float program's best score is the leader, its second best
 one the rival; of a sign, the score and zero. A fixed-point program predicts the same class, but for others than these two,
-while its own margin, leader less rival, stays positive.
+while its own margin, leader less rival, stays positive. Where that ArgMax reads votes (`pairwise_contests`), the decision that the class
+hangs on and zero contest, whichever is larger.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kilotune.codegen.float_evaluator import FloatRun, Observer, run_float
 from kilotune.codegen.looped_steps import LoopedSteps, sample_blocks
 from kilotune.codegen.parallel_loops import with_rounds_at_once
 from kilotune.codegen.straight_line import NOWHERE, OperationInstance, elements_of
+from kilotune.evaluators.fixed_point.pairwise_contests import Ballot, ballot_of, closest_decisions
 
 UNIT_BITS = 24
 """Binary digits of the largest float margin as an integer."""
@@ -117,12 +119,15 @@ def float_contest(
     """The float program's run on `features` [samples, features], and the contest that ends it; None where nothing is contested. `observe`
     hears of every step, as in `run_float`."""
     deciding = deciding_step(program, steps)
+    ballot = None if deciding is None else ballot_of(deciding[1], deciding[0], steps, parameters)
     executed = with_rounds_at_once(steps)
     outputs, contests = np.empty((len(features), program.result.size)), list[Contest]()
     for block in sample_blocks(executed.elements_at_once, len(features)):
-        last = _LastScores(program, deciding, observe)
+        last = _LastScores(program, deciding, observe, ballot)
         outputs[block] = run_float(program, parameters, features[block], last.observe, executed).outputs
-        if deciding is not None:
+        if ballot is not None:
+            contests.append(contest_of_ballot(ballot, last.decisions(len(features[block]))))
+        elif deciding is not None:
             found = contest_of(deciding[1], deciding[0], last.scores, len(features[block]))
             contests.extend(() if found is None else (found,))
     return FloatRun(outputs), _joined(contests) if contests else None
@@ -130,18 +135,37 @@ def float_contest(
 
 @dataclass
 class _LastScores:
-    """What the deciding operation has read when it wrote the label for the last time."""
+    """What the deciding operation has read when it wrote the label for the last time; of a ballot, what its signs were taken of."""
 
     program: ir.Program
     deciding: tuple[int, OperationInstance] | None
     others: Observer | None
+    ballot: Ballot | None = None
     scores: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
+    signed: dict[int, FloatArray] = field(default_factory=dict)
 
     def observe(self, step: OperationInstance, result: FloatArray, read: Sequence[FloatArray]) -> None:
         if self.deciding is not None and step.row == self.deciding[1].row and _label(self.program) in step.out:
             self.scores = read[0].copy()
+        if self.ballot is not None and step.row == self.ballot.row:
+            self.signed.update(zip(step.sources[0].elements.reshape(-1).tolist(), read[0].copy(), strict=True))
         if self.others is not None:
             self.others(step, result, read)
+
+    def decisions(self, samples: int) -> FloatArray:
+        """What the ballot's signs were taken of [pairs, samples]."""
+        assert self.ballot is not None
+        return np.stack([np.broadcast_to(self.signed[place], samples) for place in self.ballot.decisions.tolist()])
+
+
+def contest_of_ballot(ballot: Ballot, decisions: FloatArray) -> Contest:
+    """Zero and the decision that the class hangs on, of each sample. decisions: [pairs, samples]."""
+    pairs, margins = closest_decisions(ballot, decisions)
+    elements = ballot.decisions[pairs]
+    nowhere = np.full_like(elements, NOWHERE)
+    above = decisions[pairs, np.arange(len(pairs))] > 0
+    leaders, rivals = np.where(above, elements, nowhere), np.where(above, nowhere, elements)
+    return Contest(ballot.step, ballot.variable, leaders, rivals, margins)
 
 
 def _joined(contests: list[Contest]) -> Contest:

@@ -141,6 +141,21 @@ def test_a_linear_regressor_is_its_own_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(outputs_of(imported(path)), results(path)[0], rtol=1e-5, atol=1e-5)
 
 
+def test_an_imputer_of_nan_is_left_out_and_one_of_other_numbers_refused(tmp_path: Path) -> None:
+    weights = classifier((0, 1, 2), "SOFTMAX", draw(3, 6), draw(3))
+    for replaced, found in (
+        (float("nan"), None),
+        (0.5, "expected numbers in the place of NaN, found some in that of 0.5"),
+    ):
+        imputer: Node = ("Imputer", ["x"], ["s"], {"imputed_value_floats": [1.0] * 6, "replaced_value_float": replaced})
+        path = write(tmp_path, [imputer, weights], ["label"])
+        if found is None:
+            np.testing.assert_array_equal(outputs_of(imported(path))[:, 0], results(path)[0])
+            continue
+        with pytest.raises(InputError, match=found):
+            imported(path)
+
+
 def test_rows_are_normalised_before_a_classifier(tmp_path: Path) -> None:
     nodes = [("Normalizer", ["x"], ["s"], {"norm": "L2"}), classifier((0, 1, 2), "SOFTMAX", draw(3, 6), draw(3) / 4)]
     path = write(tmp_path, nodes, ["label", "p"])

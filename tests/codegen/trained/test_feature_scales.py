@@ -36,6 +36,9 @@ CASES = {
         Case("scaler", (1, 6), [("Sub", ["x", "o"], ["m"], {}), ("Mul", ["m", "f"], ["s"], {}),
              ("Cast", ["s"], ["c"], {"to": 1}), ("MatMul", ["c", "w"], ["p"], {}), ("Add", ["p", "b"], ["y"], {})],
              {**WEIGHTS, "o": np.float32(3 * MIXED), "f": np.float32(1 / MIXED)}), ROWS),
+    "a scaler before no product": (
+        Case("tanh", (1, 6), [("Sub", ["x", "o"], ["m"], {}), ("Mul", ["m", "f"], ["s"], {}), ("Tanh", ["s"], ["y"], {})],
+             {"o": np.float32(3 * MIXED), "f": np.float32(1 / MIXED)}), ROWS),
     "far from zero": (Case("far", (1, 6), [("Gemm", ["x", "w", "b"], ["y"], {})], WEIGHTS), ROWS + 200 * MIXED),
     "a sequence": (Case("steps", (1, 4, 6), [("MatMul", ["x", "w"], ["y"], {})], WEIGHTS), SEQUENCE),
     "channels": (Case("channels", (1, 6, 5), [("Conv", ["x", "k"], ["y"], {"pads": [1, 1]})], {"k": draw(2, 6, 3)}), IMAGE),
