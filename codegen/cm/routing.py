@@ -97,6 +97,16 @@ def route_tables(hardware: Hardware) -> RouteTables:
     return RouteTables(distance, step, *_detours(outgoing, distance, step, target, gmem), source, target)
 
 
+def neighbours(hardware: Hardware) -> tuple[tuple[int, ...], ...]:
+    """The cores with a link to or from each node, of which GMEM is the last."""
+    found: list[set[int]] = [set() for _ in range(hardware.cores + 1)]
+    for link in hardware.links:
+        for node, other in ((link.source, link.target), (link.target, link.source)):
+            if other != hardware.gmem:
+                found[node].add(other)
+    return tuple(tuple(sorted(others)) for others in found)
+
+
 def _distances(following: list[list[int]], gmem: int) -> LinkArray:
     """Links between nodes, [nodes, nodes]: breadth first from all nodes at once, backwards from the goals. following: where the
     links of a node lead."""

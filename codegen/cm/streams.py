@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,6 +77,15 @@ def streams_of(pipeline: Pipeline, hardware: Hardware | None = None) -> tuple[St
         charges = charged(stage.output_elements, stage.output_bits)
         streams.append(Stream(output, GMEM, sends, nothing, nothing, stage.output_elements, None, *charges))
     return tuple(streams)
+
+
+def touching(streams: Sequence[Stream], stages: int) -> tuple[tuple[int, ...], ...]:
+    """The numbers of the streams that each stage writes or reads."""
+    found: list[list[int]] = [[] for _ in range(stages)]
+    for number, stream in enumerate(streams):
+        for end in {stream.writer, stream.reader} - {GMEM}:
+            found[end].append(number)
+    return tuple(map(tuple, found))
 
 
 def stream_name(pipeline: Pipeline, stream: Stream) -> str:

@@ -13,33 +13,9 @@ from numpy.typing import NDArray
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.cm.stream import Setting
 from kilotune.evaluators.cm.ticks import TickArray
+from kilotune.evaluators.kept_arrays import KeptArrays
 
 StreamProblem, StreamOutcome = structures(Path(__file__).with_name("timing_state.h"), "Problem", "Outcome")
-
-
-class KeptArrays:
-    """Arrays that must live as long as the C code has their addresses."""
-
-    def __init__(self) -> None:
-        self._kept: list[NDArray[np.generic]] = []
-
-    def pointer(self, array: NDArray[np.generic]) -> int:
-        """The address of its data."""
-        self._kept.append(array)
-        return int(array.ctypes.data)
-
-    def ints(self, values: Sequence[int]) -> int:
-        """The address of an array of 32 bits each."""
-        return self.pointer(np.array(values, dtype=np.int32))
-
-    def pointers(self, arrays: Sequence[NDArray[np.generic]]) -> int:
-        """The address of an array of their addresses."""
-        return self.pointer(np.array([self.pointer(np.ascontiguousarray(a)) for a in arrays], dtype=np.uint64))
-
-    def grouped(self, lists: Sequence[Sequence[int]]) -> tuple[int, int]:
-        """Where each list begins, and all their items."""
-        begins = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int32)
-        return self.pointer(begins), self.ints([item for one in lists for item in one])
 
 
 def stream_problem(

@@ -2,13 +2,18 @@
  *
  * A state is a core for every stage and a route shape for every stream. What is asked is whether all links can do their
  * elements in `target` ticks an image: the energy is the sum of squares by which they exceed that, relative to it, with a little
- * of the total traffic. When the answer is yes, the state is kept and the target goes down; at the least target that makes
- * sense, what is left to lower is the traffic, which is memory and latency.
+ * of the total traffic. A state whose busiest link is less busy than that of all before is kept, however far the target is: one that
+ * nothing can reach weighs all busy links, and one just below the best state only those few that are over it. When the target is
+ * reached it goes down; at the least one that makes sense, what is left to lower is the traffic, which is memory and latency.
+ * Half of the moves are of a stream over a link that exceeds the target, or of a stage at its end.
  */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define HOT_MOVES 50 /* of a hundred, while links exceed the target */
+#define TRIES 32     /* streams that are looked at for one over such a link */
 
 typedef struct {
     int32_t cores, nodes, links, stages, streams, longest, strict;
@@ -32,7 +37,8 @@ typedef struct {
     int64_t *load, *capacity;
     double *scale, energy, traffic_weight, hop_weight;
     int64_t target;
-    int32_t over, far; /* links over the target; links too many of streams between cores, when strict */
+    int64_t *allowed;         /* by link: what leaves it less busy than the best state's busiest one */
+    int32_t over, above, far; /* links over the target; over `allowed`; links too many of streams between cores, when strict */
     int32_t *changed, *old_route, *old_length, *stamp, changed_count, stamp_now;
     uint64_t random;
 } Walk;
@@ -77,6 +83,7 @@ static void add(Walk *w, int32_t link, int64_t amount) {
     int64_t before = w->load[link], after = before + amount;
     w->energy += price(w, link, after) - price(w, link, before);
     w->over += (after > w->capacity[link]) - (before > w->capacity[link]);
+    w->above += (after > w->allowed[link]) - (before > w->allowed[link]);
     w->load[link] = after;
 }
 
@@ -161,11 +168,37 @@ static void aim(Walk *w, int64_t target) {
     w->energy += w->hop_weight * w->far;
 }
 
+/* A state counts as better from now on when all its links are busy for fewer ticks than these. */
+static void beat(Walk *w, int64_t ticks) {
+    w->above = 0;
+    for (int32_t k = 0; k < w->n->links; k++) {
+        w->allowed[k] = ticks - 1 < INT64_MAX / w->n->width[k] ? (ticks - 1) * w->n->width[k] : INT64_MAX;
+        w->above += w->load[k] > w->allowed[k];
+    }
+}
+
+/* A stream over a link that exceeds the target, if there is one among some at random; else -1. */
+static int32_t hot_stream(Walk *w) {
+    for (int32_t tries = 0; tries < TRIES; tries++) {
+        int32_t stream = below(w, w->n->streams);
+        const int32_t *route = w->route + (int64_t)stream * w->n->longest;
+        for (int32_t k = 0; k < w->length[stream]; k++)
+            if (w->load[route[k]] > w->capacity[route[k]]) return stream;
+    }
+    return -1;
+}
+
+static int32_t an_end(Walk *w, int32_t stream) { /* a stage that writes or reads it */
+    int32_t writer = w->n->writer[stream], reader = w->n->reader[stream];
+    return reader < 0 || (writer >= 0 && below(w, 2)) ? writer : reader;
+}
+
 static void keep(Walk *w, State *best) {
     memcpy(best->core, w->core, sizeof(int32_t) * (size_t)w->n->stages);
     memcpy(best->shape, w->shape, sizeof(int32_t) * (size_t)w->n->streams);
     best->ticks = busiest(w);
     best->kept++;
+    beat(w, best->ticks);
 }
 
 static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t least, double step, double hot, double cold,
@@ -182,8 +215,9 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
         w->changed_count = 0;
         w->stamp_now++;
         int32_t a = -1, b = -1, stream = -1, shape = 0;
+        int32_t hot_one = w->over && below(w, 100) < HOT_MOVES ? hot_stream(w) : -1;
         if (below(w, 100) < 65) {
-            int32_t s = below(w, n->stages);
+            int32_t s = hot_one < 0 ? below(w, n->stages) : an_end(w, hot_one);
             a = w->core[s];
             int32_t count = n->touch_start[s + 1] - n->touch_start[s];
             if (count && below(w, 100) < 80) { /* next to one that it talks with */
@@ -201,7 +235,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
                 for (int32_t k = n->touch_start[t]; k < n->touch_start[t + 1]; k++) begin_change(w, n->touch[k]);
             exchange(w, a, b);
         } else {
-            stream = below(w, n->streams);
+            stream = hot_one < 0 ? below(w, n->streams) : hot_one;
             shape = w->shape[stream];
             begin_change(w, stream);
             w->shape[stream] = below(w, 8);
@@ -216,8 +250,9 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
                 keep(w, best);
                 least_energy = w->energy;
             }
-        } else if (w->over == 0 && w->far == 0) {
+        } else if (w->above == 0 && w->far == 0) {
             keep(w, best);
+            if (w->over) continue;
             if (best->ticks <= least) {
                 polishing = 1;
                 aim(w, least);
@@ -230,7 +265,8 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
     }
 }
 
-/* Walk from `from`, for `moves` moves, towards links busy for `target` ticks. `best` changes when it gets there.
+/* Walk from `from`, for `moves` moves, towards links busy for `target` ticks. `best` changes when the busiest one is busy for fewer
+ * ticks than it has.
  * `stop`: set by another thread, the walk ends. 0: out of memory. */
 int kilotune_anneal(const Network *n, const State *from, State *best, int64_t moves, int64_t target, int64_t least,
                     double step, double hot, double cold, double traffic_weight, uint64_t seed,
@@ -241,11 +277,12 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
     w.core = malloc(sizeof(int32_t) * stages);
     w.stage_at = malloc(sizeof(int32_t) * (size_t)n->nodes);
     int32_t *ints = calloc(streams * (5 + 2 * longest), sizeof(int32_t));
-    w.load = calloc(links * 2, sizeof(int64_t));
+    w.load = calloc(links * 3, sizeof(int64_t));
     w.scale = calloc(links, sizeof(double));
     int enough = w.core && w.stage_at && ints && w.load && w.scale;
     if (enough) {
         w.capacity = w.load + links;
+        w.allowed = w.capacity + links;
         w.shape = ints; w.length = ints + streams; w.changed = ints + 2 * streams; w.old_length = ints + 3 * streams;
         w.stamp = ints + 4 * streams; w.route = ints + 5 * streams; w.old_route = w.route + streams * longest;
         memcpy(w.core, from->core, sizeof(int32_t) * (size_t)n->stages);
@@ -257,6 +294,7 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
         w.changed_count = 0;
         for (int32_t e = 0; e < n->streams; e++) w.changed[w.changed_count++] = e;
         reroute(&w);
+        beat(&w, best->ticks);
         if (w.far == 0 && busiest(&w) < best->ticks) keep(&w, best);
         walk(&w, best, moves, target, least, step, hot, cold, stop);
     }

@@ -9,18 +9,17 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.pipeline import GMEM
-from kilotune.codegen.cm.routing import RouteTables, route_tables
-from kilotune.codegen.cm.streams import Stream
+from kilotune.codegen.cm.routing import RouteTables, neighbours, route_tables
+from kilotune.codegen.cm.streams import Stream, touching
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.evaluators.kept_arrays import KeptArrays
 from kilotune.spaces.cm.reference_annealing import AnnealingContext, AnnealingSchedule, annealed
 
-HOT, COLD = 0.05, 0.0005
+HOT, COLD = 0.01, 0.001
 """First and last temperature, in the unit of the energy: squares of shares of the target."""
 
 TRAFFIC_WEIGHT = 0.003
@@ -57,20 +56,13 @@ class Annealer:
 
     def __init__(self, streams: Sequence[Stream], stages: int, hardware: Hardware, strict: bool = False) -> None:
         tables: RouteTables = route_tables(hardware)
-        self._kept: list[NDArray[np.generic]] = []
+        self._keep = keep = KeptArrays()
         self.stages, self.streams = stages, len(streams)
         self.hardware, self.tables = hardware, tables
-        touching: list[list[int]] = [[] for _ in range(stages)]
-        for number, stream in enumerate(streams):
-            for end in {stream.writer, stream.reader} - {GMEM}:
-                touching[end].append(number)
-        around: list[set[int]] = [set() for _ in range(hardware.cores + 1)]
-        for link in hardware.links:
-            for node, other in ((link.source, link.target), (link.target, link.source)):
-                if other != hardware.gmem:
-                    around[node].add(other)
-        near = [sorted(others) for others in around]
-        self._around = AnnealingContext(streams, hardware, tables, touching, near, strict, TRAFFIC_WEIGHT)
+        talks, near = touching(streams, stages), neighbours(hardware)
+        self._around = AnnealingContext(streams, hardware, tables, talks, near, strict, TRAFFIC_WEIGHT)
+        touch_start, touch = keep.grouped(talks)
+        near_start, near_cores = keep.grouped(near)
         reachable = tables.distance[tables.distance < 1 << 20]
         self._network = _Network(
             cores=hardware.cores,
@@ -80,17 +72,19 @@ class Annealer:
             streams=len(streams),
             longest=int(reachable.max()) + 3,
             strict=strict,
-            distance=self._pointer(tables.distance),
-            step_by_goal=self._pointer(tables.step_by_goal),
-            detour=self._pointer(tables.detour),
-            detour_table=self._pointer(tables.detour_table),
-            link_target=self._pointer(tables.target),
-            width=self._pointer(np.array([k.width for k in hardware.links], dtype=np.int32)),
-            writer=self._pointer(np.array([s.writer for s in streams], dtype=np.int32)),
-            reader=self._pointer(np.array([s.reader for s in streams], dtype=np.int32)),
-            amount=self._pointer(np.array([s.image_load for s in streams], dtype=np.int64)),
-            **self._grouped("touch", touching),
-            **self._grouped("near", near),
+            distance=keep.pointer(tables.distance),
+            step_by_goal=keep.pointer(tables.step_by_goal),
+            detour=keep.pointer(tables.detour),
+            detour_table=keep.pointer(tables.detour_table),
+            link_target=keep.pointer(tables.target),
+            width=keep.ints([k.width for k in hardware.links]),
+            writer=keep.ints([s.writer for s in streams]),
+            reader=keep.ints([s.reader for s in streams]),
+            amount=keep.pointer(np.array([s.image_load for s in streams], dtype=np.int64)),
+            touch_start=touch_start,
+            touch=touch,
+            near_start=near_start,
+            near=near_cores,
         )
 
     def run(
@@ -133,12 +127,3 @@ class Annealer:
         if not best.kept:
             return None
         return AnnealedPlacement(tuple(found[0].tolist()), tuple(found[1].tolist()), int(best.ticks))
-
-    def _pointer(self, array: NDArray[np.generic]) -> int:
-        self._kept.append(np.ascontiguousarray(array))
-        return int(self._kept[-1].ctypes.data)
-
-    def _grouped(self, name: str, lists: Sequence[Sequence[int]]) -> dict[str, int]:
-        begins = np.concatenate(([0], np.cumsum([len(one) for one in lists]))).astype(np.int32)
-        flat = np.array([item for one in lists for item in one], dtype=np.int32)
-        return {f"{name}_start": self._pointer(begins), name: self._pointer(flat)}

@@ -20,6 +20,7 @@ from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
 from kilotune.spaces.cm.annealing import AnnealedPlacement, Annealer
+from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
@@ -71,7 +72,7 @@ def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | Non
     yield from search.candidates(best)
     # Nothing promises less. Other placements as fast may settle sooner, or take less time, cores or memory.
     for _ in range(EQUALLY_GOOD):
-        other = search.improve(search.laid_out(best.replicas), LONG_MOVES, None)
+        other = search.improve(search.laid_out(best.replicas), LONG_MOVES)
         if other.ticks == best.ticks and search.fits(other):
             yield from search.candidates(other)
         else:
@@ -88,7 +89,7 @@ def _by_measurement(search: _Joint) -> Iterator[Assignment | None]:
         start = search.laid_out(replicas) if replicas is not None else None if best is None else search.neighbour(best)
         if start is None and best is None:
             return
-        design = None if start is None else search.improve(start, FIRST_MOVES, None)
+        design = None if start is None else search.improve(start, FIRST_MOVES)
         value = math.inf if design is None or not search.fits(design) else search.measured(design)
         if design is not None and value < least:
             best, least = design, value
@@ -117,15 +118,15 @@ def _levelled(
 ) -> Generator[Assignment | None, None, tuple[Design | None, Design]]:
     """The best design from now on, and this one, annealed and with replicas enough for its buffers. The first one whose buffers fit is
     shown at once."""
-    design = search.improve(design, moves, None)
+    design = search.improve(design, moves)
     for last in (False, True):
         roomier = search.roomier(design)
         if roomier is None:
             break
         # Other ways make other buffers: what annealing makes of it may be too large again, as it came it is not.
-        design = search.improve(roomier, moves, None)
+        design = search.improve(roomier, moves)
         if last and not search.fits(design):
-            design = search.improve(roomier, 0, None)
+            design = search.improve(roomier, 0)
     waiting = best is not None and not search.fits(best)
     if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
         yield from search.shown(design, at_once=waiting)
@@ -144,7 +145,7 @@ def _by_neighbours(search: _Joint, best: Design) -> Generator[Assignment | None,
             here, in_vain = best, in_vain + 1
             yield None
             continue
-        design = search.improve(other, LONG_MOVES if again else FIRST_MOVES << min(in_vain // 12, 2), best.ticks)
+        design = search.improve(other, LONG_MOVES if again else FIRST_MOVES << min(in_vain // 12, 2))
         if search.is_better(design, best):
             here = best = design
             in_vain = 0
@@ -190,9 +191,11 @@ class _Joint:
             yield thinned_replicas(costs, flows, ticks, share * ticks, cores)
 
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
-        """In snake order, with first routes; the placement's ticks are not known yet."""
-        lowered = self.space.lowered(replicas)
-        cores = snake_cores(self.space.hardware, len(lowered.pipeline.stages))
+        """Stages near to those that they talk with, on first routes; the placement's ticks are not known yet."""
+        lowered, hardware = self.space.lowered(replicas), self.space.hardware
+        snake = snake_cores(hardware, len(lowered.pipeline.stages))
+        self._runs += 1
+        cores = arranged(lowered.streams, hardware, snake, (self.seed << 20) + self._runs)
         placement = AnnealedPlacement(cores, (0,) * len(lowered.streams), 1 << 60)
         return Design(dict(replicas), lowered, placement)
 
@@ -202,16 +205,17 @@ class _Joint:
         alone = max(math.ceil(cost.ticks(design.replicas[cost.shape.name])) for cost in costs)
         return max(design.lowered.compute_ticks, alone, self.space.least_ticks)
 
-    def improve(self, design: Design, moves: int, known: int | None) -> Design:
-        """Anneal towards fewer ticks than `known`, or than it has."""
+    def improve(self, design: Design, moves: int) -> Design:
+        """Anneal towards as few ticks as its cores and its thickest stream take, whatever can be reached of that."""
         lowered = design.lowered
         annealer = Annealer(lowered.streams, len(lowered.pipeline.stages), self.space.hardware, self.space.strict)
         floor = self.floor(design)
         self._runs += 1
         here = annealer.run(design.placement, 1 << 60, 0, 1, 1, 0) or design.placement
-        target = int(0.9 * here.ticks) if known is None else min(known, here.ticks) - 1
+        thickest = max(stream.image_load for stream in lowered.streams)
+        widest = max(link.width for link in self.space.hardware.links)
         seed = (self.seed << 20) + self._runs
-        found = annealer.run(here, here.ticks, moves, max(target, floor), floor, seed)
+        found = annealer.run(here, here.ticks, moves, max(-(-thickest // widest), floor), floor, seed)
         self._annealed += moves * (MOVED_STAGES * 2 * len(lowered.streams) / len(lowered.pipeline.stages) + 1)
         return Design(design.replicas, lowered, found or here)
 

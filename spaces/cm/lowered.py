@@ -9,7 +9,7 @@ from functools import cached_property
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
-from kilotune.codegen.cm.streams import Stream, stream_name, streams_of
+from kilotune.codegen.cm.streams import Stream, stream_name, streams_of, touching
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.replication import ONCE, LayerShape, Replication
 
@@ -69,12 +69,8 @@ class LoweredPipeline:
                 )
         streams = streams_of(pipeline, hardware)
         ticks = tuple(hardware.iteration_ticks(stage) for stage in pipeline.stages)
-        touching: list[list[int]] = [[] for _ in pipeline.stages]
-        for number, stream in enumerate(streams):
-            for end in {stream.writer, stream.reader} - {GMEM}:
-                touching[end].append(number)
         compute = max(s.iterations * t for s, t in zip(pipeline.stages, ticks, strict=True))
-        return cls(pipeline, streams, ticks, tuple(map(tuple, touching)), compute)
+        return cls(pipeline, streams, ticks, touching(streams, len(pipeline.stages)), compute)
 
 
 @dataclass(frozen=True)

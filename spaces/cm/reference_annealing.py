@@ -17,7 +17,10 @@ from kilotune.codegen.cm.streams import Stream
 MOVES_SHARE = 100
 """One of so many moves that the compiled walk makes is made here."""
 
-PLACEMENT_SHARE, NEIGHBOUR_SHARE = 0.65, 0.8
+PLACEMENT_SHARE, NEIGHBOUR_SHARE, HOT_SHARE = 0.65, 0.8, 0.5
+TRIES = 32
+"""Streams that are looked at for one over a link that exceeds the target."""
+
 HOP_WEIGHT = 0.3
 """The energy of a link too many, where connected stages must be on linked cores."""
 
@@ -92,27 +95,32 @@ class _Annealing:
         temperature = course.hot
         for _ in range(moves):
             temperature *= cooling
-            if not self._moved(temperature) or not self._reached():
+            if not self._moved(temperature):
                 continue
             if polishing:
-                if self._energy < least_energy - 1e-9:
+                if self._reached() and self._energy < least_energy - 1e-9:
                     found, least_energy = self._found(), self._energy
                 continue
+            if not self._placed() or self._busiest() >= best:
+                continue
             found = self._found()
-            if found[2] <= course.least:
+            best = found[2]
+            if best <= course.least:
                 polishing = True
                 self._aim(course.least)
                 least_energy = self._energy
-            else:
-                lower = int((1 - course.step) * found[2])
-                self._aim(max(course.least, min(lower, found[2] - 1)))
+            elif self._reached():
+                lower = int((1 - course.step) * best)
+                self._aim(max(course.least, min(lower, best - 1)))
         return found
 
     def _moved(self, temperature: float) -> bool:
         """One stage to another core, changing places with what is there, or one stream to another route. Whether it stays."""
         around, draw, before = self._around, self._random, self._energy
+        hot = self._hot_stream() if draw.random() < HOT_SHARE else None
         if draw.random() >= PLACEMENT_SHARE:
-            number, shape = draw.randrange(len(around.streams)), draw.randrange(SHAPES)
+            number = draw.randrange(len(around.streams)) if hot is None else hot
+            shape = draw.randrange(SHAPES)
             old = self._shapes[number]
             self._shapes[number] = shape
             routes = self._rerouted([number])
@@ -121,7 +129,7 @@ class _Annealing:
             self._shapes[number] = old
             self._restore(routes, before)
             return False
-        stage = draw.randrange(len(self._cores))
+        stage = draw.randrange(len(self._cores)) if hot is None else self._an_end(hot)
         here, there = self._cores[stage], self._other_core(stage)
         if here == there:
             return False
@@ -134,6 +142,18 @@ class _Annealing:
         self._exchange(here, there)
         self._restore(routes, before)
         return False
+
+    def _hot_stream(self) -> int | None:
+        """A stream over a link that exceeds the target, if there is one among some at random."""
+        for _ in range(TRIES):
+            number = self._random.randrange(len(self._routes))
+            if any(self._loads[link] > self._target * self._widths[link] for link in self._routes[number]):
+                return number
+        return None
+
+    def _an_end(self, number: int) -> int:
+        stream = self._around.streams[number]
+        return self._random.choice([end for end in (stream.writer, stream.reader) if end != GMEM])
 
     def _other_core(self, stage: int) -> int:
         around, draw = self._around, self._random

@@ -20,6 +20,7 @@ SHARED = {
     "evaluators/fixed_point/kernel.c": ("Operand", "Step", "Program", "Batch"),
     "evaluators/fixed_point/lookup.h": ("Table",),
     "spaces/cm/annealing.c": ("Network", "State"),
+    "spaces/cm/arrangement.c": ("StageGraph",),
     "spaces/reverse_split/programs_state.h": ("Problem",),
     "spaces/reverse_split/signless_state.h": ("SignlessProblem",),
 }

@@ -180,7 +180,7 @@ def test_joint_annealing_is_repeatable() -> None:
 
 @needs_compiler
 def test_a_promise_is_kept_with_roomy_buffers_and_not_without_room() -> None:
-    space = mapped("resnet20", "mesh-8x8-64")
+    space = mapped("resnet20", "mesh-8x8-32")
     found = [c for c in itertools.islice(joint_annealing(space, 1), 4) if c is not None][-1]
     measured = {}
     for room in (256, 0):
