@@ -79,18 +79,14 @@ def _array(node: TrainedNode, name: str) -> Array:
     return values
 
 
-def _made(node: TrainedNode, kind: str, reads: list[str], write: str, **attributes: Any) -> TrainedNode:
-    return replace(node, kind=kind, inputs=tuple(reads), outputs=(write,), attributes=attributes, opset=13)
-
-
 def _scaler(node: TrainedNode) -> Replacement:
     """(x - offset) * scale."""
     offset, scale = f"{node.output}_offset", f"{node.output}_scale"
     constants: dict[str, Array] = {offset: _array(node, "offset"), scale: _array(node, "scale")}
     moved = f"{node.output}_moved"
     nodes = [
-        _made(node, "Sub", [node.inputs[0], offset], moved),
-        _made(node, "Mul", [moved, scale], node.output),
+        node.in_its_place("Sub", node.inputs[0], offset, write=moved),
+        node.in_its_place("Mul", moved, scale, write=node.output),
     ]
     return nodes, constants
 
@@ -109,7 +105,7 @@ def _linear(node: TrainedNode, weights: Array, write: str) -> Replacement:
     intercepts = np.zeros(len(weights)) if given is None or not len(given) else _array(node, "intercepts")
     if intercepts.size != len(weights):
         raise ValueError(f"expected {len(weights)} intercepts, found {intercepts.size}")
-    gemm = _made(node, "Gemm", [node.inputs[0], *names], write, transB=1)
+    gemm = node.in_its_place("Gemm", node.inputs[0], *names, write=write, transB=1)
     return [gemm], {names[0]: weights, names[1]: intercepts}
 
 
@@ -133,14 +129,14 @@ def _linear_classifier(node: TrainedNode) -> Replacement:
         nodes, constants = _linear(one, weights[-1:], f"{stem}_score")
         constants[f"{stem}_one"] = np.ones(())
         nodes += [
-            _made(node, "Sigmoid", [f"{stem}_score"], f"{stem}_likely"),
-            _made(node, "Sub", [f"{stem}_one", f"{stem}_likely"], f"{stem}_unlikely"),
-            _made(node, "Concat", [f"{stem}_unlikely", f"{stem}_likely"], probabilities, axis=1),
+            node.in_its_place("Sigmoid", f"{stem}_score", write=f"{stem}_likely"),
+            node.in_its_place("Sub", f"{stem}_one", f"{stem}_likely", write=f"{stem}_unlikely"),
+            node.in_its_place("Concat", f"{stem}_unlikely", f"{stem}_likely", write=probabilities, axis=1),
         ]
     else:
         nodes, constants = _linear(node, weights, f"{stem}_scores")
-        nodes.append(_made(node, PROBABILITIES_OF[after], [f"{stem}_scores"], probabilities))
-    return [*nodes, _made(node, "ArgMax", [probabilities], label, axis=1)], constants
+        nodes.append(node.in_its_place(PROBABILITIES_OF[after], f"{stem}_scores", write=probabilities))
+    return [*nodes, node.in_its_place("ArgMax", probabilities, write=label, axis=1)], constants
 
 
 def _one_score(node: TrainedNode, weights: Array, intercepts: Array, shares: str) -> Replacement:
@@ -148,8 +144,8 @@ def _one_score(node: TrainedNode, weights: Array, intercepts: Array, shares: str
     both = replace(node, attributes={**node.attributes, "intercepts": [-intercepts[0], intercepts[0]]})
     nodes, constants = _linear(both, np.concatenate([-weights, weights]), f"{node.output}_scores")
     constants[f"{node.output}_shift"] = np.asarray([[1.0, 0.0]])
-    nodes.append(_made(node, "Add", [f"{node.output}_scores", f"{node.output}_shift"], shares))
-    return [*nodes, _made(node, "ArgMax", [f"{node.output}_scores"], node.outputs[0], axis=1)], constants
+    nodes.append(node.in_its_place("Add", f"{node.output}_scores", f"{node.output}_shift", write=shares))
+    return [*nodes, node.in_its_place("ArgMax", f"{node.output}_scores", write=node.outputs[0], axis=1)], constants
 
 
 def _imputer(node: TrainedNode) -> Replacement:
@@ -165,19 +161,19 @@ def _normalizer(node: TrainedNode) -> Replacement:
     kind = {"L2": "NormaliseL2", "L1": "NormaliseL1"}.get(node.text("norm", "MAX"))
     if kind is None:
         raise ValueError(f"expected norm L1 or L2, found {node.text('norm', 'MAX')}")
-    return [_made(node, kind, [node.inputs[0]], node.output)], {}
+    return [node.in_its_place(kind, node.inputs[0], write=node.output)], {}
 
 
 def _chosen(node: TrainedNode, constants: Mapping[str, Array]) -> Replacement:
     """Columns by their places."""
     places = f"{node.output}_places"
-    gather = _made(node, "Gather", [node.inputs[0], places], node.output, axis=-1)
+    gather = node.in_its_place("Gather", node.inputs[0], places, write=node.output, axis=-1)
     return [gather], {places: constants[node.inputs[1]].reshape(-1)}
 
 
 def _named(node: TrainedNode) -> Replacement:
     """Names for classes: the numbers stay."""
-    return [_made(node, "Identity", [node.inputs[-1]], node.output)], {}
+    return [node.in_its_place("Identity", node.inputs[-1], write=node.output)], {}
 
 
 REPLACEMENTS: Mapping[str, Callable[[TrainedNode], Replacement]] = MappingProxyType(

@@ -157,7 +157,7 @@ def _product(
         return [made]
     constants[names[1]] = alpha * (row.offset @ weights)
     unmoved = f"{node.output}_unmoved"
-    return [replace(made, outputs=(unmoved,)), _made(node, "Add", (unmoved, names[1]), node.output)]
+    return [replace(made, outputs=(unmoved,)), node.in_its_place("Add", unmoved, names[1])]
 
 
 def _row(node: TrainedNode, row: ChosenColumns, features: str, constants: dict[str, Array]) -> list[TrainedNode]:
@@ -167,10 +167,6 @@ def _row(node: TrainedNode, row: ChosenColumns, features: str, constants: dict[s
     for kind, values in steps:
         given, made = f"{node.output}_{kind}_with", node.output if kind == "Add" else f"{node.output}_{kind}"
         constants[given] = values
-        nodes.append(_made(node, kind, (last, given), made, **({"axis": 1} if kind == "Gather" else {})))
+        nodes.append(node.in_its_place(kind, last, given, write=made, **({"axis": 1} if kind == "Gather" else {})))
         last = made
     return nodes
-
-
-def _made(node: TrainedNode, kind: str, reads: tuple[str, ...], write: str, **attributes: Any) -> TrainedNode:
-    return replace(node, kind=kind, inputs=reads, outputs=(write,), attributes=attributes, opset=13)

@@ -167,8 +167,8 @@ def _part(known: _Known, node: TrainedNode, maker: TrainedNode, places: IntArray
         if places.min() >= start and places.max() < start + width:
             inner = f"{node.output}_places"
             if np.array_equal(places, np.arange(start, start + width)):
-                return known.changed(node, _made(node, "Identity", name))
-            return known.changed(node, _made(node, "Gather", name, inner, axis=1), constants={inner: places - start})
+                return known.changed(node, node.in_its_place("Identity", name))
+            return known.changed(node, node.in_its_place("Gather", name, inner, axis=1), constants={inner: places - start})
         start += width
     return None
 
@@ -178,7 +178,7 @@ def _put_together(known: _Known, node: TrainedNode) -> TrainedGraph | None:
     if node.kind != "Concat" or node.output not in known.columns:
         return None
     if len(node.inputs) == 1:
-        return known.changed(node, _made(node, "Identity", node.inputs[0]))
+        return known.changed(node, node.in_its_place("Identity", node.inputs[0]))
     products = [known.product(name) for name in node.inputs]
     found = [product for product in products if product is not None]
     if len(found) == len(products) and len({product.source for product in found}) == 1:
@@ -196,9 +196,5 @@ def _put_together(known: _Known, node: TrainedNode) -> TrainedGraph | None:
 def _with_product(known: _Known, node: TrainedNode, product: Product) -> TrainedGraph:
     """The graph with that product in the place of a node."""
     weights, bias = f"{node.output}_joined_weights", f"{node.output}_joined_bias"
-    made = _made(node, "Gemm", product.source, weights, bias)
+    made = node.in_its_place("Gemm", product.source, weights, bias)
     return known.changed(node, made, constants={weights: product.weights, bias: product.offsets})
-
-
-def _made(node: TrainedNode, kind: str, *reads: str, **attributes: int) -> TrainedNode:
-    return replace(node, kind=kind, inputs=reads, attributes=attributes, opset=13)

@@ -4,7 +4,7 @@ one; nothing here computes."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kilotune.codegen.arrays import Array
@@ -48,6 +48,11 @@ class TrainedNode:
         """An attribute that is a text."""
         value = self.attributes.get(name, default)
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+    def in_its_place(self, kind: str, *reads: str, write: str | None = None, **attributes: Any) -> TrainedNode:
+        """An operator of ONNX, as of opset 13, for the same place of the file. `write`: its output; this one's outputs where it is None."""
+        outputs = self.outputs if write is None else (write,)
+        return replace(self, kind=kind, inputs=reads, outputs=outputs, attributes=attributes, opset=13)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from kilotune.experiments.comparison.plan import Case, ComparisonPlan, RunKey
 from kilotune.experiments.comparison.verdict import verdict
 from kilotune.experiments.problems.building import build_problem
 from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.search.anytime import Curve, best_so_far
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Comparison, RunRecord, compare
@@ -69,7 +70,13 @@ class RecordReader:
         compared = self._compared[case.title][1]
         names = {key: study.name for key, study in studies.items()}
         return CaseOutcome(
-            case, problem, compared, paper, names, wanted, verdict(compared_objective(problem.space), compared)
+            case,
+            problem,
+            compared,
+            paper,
+            names,
+            wanted,
+            verdict(compared_objective(problem.space), compared, procedure_name(problem)),
         )
 
     def problem(self, case: Case) -> Problem:

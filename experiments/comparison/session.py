@@ -29,7 +29,7 @@ def run_comparison(store: Store, name: str, plan: ComparisonPlan, jobs: int | No
     with ComparisonDisplay(plan, len(missing), jobs, quiet) as view:
         if missing:
             view.announce(seeds_sentence(plan))
-        measure_procedures(store, name, plan, lambda title: view.say(f"the paper's procedure on {title}"))
+        measure_procedures(store, name, plan, lambda title: view.say(f"the procedure on {title}"))
         if not missing:
             return True
         reader = RecordReader(store)

@@ -11,6 +11,7 @@ from rich.text import Text
 from kilotune.experiments.comparison.outcome import CaseOutcome, ComparisonOutcome
 from kilotune.experiments.comparison.verdict import amount, cpu_time, regret_area
 from kilotune.experiments.presentation.wording import counted, precise
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.search.anytime import RESOLUTION_S
 from kilotune.search.budget import Budget
 from kilotune.search.comparison import Reached, ReferenceKind, Standing, pairwise_test_of
@@ -54,7 +55,7 @@ def heading(case: CaseOutcome) -> str:
         at = ", ".join(f"{name} {precise(value)}" for name, value in reference.items())
         marks.append(f"reference point {at}")
     if case.paper is not None:
-        marks.append(f"paper's procedure {amount(objective, case.paper.loss)}")
+        marks.append(f"{procedure_name(case.problem)} {amount(objective, case.paper.loss)}")
     return f"{case.title}: {case.case.space} on {case.problem.name}, {objective.metric} ({', '.join(marks)})"
 
 

@@ -33,27 +33,27 @@ def seeds_sentence(plan: ComparisonPlan) -> str:
     return f"{said}, and there {_are(plan.repeats)}: `--repeats {needed}` (now, or later to go on with it) makes up for that."
 
 
-def verdict(objective: Objective, comparison: Comparison) -> str:
-    """How far the paper's procedure is from the optimum, and which strategy to take."""
-    return f"{paper_sentence(objective, comparison)} {strategies_sentence(objective, comparison)}".strip()
+def verdict(objective: Objective, comparison: Comparison, procedure: str) -> str:
+    """How far the space's procedure is from the optimum, and which strategy to take. `procedure`: what it is called."""
+    return f"{paper_sentence(objective, comparison, procedure)} {strategies_sentence(objective, comparison)}".strip()
 
 
-def paper_sentence(objective: Objective, comparison: Comparison) -> str:
-    """How the paper's procedure compares, in a sentence; empty where there is none."""
+def paper_sentence(objective: Objective, comparison: Comparison, procedure: str) -> str:
+    """How the procedure of that name compares, in a sentence; empty where there is none."""
     loss, reference = comparison.paper_loss, comparison.reference
     if loss is None:
         return ""
     if math.isinf(loss):
-        return "The paper's procedure has no answer that meets the limits."
+        return f"The {procedure} has no answer that meets the limits."
     what = objective.metric.replace("_", " ")
     reached = f"{what} {amount(objective, loss)}"
     best = min(standing.best for standing in comparison.standings)
     if reference.kind is ReferenceKind.OPTIMUM:
         by = _names(reference.proved_by) or "the bound"
         if loss <= reference.loss:
-            return f"The paper's procedure is optimal: {reached}, proved by {by}."
+            return f"The {procedure} is optimal: {reached}, proved by {by}."
         return (
-            f"The paper's procedure is not optimal: {reached}, and the optimum is {amount(objective, reference.loss)}"
+            f"The {procedure} is not optimal: {reached}, and the optimum is {amount(objective, reference.loss)}"
             f"{_share(loss, reference.loss)}, proved by {by}."
         )
     bound = ""
@@ -64,9 +64,9 @@ def paper_sentence(objective: Objective, comparison: Comparison) -> str:
             bound += f": {amount(objective, nearest)} is at most {percent(nearest, reference.loss)} off"
         bound += "."
     if loss <= best:
-        return f"No strategy beats the paper's procedure: {reached}.{bound}"
+        return f"No strategy beats the {procedure}: {reached}.{bound}"
     return (
-        f"The paper's procedure is not optimal: {reached}, and {amount(objective, best)} was found"
+        f"The {procedure} is not optimal: {reached}, and {amount(objective, best)} was found"
         f"{_share(loss, best)}.{bound}"
     )
 

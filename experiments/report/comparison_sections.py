@@ -23,6 +23,7 @@ from kilotune.experiments.presentation.section import (
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.problems.problem import Problem
+from kilotune.experiments.problems.problem_entry import procedure_name
 from kilotune.experiments.report.command import input_name
 from kilotune.experiments.report.regret import final_figure, regret_figure, regret_percent, zero_scale
 from kilotune.experiments.report.study_sections import drawn_sections
@@ -157,8 +158,8 @@ def _gaps(outcome: ComparisonOutcome) -> go.Figure | None:
 
 def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     """One case: the verdict, standings, pairwise tests, regret, final values, and the domain's own figures of the best run."""
-    comparison, objective = case.comparison, case.objective
-    blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective))]
+    comparison, objective, procedure = case.comparison, case.objective, procedure_name(case.problem)
+    blocks: list[Block] = [Paragraph(case.verdict), Paragraph(_reference(comparison, objective, procedure))]
     blocks.append(_standings(comparison, objective))
     if comparison.pairwise_tests:
         blocks.append(_pairwise_tests(comparison))
@@ -175,7 +176,7 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
             curves.append(Figure(regret, description, f"{case.title}: regret over {unit}"))
     if curves:
         blocks.append(Row(tuple(curves)))
-    final = final_figure(comparison, objective)
+    final = final_figure(comparison, objective, procedure)
     if final is not None:
         description = f"{label.capitalize()} at the end of every run, one mark a seed; boxes from quartile to quartile."
         nothing = sum(math.isinf(run.curve.loss) for standing in comparison.standings for run in standing.runs)
@@ -190,7 +191,7 @@ def case_sections(case: CaseOutcome, study_of: StudyOf) -> tuple[Section, ...]:
     return (Section(case.title, tuple(blocks)), *_best_run(case, study_of))
 
 
-def _reference(comparison: Comparison, objective: Objective) -> str:
+def _reference(comparison: Comparison, objective: Objective, procedure: str) -> str:
     reference = comparison.reference
     value = as_metric(reference.loss, objective)
     if value is None and reference.kind is ReferenceKind.OPTIMUM:
@@ -205,13 +206,13 @@ def _reference(comparison: Comparison, objective: Objective) -> str:
     paper = comparison.paper_loss
     metric = None if paper is None else as_metric(paper, objective)
     said = "has no feasible result" if metric is None else f"reaches {metric:.6g}"
-    procedure = "" if paper is None else f" The paper's procedure {said}."
+    beside = "" if paper is None else f" The {procedure} {said}."
     known = {
         ReferenceKind.OPTIMUM: f"proved{by}",
         ReferenceKind.BOUND: "the best bound: no candidate is better, and whether one is as good is open",
         ReferenceKind.BEST_KNOWN: "the best that is known; no bound is",
     }[reference.kind]
-    return f"Regret is measured from {metric_label(objective.metric)} {value:.6g} ({known}).{procedure}"
+    return f"Regret is measured from {metric_label(objective.metric)} {value:.6g} ({known}).{beside}"
 
 
 def _standings(comparison: Comparison, objective: Objective) -> Table:

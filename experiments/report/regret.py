@@ -156,8 +156,8 @@ def _decade_ticks(bands: Sequence[Band]) -> int | str:
     return 1 if not xs or max(xs) > 100 * min(xs) else "D2"
 
 
-def final_figure(comparison: Comparison, objective: Objective) -> go.Figure | None:
-    """Where every run ended, strategy by strategy, between the reference and the paper's result; None: nowhere."""
+def final_figure(comparison: Comparison, objective: Objective, procedure: str) -> go.Figure | None:
+    """Where every run ended, strategy by strategy, between the reference and the result of the procedure of that name; None: nowhere."""
     label = plotly_text(metric_label(objective.metric))
     figure = go.Figure()
     names = [plotly_text(standing.strategy) for standing in comparison.standings]
@@ -186,7 +186,7 @@ def final_figure(comparison: Comparison, objective: Objective) -> go.Figure | No
     reference = comparison.reference
     for loss, said, colour, dash in (
         (reference.loss, reference.kind.value, GREEN, "dot"),
-        (comparison.paper_loss, "paper's procedure", ORANGE, "dash"),
+        (comparison.paper_loss, procedure, ORANGE, "dash"),
     ):
         value = None if loss is None else as_metric(loss, objective)
         if value is not None:

@@ -151,12 +151,12 @@ NONE = [NOTHING] * 10
 )
 def test_the_verdict_says(made: list[RunRecord], paper: float | None, sentences: str) -> None:
     objective = ACCURACY if min(run.curve.loss for run in made) < 0 else BYTES
-    assert verdict(objective, compare(made, paper, 1.0)) == sentences
+    assert verdict(objective, compare(made, paper, 1.0), "paper's procedure") == sentences
 
 
 def test_there_is_no_share_of_a_bound_that_is_0() -> None:
-    text = verdict(BYTES, compare(runs("a", [5.0] * 2, 0.0), 5.0, 1.0))
-    assert text == "No strategy beats the paper's procedure: peak bytes 5. Nothing can be better than 0. a: median 5."
+    text = verdict(BYTES, compare(runs("a", [5.0] * 2, 0.0), 5.0, 1.0), "first plan")
+    assert text == "No strategy beats the first plan: peak bytes 5. Nothing can be better than 0. a: median 5."
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_nothing_found_draws_nothing_and_is_said() -> None:
     runs = [run_record("a", seed, []) for seed in range(3)]
     compared = compare([dataclasses.replace(run, bound=-math.inf) for run in runs], math.inf)
     assert regret_figure(compared, by_time=False) is None
-    assert final_figure(compared, Objective("loss")) is None
+    assert final_figure(compared, Objective("loss"), "first plan") is None
     outcome = comparison_outcome()
     case = dataclasses.replace(outcome.cases[0], comparison=compared)
     section = comparison_sections(with_cases(outcome, case), no_study)[1]
@@ -103,11 +103,11 @@ def test_nothing_found_draws_nothing_and_is_said() -> None:
 def test_final_values_are_metrics_also_where_more_is_better() -> None:
     runs = [run_record("a", seed, [-90.0 - seed]) for seed in range(3)]
     runs = [dataclasses.replace(run, bound=-95.0) for run in runs]
-    figure = final_figure(compare(runs, -80.0), Objective("accuracy", Direction.MAXIMIZE))
+    figure = final_figure(compare(runs, -80.0), Objective("accuracy", Direction.MAXIMIZE), "first plan")
     assert figure is not None
     assert sorted(figure.data[0].y) == [90.0, 91.0, 92.0]
     levels = {trace.name: trace.y[0] for trace in figure.data[1:]}
-    assert levels == {"best bound": 95.0, "paper's procedure": 80.0}
+    assert levels == {"best bound": 95.0, "first plan": 80.0}
 
 
 def test_the_overview_says_where_the_paper_is_not_optimal() -> None:
