@@ -25,6 +25,8 @@ from kilotune.search.warm_start import WarmStartedStrategy
 
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
 WRITE_EVERY_S = 0.8
+LONG_THOUGHT_S = 0.1
+"""A strategy that has thought so long may think longer next: what it has had measured is written before."""
 POLL_OTHERS_S = 0.1
 CHUNKS_CLAIMED_ALONE = 8  # at once: a claim is a transaction; a process that joins waits for these at most
 ABANDON_AFTER_S = 0.4
@@ -74,7 +76,7 @@ class Run:
         self._duplicates = 0  # in a row
         self._size: int | None = None
         self._started_s: float | None = None if self._unreplayed else self._clock()
-        self._written_s = time.monotonic()
+        self._written_s, self._thinks_long = -math.inf, False
         self._best_rank = record.front.best_rank
         self._improvements: list[tuple[float, Trial]] = []
         self._round_end = 0  # new trials once all of this round's are measured
@@ -116,7 +118,9 @@ class Run:
             with watch.stretch() as thinking:
                 if allow is not None:
                     allow(self._budget.seconds - self.elapsed_s())
+                begun_s = time.monotonic()
                 proposals = strategy.propose(PROPOSALS_PER_ROUND)
+                self._thinks_long = time.monotonic() - begun_s > LONG_THOUGHT_S
             if thinking.abandoned:
                 return self._give_up()
             record.bound = max(record.bound, strategy.bound)
@@ -275,7 +279,7 @@ class Run:
             StoppingState(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget
         ):
             record.status = Status.SETTLED
-        elif time.monotonic() - self._written_s > WRITE_EVERY_S:
+        elif self._thinks_long or time.monotonic() - self._written_s > WRITE_EVERY_S:
             self._report()
 
     def _finish(self, outcome: Outcome) -> None:

@@ -32,7 +32,7 @@ MOST_CELLS = 81
 
 
 class ProgramModel:
-    """Starts with the procedure's answer and asks for one instruction less, as long as there is such a program."""
+    """Starts with the procedure's answer, or with a constructed program, and asks for one instruction less, as long as there is such a program."""
 
     def __init__(self, space: ReverseSplitCandidates, trials: Sequence[Trial]) -> None:
         self._space = space
@@ -46,13 +46,10 @@ class ProgramModel:
         if not any(total and total != Sum.image(problem.depth) for total in problem.wanted):
             trivial = _trivial(problem.target, problem.depth, problem.wanted)
             return ModelAnswer((self._space.program_candidate(trivial),), least)
-        best, found = self._best, list[Assignment]()
-        if best is None:
-            *_, answer = (None, *self._space.paper_candidates())
-            metrics = {} if answer is None else self._space.evaluate([answer])[0].metrics
-            if answer is not None and metrics:
-                found, best = [answer], int(metrics["instructions"])
-        length = MOST_LENGTH if best is None else min(best - 1, MOST_LENGTH)
+        first = self._first() if self._best is None else None
+        if first is not None and first not in excluded:
+            return ModelAnswer((first,), least)
+        found, length = list[Assignment](), MOST_LENGTH if self._best is None else min(self._best - 1, MOST_LENGTH)
         shortest = max(int(least), 1) if problem.goal is KernelGoal.INSTRUCTIONS else 1
         while length >= shortest and not clock.is_over:
             programs = _Programs(problem.target, problem.depth, problem.wanted, length)
@@ -61,6 +58,12 @@ class ProgramModel:
                 break
             found, length = [self._space.program_candidate(plan)], length - 1
         return ModelAnswer(tuple(candidate for candidate in found if candidate not in excluded), least)
+
+    def _first(self) -> Assignment:
+        """The procedure's answer; the constructed program where it has none that holds, so that there is one before the solver's."""
+        *_, answer = (None, *self._space.paper_candidates())
+        has_program = answer is not None and self._space.evaluate([answer])[0].failure is None
+        return answer if answer is not None and has_program else self._space.program_candidate(self._space.first_plan)
 
 
 def _trivial(target: str, depth: int, wanted: Sequence[Sum]) -> Plan:

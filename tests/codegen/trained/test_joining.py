@@ -90,3 +90,21 @@ def test_products_are_joined_where_nothing_is_computed_twice(nodes: list, produc
     found = [node for node in graph.nodes if node.kind in ("Gemm", "MatMul")]
     assert len(found) == products
     assert sum(graph.constants[node.inputs[1]].shape[1] for node in found) == 4
+
+
+SQUASHED = [("Gemm", ["x", "w", "b"], ["g"], {}), ("Sigmoid", ["g"], ["s"], {})]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "functions"),
+    [
+        ([*SQUASHED, ("Gather", ["s", "i"], ["t"], {"axis": 1}), ("Relu", ["s"], ["r"], {})], 2),
+        ([*SQUASHED, ("Sigmoid", ["x"], ["q"], {}), ("Concat", ["s", "q"], ["t"], {"axis": 1}), ("Relu", ["s"], ["r"], {})], 3),
+        ([*SQUASHED, ("Sigmoid", ["x"], ["q"], {}), ("Concat", ["s", "q"], ["t"], {"axis": 1}), ("Relu", ["x"], ["r"], {})], 2),
+    ],
+    ids=["taken of", "put together", "read once"],
+)  # fmt: skip
+def test_a_function_that_somebody_else_reads_stays_what_it_is(nodes: list, functions: int, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    case = Case("few", (1, 6), [*nodes, ("Concat", ["t", "r"], ["y"], {"axis": 1})], WEIGHTS)
+    graph = with_joined_parts(read_onnx(case.write(tmp_path)))
+    assert sum(node.kind in ("Sigmoid", "Relu") for node in graph.nodes) == functions

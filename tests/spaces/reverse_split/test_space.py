@@ -169,6 +169,13 @@ def test_constraint_model_finds_and_proves_a_short_program() -> None:
     assert [one.evaluate([c])[0].metrics["instructions"] for c in answer.candidates] == [4]
 
 
+def test_constraint_model_answers_before_it_solves_where_the_procedure_has_no_answer() -> None:
+    one = space(*(box(n) for n in range(2, 8)))  # results that are consumed as they finish
+    assert not list(one.paper_candidates())
+    answer = one.model([]).solve(1, [], 0, SolveLimit(1e-9))
+    assert [one.evaluate([c])[0].failure for c in answer.candidates] == [None]
+
+
 def test_problems_that_no_machine_has_are_refused() -> None:
     with pytest.raises(ValueError, match="instruction set"):
         SplitProblem(kernels(SOBEL), "avr")
