@@ -153,7 +153,7 @@ def _imputer(node: TrainedNode) -> Replacement:
     replaced = np.float64(node.number("replaced_value_float", np.nan))
     if not np.isnan(replaced):
         raise ValueError(f"expected numbers in the place of NaN, found some in that of {replaced:g}")
-    return [_made(node, "Identity", [node.inputs[0]], node.output)], {}
+    return [node.in_its_place("Identity", node.inputs[0], write=node.output)], {}
 
 
 def _normalizer(node: TrainedNode) -> Replacement:

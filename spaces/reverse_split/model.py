@@ -32,7 +32,8 @@ MOST_CELLS = 81
 
 
 class ProgramModel:
-    """Starts with the procedure's answer, or with a constructed program, and asks for one instruction less, as long as there is such a program."""
+    """Starts with the procedure's answer, or with a constructed program, and asks for one instruction less, as long as there is such a
+    program."""
 
     def __init__(self, space: ReverseSplitCandidates, trials: Sequence[Trial]) -> None:
         self._space = space
