@@ -168,7 +168,9 @@ def _part(known: _Known, node: TrainedNode, maker: TrainedNode, places: IntArray
             inner = f"{node.output}_places"
             if np.array_equal(places, np.arange(start, start + width)):
                 return known.changed(node, node.in_its_place("Identity", name))
-            return known.changed(node, node.in_its_place("Gather", name, inner, axis=1), constants={inner: places - start})
+            return known.changed(
+                node, node.in_its_place("Gather", name, inner, axis=1), constants={inner: places - start}
+            )
         start += width
     return None
 

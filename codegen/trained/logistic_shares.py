@@ -22,10 +22,6 @@ def with_named_shares(graph: TrainedGraph) -> TrainedGraph:
     return replace(graph, nodes=tuple(nodes))
 
 
-def _made(node: TrainedNode, kind: str, read: str) -> TrainedNode:
-    return replace(node, kind=kind, inputs=(read,), attributes={})
-
-
 def _logistic(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: TrainedNode) -> TrainedNode | None:
     """Reciprocal of 1 + exp(-1 * x) as Sigmoid."""
     if node.kind != "Reciprocal" or len(node.inputs) != 1:
@@ -34,7 +30,7 @@ def _logistic(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: Trai
     if exponential is None or exponential.kind != "Exp" or len(exponential.inputs) != 1:
         return None
     read = _beside(graph, makers.get(exponential.inputs[0]), "Mul", -1.0)
-    return _made(node, "Sigmoid", read) if read else None
+    return node.in_its_place("Sigmoid", read) if read else None
 
 
 def _beside(graph: TrainedGraph, node: TrainedNode | None, kind: str, level: float) -> str:
@@ -68,7 +64,7 @@ def _share(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: Trained
         return None
     if logistic is None or logistic.kind != "Sigmoid" or mask is None or mask.kind != "Mul" or empty not in mask.inputs:
         return None
-    return _made(node, "NormaliseL1", shares) if _is_zero_of(makers, empty, total) else None
+    return node.in_its_place("NormaliseL1", shares) if _is_zero_of(makers, empty, total) else None
 
 
 def _is_of_rows(graph: TrainedGraph, node: TrainedNode) -> bool:
