@@ -32,6 +32,12 @@ ALLOWED_BELOW = {
 }
 
 
+def test_tests_of_one_group_share_a_process(request: pytest.FixtureRequest) -> None:
+    """Clusters, browsers and what is parsed once are made in every process where the groups of pytest-xdist are ignored."""
+    if request.config.getoption("loadgroup", default=False):
+        assert request.node.nodeid.endswith("@architecture")
+
+
 def imported_floors(path: Path) -> set[str]:
     modules: list[str] = []
     for node in ast.walk(parsed(path)):
