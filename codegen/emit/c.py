@@ -32,6 +32,7 @@ from kilotune.codegen.emit.parameters import parameter_arrays
 from kilotune.codegen.emit.preshift import preshift
 from kilotune.codegen.emit.ranges import narrow_sums
 from kilotune.codegen.emit.shape import CodeShape
+from kilotune.codegen.emit.sharing import share
 from kilotune.codegen.emit.storage import VariableStorage, describe_storage, index_bits
 from kilotune.codegen.emit.streaming import streamed
 from kilotune.codegen.emit.tables import Functions
@@ -107,13 +108,14 @@ def emit_c(
         batch = dataclasses.replace(batch, program=program)
     rows, shifts = preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
+    shape = shape or CodeShape()
     operators = Operators(batch.rounding)
     integers = Integers(
         Functions(operators),
         batch.functions,
         narrow_sums(dataclasses.replace(batch, rows=rows[None]), parameters, shifts),
     )
-    context = Context(storage, operators, integers, rows, Writer(depth=1), stream=stream, shape=shape or CodeShape())
+    context = Context(storage, operators, integers, rows, Writer(depth=1), stream=stream, shape=shape)
     functions = integers.functions
     made = emit_program(
         context,
@@ -321,15 +323,18 @@ def _source(
     includes = f'#include "{name}.h"' + ("\n\n#include <math.h>" if context.storage.real else "")
     parts += [includes, _PRELUDE + _index_types(index_bits(program))]
     parts += [FLASH_MACROS.rstrip()] if arrays else []
-    written = [*context.operators.functions, *functions, *context.writer.lines]
+    definitions, lines = [*context.operators.functions, *functions], context.writer.lines
+    if context.shape.shared:
+        definitions, lines = share(definitions, lines, context.operators.rounding)
+    written = [*definitions, *lines]
     parts += _packed_readers(context.storage, "\n".join(written))
     parts += layout.typedefs + arrays + layout.array
-    parts += [*context.operators.functions, *functions]
+    parts += definitions
     unread = program.input is not None and program.input.name not in ir.used_variables(program)
     frame, named = frame_array(context, program)
-    text = re.sub(r"/\*.*\*/", "", "\n".join(context.writer.lines))
+    text = re.sub(r"/\*.*\*/", "", "\n".join(lines))
     parts += frame
     pointers = [line for name, line in layout.pointers if re.search(rf"\b{name}\b", text)]
-    body = [*named, *pointers, *(["    (void)x;"] if unread else []), *context.writer.lines]
+    body = [*named, *pointers, *(["    (void)x;"] if unread else []), *lines]
     parts.append("\n".join([prototype, "{", *body, "}"]))
     return "\n\n".join(parts) + "\n"

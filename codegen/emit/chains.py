@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from kilotune.codegen import ir
@@ -13,6 +14,7 @@ from kilotune.codegen.emit.iteration import along, iterate
 from kilotune.codegen.emit.operators import CExpression, cast
 from kilotune.codegen.emit.schedule import make_nest
 from kilotune.codegen.emit.walk import LoopNestWriter
+from kilotune.codegen.emit.windows import chosen, consider
 
 
 def emit_chain(context: Context, chain: OperationChain) -> None:
@@ -44,7 +46,7 @@ def choose_chains(context: Context, offsets: Mapping[str, int]) -> dict[int, Ope
 
 def _sums_by_runs(context: Context, chain: OperationChain) -> bool:
     """Whether it begins with its sums, if it has any, and these are taken term by term: by a tree they are not made by a run."""
-    sums = [n for n, operation in enumerate(chain.operations) if not isinstance(operation, ir.Elementwise)]
+    sums = [n for n, operation in enumerate(chain.computing) if not isinstance(operation, ir.Elementwise)]
     return (not sums or sums[0] == 0) and not any(
         isinstance(operation, ir.MatMul | ir.Conv2D)
         and context.arithmetic.sum(context, _row(context, row), operation.taps).numbered
@@ -57,23 +59,31 @@ def _row(context: Context, number: int) -> OperationRow:
 
 
 def _emit_elementwise(context: Context, chain: OperationChain) -> None:
-    loops = iterate([chain.out, *chain.reads])
+    last, choice = len(chain.computing) - 1, chain.choice
+    elements = chain.computing[last].out
+    loops = iterate([elements, *chain.reads])
     counters = [(f"i{axis}", extent) for axis, extent in enumerate(loops.extents)]
     reads = list(zip(chain.reads, loops.strides[1:], strict=True))
-    nest = make_nest(counters, reads, (chain.out, loops.strides[0]))
-    walk = LoopNestWriter(context, nest)
-    with walk.inside(0, len(nest.loops)):
+    nest = make_nest(counters, reads, None if choice else (elements, loops.strides[0]))
+    walk = LoopNestWriter(context, nest, [name for name, _ in counters] if choice else ())
+    with chosen(context, choice) if choice else nullcontext(), walk.inside(0, len(nest.loops)):
         values = _Values(context, chain, dict(zip(chain.reads, walk.values, strict=True)))
-        for number in range(len(chain.operations) - 1):
+        for number in range(last):
             values.keep(number)
-        walk.store(values.computed(len(chain.operations) - 1))
+        if choice is None:
+            walk.store(values.computed(last))
+        else:
+            values.keep(last)
+            at = [walk.counter(name) for name, _ in counters]
+            consider(context, values.name(last), at, ir.row_major_strides(loops.extents))
 
 
 def _emit_from_matrices(context: Context, chain: OperationChain, first: ir.MatMul) -> None:
     """Sums, and what comes after them, in the loops over the elements of a matrix."""
     (height, width), writer = first.out.shape, context.writer
     rest = _AfterSums(context, chain)
-    with writer.loops([("i0", height), ("i1", width)], scope=True) as at:
+    choosing = chosen(context, chain.choice) if chain.choice else nullcontext()
+    with choosing, writer.loops([("i0", height), ("i1", width)], scope=True) as at:
         for number, operation in enumerate(chain.operations):
             if isinstance(operation, ir.MatMul):
                 name = rest.declare(number)
@@ -140,7 +150,7 @@ class _AfterSums:
         self.follow(at)
 
     def follow(self, at: Sequence[str]) -> None:
-        """Everything that is no sum, and the storing. `at`: an expression of each counter, 0 where there is no loop."""
+        """Everything that is no sum, and the storing or choosing. `at`: an expression of each counter, 0 where there is no loop."""
         storage, chain = self._context.storage, self._chain
         moving = [(c, extent) for c, extent in zip(at, chain.operations[0].out.shape, strict=True) if extent != 1]
         extents = tuple(extent for _, extent in moving)
@@ -149,10 +159,13 @@ class _AfterSums:
             return list(zip((counter for counter, _ in moving), along(view, extents), strict=True))
 
         self._values.read = {view: storage.element(view, moves(view)) for view in chain.reads}
-        last = len(chain.operations) - 1
-        for number in range(last):
+        last = len(chain.computing) - 1
+        for number in range(last if chain.choice is None else last + 1):
             if isinstance(chain.operations[number], ir.Elementwise):
                 self._values.keep(number)
+        if chain.choice is not None:
+            consider(self._context, self._values.name(last), at, ir.row_major_strides(chain.operations[0].out.shape))
+            return
         target = storage.element(chain.out, moves(chain.out))
         value = cast(self._values.computed(last), target.bits)
         self._context.writer.line(f"{target.text} = {value.text};")

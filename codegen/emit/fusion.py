@@ -1,7 +1,8 @@
 """Which operations run in one nest of loops, so that all results but the last stay in registers.
 
 Operations beside each other in the program make a chain where each computes one element of its result at a time, all of the same shape,
-and where nobody else reads what the earlier ones write. A sum of products may be one of them: its sum ends where the next begins.
+and where nobody else reads what the earlier ones write. A sum of products may be one of them: its sum ends where the next begins. The
+last one may choose the largest of these elements, which then need not be stored at all.
 Chains depend on the program alone. Whether a candidate's placement in RAM lets one run as a whole is asked of `runs_as_one`.
 """
 
@@ -16,7 +17,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.iteration import along
 from kilotune.codegen.emit.schedule import Convolution, DenseProduct, schedule_product
-from kilotune.codegen.emit.shape import PLAIN, SHAPES, CodeShape
+from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import VariableStorage
 
 MOST_READ = 9
@@ -39,6 +40,17 @@ class OperationChain:
     def out(self) -> ir.View:
         """What is stored."""
         return self.operations[-1].out
+
+    @property
+    def choice(self) -> ir.ArgMax | None:
+        """The operation that chooses the largest of the elements, where that is the last one."""
+        last = self.operations[-1]
+        return last if isinstance(last, ir.ArgMax) else None
+
+    @property
+    def computing(self) -> tuple[ir.Operation, ...]:
+        """All others."""
+        return self.operations if self.choice is None else self.operations[:-1]
 
     @property
     def registers(self) -> frozenset[str]:
@@ -65,8 +77,8 @@ class OperationChain:
 
 def find_chains(program: ir.Program, storage: VariableStorage, shape: CodeShape) -> dict[int, OperationChain]:
     """All chains of two operations and more, by their first row; each is as long as it can be from there. Sums begin one where they are
-    taken one by one: not for all rows in a call, as other shapes than the plain one do."""
-    return dict(_Finding(program, storage, shape == SHAPES[PLAIN]).chains(program.body, 0))
+    taken one by one: not for all rows in a call, as shapes do that are there for speed."""
+    return dict(_Finding(program, storage, not (shape.rows or shape.unroll)).chains(program.body, 0))
 
 
 class _Finding:
@@ -105,6 +117,9 @@ class _Finding:
         if not self._begins(first):
             return best
         for statement in body[place + 1 :]:
+            if isinstance(statement, ir.ArgMax) and self._chooses(chain, statement):
+                chain = OperationChain(row, (*chain.operations, statement))
+                return chain if all(self._stays(chain, operation) for operation in chain.computing) else best
             if isinstance(statement, ir.Loop) or not self._joins(chain, statement):
                 break
             chain = OperationChain(row, (*chain.operations, statement))
@@ -141,6 +156,11 @@ class _Finding:
         unread = not any(name in written for name in _variables(operation))
         return matrices and bool(products) and unread and self._sums_in_order(operation)
 
+    def _chooses(self, chain: OperationChain, operation: ir.ArgMax) -> bool:
+        """Whether it chooses among the elements of the chain, which are computed in their order: under a window they are not."""
+        windows = any(isinstance(earlier, ir.Conv2D) for earlier in chain.operations)
+        return not windows and operation.a.variable == chain.out.variable and _same(operation.a, chain.out)
+
     def _stays(self, chain: OperationChain, operation: ir.Operation) -> bool:
         """Whether the elements that an operation of the chain writes are read in the chain alone, after it."""
         name, row = operation.out.variable, chain.first + chain.operations.index(operation)
@@ -165,6 +185,8 @@ def _same(view: ir.View, written: ir.View) -> bool:
 
 def runs_as_one(chain: OperationChain, storage: VariableStorage, offsets: Mapping[str, int]) -> bool:
     """Whether no stored element lies over one that is read for a later element. `offsets` [bytes] of temporaries in RAM."""
+    if chain.choice is not None:
+        return True  # nothing is stored before the last element is known
     out = chain.out
     products = [operation for operation in chain.operations if not isinstance(operation, ir.Elementwise)]
     summed = {name for product in products for name in _variables(product)}

@@ -17,6 +17,7 @@ from kilotune.codegen.emit.context import Context, SumOfProducts
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import code_of_byte, decoded, group_codes, layout_of, reader, walks
 from kilotune.codegen.emit.unrolled import Factor, several_steps, steps_for
+from kilotune.codegen.fixed.encoding import BYTE_BITS
 
 RunStart = tuple[ir.View, Sequence[tuple[str, int]]]
 """A view and where in it a run begins: (expression, elements a step) pairs."""
@@ -238,7 +239,7 @@ def _groups_function(context: Context, total: SumOfProducts, pair: tuple[str, st
     layout, width, array = layout_of(packing.width), packing.width, f"codes{number}"
     loaded = [f"byte{i}" for i in range(layout.group_bytes)]
     lines = [f"const uint8_t {name} = KT_NEXT_PLACE8({array});" for name in loaded]
-    if width <= 2:
+    if width <= 2 or (context.shape.shared and BYTE_BITS % width == 0):
         step = _step(context, total, *pair, {number: code_of_byte(width, "byte")})
         lines = [f"uint8_t byte = KT_NEXT_PLACE8({array}), left = {layout.codes};", "do {"]
         lines += [

@@ -13,14 +13,17 @@ class CodeShape:
     its window first where either is given.
 
     `rows`: with how many rows of weights at a time an operand is multiplied, by calls for all rows that take products in pairs where
-    the processor has instructions for that; 0 for a call a row, with single products."""
+    the processor has instructions for that; 0 for a call a row, with single products.
+
+    `shared`: what several places compute is a function that they call (`sharing`), and loops are short rather than fast."""
 
     rows: int = 0
     unroll: int = 0
+    shared: bool = False
 
 
 PLAIN = "plain"
-"""The name of the smallest code."""
+"""The name of code that trades nothing."""
 
 SHAPES: Mapping[str, CodeShape] = MappingProxyType(
     {
@@ -30,6 +33,7 @@ SHAPES: Mapping[str, CodeShape] = MappingProxyType(
         "rows4": CodeShape(4),
         "unrolled8": CodeShape(unroll=8),
         "unrolled16": CodeShape(unroll=16),
+        "compact": CodeShape(shared=True),
     }
 )
 """By name. More rows than four need more registers than a Cortex-M4 has."""

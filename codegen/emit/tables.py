@@ -62,6 +62,22 @@ class Functions:
             self._made[key] = CExpression(name, result.bits)
         return self._made[key]
 
+    def _decay(self, table: Exponential, width: int) -> str:
+        """The call of the function e**-|v|. Where the table begins at 0, |v| is the place in it."""
+        if table.reference != 0 or table.sign > 0:
+            return f"{self._exponential(table, width).text}(v > 0 ? ({int_type(width)})-v : v)"
+        key = ("decay", table, width)
+        if key not in self._made:
+            name, kind, last = f"kt_decay{len(self._made)}", f"uint{width}_t", table.last_told_apart
+            body = Writer()
+            body.line(f"{kind} t = v < 0 ? ({kind})(0u - ({kind})v) : ({kind})v;")
+            body.line(f"if (t > {last}) t = {last};")
+            result = self._look_up(body, table)
+            body.line(f"return {result.text};")
+            self._define(name, table, width, result.bits, "e**-|v|", body)
+            self._made[key] = CExpression(name, result.bits)
+        return f"{self._made[key].text}(v)"
+
     def _define(self, name: str, table: Exponential, width: int, bits: int, what: str, body: Writer) -> None:
         comment = f"/* {what} for v at scale {table.input_scale}; the result has scale {table.scale} */"
         # Inlined behind a product that it knows to be sign-extended, avr-gcc 5.4 and 7.3 take a comparison of 64 bits for decided.
@@ -111,12 +127,12 @@ class Functions:
         """Sigmoid and tanh from e**-|v| (Shiftry Section 5.4.1); for tanh the argument arrives doubled."""
         key = (stem, table, width)
         if key not in self._made:
-            decay = self._exponential(table, width)
+            decay = self._decay(table, width)
             name = f"kt_{stem}{len(self._made)}"
             bits = width_for(0, 1 << table.scale)
             one = f"(({int_type(16)})1 << {table.scale})"
             body = Writer()
-            body.line(f"const int16_t decayed = {decay.text}(v > 0 ? ({int_type(width)})-v : v);")
+            body.line(f"const int16_t decayed = {decay};")
             if stem == "sigmoid":
                 body.line(f"return ({int_type(bits)}){self._fraction(table, f'v <= 0 ? decayed : {one}', one)};")
             else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context, OperationRow, counters_of, visit
@@ -83,11 +84,28 @@ def emit_argmax(context: Context, operation: ir.ArgMax) -> None:
         writer.line("int16_t winner = 0;")
         with writer.loops(counters_of(loops)) as counters:
             value = visit(context, operation.a, counters, loops.strides[0])
-            with writer.block(f"if ({value.text} > largest)"):
-                place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(counters, steps, strict=True)) or "0"
-                writer.line(f"largest = {value.text};")
-                writer.line(f"winner = (int16_t)({place});")
+            consider(context, value.text, counters, steps)
         writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
+
+
+@contextmanager
+def chosen(context: Context, operation: ir.ArgMax) -> Iterator[None]:
+    """What is written inside meets the elements in their order, each by `consider`; behind it stands the storing of the winner's number."""
+    bits, writer = context.storage.bits[operation.a.variable], context.writer
+    with writer.block(""):
+        writer.line(f"{context.storage.type_of(operation.a.variable)} largest = {context.arithmetic.least(bits)};")
+        writer.line("int16_t winner = 0;")
+        yield
+        writer.line(f"{visit(context, operation.out, (), ()).text} = winner;")
+
+
+def consider(context: Context, value: str, at: Sequence[str], steps: Sequence[int]) -> None:
+    """The element that an expression names, at counters each of which is so many elements a step, wins where it is larger than all before
+    it."""
+    place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(at, steps, strict=True) if c != "0") or "0"
+    with context.writer.block(f"if ({value} > largest)"):
+        context.writer.line(f"largest = {value};")
+        context.writer.line(f"winner = (int16_t)({place});")
 
 
 def output_moves(operation: ir.Conv2D, counters: tuple[str, str, str, str, str]) -> list[tuple[str, int]]:

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.shape import PLAIN, SHAPES
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.simulated import of_emitted, quantised
@@ -44,11 +45,15 @@ SAMPLES = 5
 
 
 def on_uno(problem: ModelProblem, trial: Trial) -> tuple[int, float]:
-    """Linked flash bytes and mean cycles of a program on a simulated Uno."""
+    """Linked flash bytes and mean cycles of a program on a simulated Uno, in the smaller of plain and compact code."""
     batch, task = problem.lower(trial.assignment), problem.space.task
-    source = emit_c(batch, task.parameters, problem.space.evaluator.footprint.placed(batch.bits[0]).offsets)
-    sizes, run = AvrTarget("atmega328p").run(of_emitted(source), quantised(source, task.features[:SAMPLES]))
-    return sizes.flash_bytes, float(run.cycles.mean())
+    placement = problem.space.evaluator.footprint.placed(batch.bits[0]).offsets
+    found = []
+    for shape in (PLAIN, "compact"):
+        source = emit_c(batch, task.parameters, placement, shape=SHAPES[shape])
+        sizes, run = AvrTarget("atmega328p").run(of_emitted(source), quantised(source, task.features[:SAMPLES]))
+        found.append((sizes.flash_bytes, float(run.cycles.mean())))
+    return min(found)
 
 
 def test_loss(problem: ModelProblem, trial: Trial) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kilotune.codegen.emit.shape import PLAIN
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.on_device import DeviceMeasurement, fastest_that_fits, missing_tools
@@ -32,6 +33,15 @@ class DeviceCheck:
             return None
         best, held = fastest_that_fits(self.levels), self.measured
         return best if best.fits and (held is None or not held.fits or best.cycles < held.cycles) else None
+
+    @property
+    def smaller(self) -> DeviceMeasurement | None:
+        """What fits the device and takes the least flash, where plain code was asked for and takes more; None if nothing does."""
+        held = self.measured
+        if held is None or held.shape != PLAIN:
+            return None
+        fitting = [build for build in self.levels if build.fits and build.sizes.flash_bytes < held.sizes.flash_bytes]
+        return min(fitting, key=lambda build: build.sizes.flash_bytes, default=None)
 
     def as_json(self) -> dict[str, Any]:
         """Both figures."""

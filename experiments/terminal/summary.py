@@ -153,12 +153,8 @@ def _unseen_metrics(part: str, unseen: Mapping[str, float] | None, metrics: Mapp
 def on_device(check: DeviceCheck) -> str:
     """What was done on the device, or why nothing was."""
     found, name = check.measured, check.device.name
-    better = check.better
-    hint = ""
-    if better is not None:
-        cycles, flash = number(round(better.cycles)), better.sizes.flash_bytes
-        asked = f"--level {better.level.lstrip('-')} --shape {better.shape}"
-        hint = f" Built as {better.build} it takes {cycles} cycles and {flash} bytes of flash (`tune export {asked}`)."
+    smaller = None if check.smaller is check.better else check.smaller
+    hint = "".join(_other_build(build) for build in (check.better, smaller) if build is not None)
     if found is None:
         predicted = "" if check.predicted_cycles is None else " Cycles are the cost model's."
         return f"{check.reason}{predicted}{hint}"
@@ -168,6 +164,13 @@ def on_device(check: DeviceCheck) -> str:
         f"{how} on a simulated {name} ({found.build}): the outputs of {found.samples} samples equal the search's bit for "
         f"bit.{fits}{hint}"
     )
+
+
+def _other_build(build: DeviceMeasurement) -> str:
+    """What a faster or smaller build takes, and how it is exported."""
+    cycles, flash = number(round(build.cycles)), build.sizes.flash_bytes
+    asked = f"--level {build.level.lstrip('-')} --shape {build.shape}"
+    return f" Built as {build.build} it takes {cycles} cycles and {flash} bytes of flash (`tune export {asked}`)."
 
 
 def against_float(fixed: DeviceMeasurement, floats: DeviceMeasurement) -> str:

@@ -34,6 +34,6 @@ ARCHITECTURE = Architecture(
         ),
     ),
     cost_table=lambda processor: COSTS,
-    shapes=lambda processor: ("unrolled16", "unrolled8", PLAIN),
+    shapes=lambda processor: ("unrolled16", "unrolled8", PLAIN, "compact"),
     cost_tables=MappingProxyType({COSTS: Path(__file__).with_name("avr.json")}),
 )

@@ -11,7 +11,7 @@ import pytest
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import IntArray
 from kilotune.codegen.emit.products import accumulation, product
-from kilotune.codegen.emit.shifts import division
+from kilotune.codegen.emit.shifts import division, shared_division
 from kilotune.codegen.fixed.arithmetic import Rounding, scale_down, wrap
 from kilotune.evaluators.architectures.avr.machine import load_shim
 from kilotune.evaluators.architectures.avr.run import AvrTarget
@@ -23,7 +23,10 @@ pytestmark = [
     ),
     pytest.mark.slow,
 ]
-PRELUDE = "#define KT_INLINE static inline __attribute__((always_inline))\n"
+PRELUDE = (
+    "#define KT_INLINE static inline __attribute__((always_inline))\n"
+    "#define KT_NOINLINE static __attribute__((noinline))\n"
+)
 
 
 def run(functions: Sequence[tuple[str, str]], calls: Sequence[str], inputs: IntArray, level: str) -> IntArray:
@@ -59,6 +62,17 @@ def test_divisions(bits: int, rounding: Rounding, level: str) -> None:
         for column, (shift, kept) in enumerate(pairs[part]):
             expected = wrap(scale_down(inputs, shift, rounding), kept)
             np.testing.assert_array_equal(found[:, column], expected, err_msg=f"{bits} bits / 2**{shift} to {kept}")
+
+
+@pytest.mark.parametrize("level", ["-Os", "-O3"])
+def test_one_function_for_all_divisions(level: str) -> None:
+    inputs = samples(32)
+    shifts = range(1, 32)
+    calls = [f"kt_down32((int32_t)x[0], {shift})" for shift in shifts]
+    found = run([shared_division()], calls, inputs[:, None], level)
+    for column, shift in enumerate(shifts):
+        expected = scale_down(inputs, shift, Rounding.TOWARD_ZERO)
+        np.testing.assert_array_equal(found[:, column], expected, err_msg=f"2**{shift}")
 
 
 @pytest.mark.parametrize("level", ["-Os", "-O3"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.shape import PLAIN, SHAPES
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import Column, FixedBatch
@@ -34,9 +35,11 @@ def assert_kernel_agrees(model: RandomModel, batch: FixedBatch) -> None:
 
 
 def assert_emitted_agrees(model: RandomModel, batch: FixedBatch, flags: tuple[str, ...]) -> None:
+    """Every other candidate as compact code."""
+    shapes = SHAPES[PLAIN], SHAPES["compact"]
     candidates = [batch.one(index) for index in range(len(batch))]
     sources = [
-        emit_c(one, model.parameters, name=f"m{number}", function=f"predict{number}")
+        emit_c(one, model.parameters, shape=shapes[number % 2], name=f"m{number}", function=f"predict{number}")
         for number, one in enumerate(candidates)
     ]
     with tempfile.TemporaryDirectory() as folder:

@@ -50,14 +50,14 @@ def test_a_recurrence_is_two_nests() -> None:
     assert kinds[1][0] == "Add"
     assert kinds[1][-1] == "Add"
     assert {"Sigmoid", "Tanh"} < set(kinds[1])
-    assert kinds[2] == ["MatMul", "Add"]
-    assert [chain.out.variable for chain in chains.values()] == ["pre", "H", "t11"]
+    assert kinds[2] == ["MatMul", "Add", "ArgMax"]
+    assert [chain.out.variable for chain in chains.values()] == ["pre", "H", "t12"]
 
 
 def test_sums_for_all_rows_in_a_call_begin_no_chain() -> None:
     program = load_bundle(resolve_input("fastgrnn16-digits")).program
     chains = find_chains(program, storage_of(program, {}), SHAPES["rows4"])
-    assert all(isinstance(o, ir.Elementwise) for chain in chains.values() for o in chain.operations)
+    assert all(isinstance(o, ir.Elementwise) for chain in chains.values() for o in chain.computing)
 
 
 def test_what_others_read_is_stored() -> None:
@@ -97,3 +97,32 @@ def test_a_result_over_what_is_still_read_is_computed_afterwards(tmp_path: Path,
     assert source.unstored == (frozenset() if over else {1})
     found = compile_sources([source], tmp_path).run(0, features)
     np.testing.assert_array_equal(found, run_reference(batch, {}, features)[0])
+
+
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.parametrize("bits", [8, 16])
+def test_the_first_largest_is_chosen_of_elements_that_are_not_stored(bits: int, tmp_path: Path) -> None:
+    """Also where all are equal, at the least number that there is, and where the sums are a product's with rows and columns."""
+    weights = ir.Variable("W", (2, 4), ir.Role.PARAMETER, HERE)
+    sums, doubled = (ir.Variable(name, (2, 3), ir.Role.TEMPORARY, HERE) for name in ("sums", "doubled"))
+    given = ir.Variable("X", (12,), ir.Role.INPUT, HERE)
+    label = ir.Variable("label", (), ir.Role.TEMPORARY, HERE)
+    product = ir.MatMul(ir.whole(sums), HERE, ir.whole(weights), ir.View("X", (4, 3), (1, 4)))
+    body = (
+        product,
+        ir.Add(ir.whole(doubled), HERE, ir.whole(sums), ir.whole(sums)),
+        ir.ArgMax(ir.whole(label), HERE, ir.whole(doubled)),
+    )
+    names = (given, weights, sums, doubled, label)
+    program = ir.Program("largest", names, body, ir.whole(label), ir.ResultKind.CLASS)
+    widths = [bits, bits, bits, bits, 16]
+    batch = ShiftryLowering(program, {}).lower([widths], [[bits - 1, bits - 1, bits - 1, bits - 2, 0]])
+    parameters = {"W": np.array([[1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]]) * (1 - 2.0 ** (1 - bits))}
+    features = np.random.default_rng(1).uniform(-1, 1, (40, 12))
+    features[0], features[1], features[2, 4:] = -1.0, 0.25, features[2, 0]
+    source = emit_c(batch, parameters)
+    assert source.unstored == {0, 1}
+    expected = run_reference(batch, parameters, features)[0]
+    assert len(np.unique(expected)) == 6
+    np.testing.assert_array_equal(compile_sources([source], tmp_path).run(0, features), expected)

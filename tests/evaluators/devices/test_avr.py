@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kilotune.codegen import ir
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.shape import PLAIN, SHAPES
 from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.seedot import SeeDotLowering, SeeDotParameters
 from kilotune.codegen.fixed.table import Column
@@ -171,7 +172,7 @@ def test_random_programs_are_exact(data: st.DataObject, model: RandomModel) -> N
     drawn = shiftry_batches(model.program, 1) if data.draw(st.booleans()) else seedot_batches(model.program)
     batch = data.draw(drawn)
     expected = run_reference(batch, model.parameters, model.features)[0]
-    source = emit_c(batch, model.parameters)
+    source = emit_c(batch, model.parameters, shape=SHAPES[data.draw(st.sampled_from([PLAIN, "compact"]))])
     level = data.draw(st.sampled_from(["-Os", "-O2", "-O3"]))
     run_checked(source, batch, model.parameters, model.features, expected, AvrTarget("atmega2560", level=level))
 

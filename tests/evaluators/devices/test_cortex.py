@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.emit.shape import PLAIN, SHAPES
 from kilotune.evaluators.architectures.cortex.run import CortexTarget
 from kilotune.evaluators.divergence import DivergenceError, run_checked
 from kilotune.evaluators.fixed_point.reference import run_reference
@@ -97,7 +98,8 @@ def test_random_programs_are_exact(data: st.DataObject, model: RandomModel) -> N
     batch = data.draw(drawn)
     expected = run_reference(batch, model.parameters, model.features)[0]
     target = CortexTarget(data.draw(st.sampled_from(PROCESSORS)), data.draw(st.sampled_from(["-Os", "-O2", "-O3"])))
-    run_checked(emit_c(batch, model.parameters), batch, model.parameters, model.features, expected, target)
+    source = emit_c(batch, model.parameters, shape=SHAPES[data.draw(st.sampled_from([PLAIN, "compact"]))])
+    run_checked(source, batch, model.parameters, model.features, expected, target)
 
 
 def test_the_first_operation_that_differs_is_named() -> None:

@@ -1,0 +1,71 @@
+"""What several places compute as functions of compact code: which there are, and that nothing else changes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.bundle import load_bundle
+from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.shape import SHAPES
+from kilotune.codegen.emit.sharing import FEWEST_DIVISIONS, share
+from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.evaluators.architectures.avr.firmware import build_firmware
+from kilotune.evaluators.simulated import of_emitted
+from kilotune.experiments.problems.fixed_point.problem import resolve_input
+from tests.evaluators.devices.toolchains import needs_avr
+
+
+def product(bits: int) -> str:
+    return f"/* a * b */\nKT_INLINE int32_t kt_product16_{bits}(int16_t a, int{bits}_t b)\n{{\n    return a * b;\n}}"
+
+
+def division(shift: int, kept: int) -> str:
+    name = f"kt_down32_{shift}_{kept}"
+    return f"/* v / 2**{shift} */\nKT_INLINE int{kept}_t {name}(int32_t v)\n{{\n    return v >> {shift};\n}}"
+
+
+def test_what_stands_in_one_place_alone_stays_there() -> None:
+    once, twice = ["y = kt_product16_8(a, b);"], ["y = kt_product16_8(a, b);", "z = kt_product16_8(b, a);"]
+    assert share([product(8)], once, Rounding.FLOOR) == ([product(8)], once)
+    found, lines = share([product(8)], twice, Rounding.FLOOR)
+    assert (found, lines) == ([product(8).replace("KT_INLINE", "KT_NOINLINE")], twice)
+
+
+def test_products_of_both_widths_are_one_function() -> None:
+    found, lines = share(
+        [product(8), product(16)], ["y = kt_product16_8(a, b) + kt_product16_16(a, c);"], Rounding.FLOOR
+    )
+    assert found == [product(16).replace("KT_INLINE", "KT_NOINLINE")]
+    assert lines == ["y = kt_product16_16(a, b) + kt_product16_16(a, c);"]
+
+
+@pytest.mark.parametrize("count", [FEWEST_DIVISIONS - 1, FEWEST_DIVISIONS])
+def test_divisions_toward_zero_share_one_from_some_number_on(count: int) -> None:
+    definitions = [division(5 + number, 16) for number in range(count)]
+    body = [f"y = kt_down32_{5 + number}_16(v);" for number in range(count)]
+    assert share(definitions, body, Rounding.FLOOR) == (definitions, body)
+    found, lines = share(definitions, body, Rounding.TOWARD_ZERO)
+    assert lines == body
+    if count < FEWEST_DIVISIONS:
+        assert found == definitions
+    else:
+        assert found[0].startswith("/* v / 2**n, rounded toward zero")
+        assert [re.search(r"return .*;", text)[0] for text in found[1:]] == [  # type: ignore[index]
+            f"return (int16_t)kt_down32(v, {5 + number});" for number in range(count)
+        ]
+
+
+@needs_avr
+def test_a_recurrence_links_to_a_tenth_fewer_bytes() -> None:
+    """Its wide products and divisions, two logistic functions and the table and quotient that they have in common."""
+    bundle = load_bundle(resolve_input("fastgrnn16-digits"))
+    widths = [8 if v.name in ("pre", "t3", "t4") else 16 for v in bundle.program.variables]
+    batch = ShiftryLowering(bundle.program, {}).lower([widths], [[w - 3 for w in widths]])
+    sources: list[CSource] = [emit_c(batch, bundle.parameters, shape=SHAPES[name]) for name in ("plain", "compact")]
+    plain, compact = (build_firmware(of_emitted(s), "atmega328p").sizes.flash_bytes - s.flash_bytes for s in sources)
+    assert compact < 0.9 * plain
+    assert np.diff([s.flash_bytes for s in sources]) == 0
