@@ -1,10 +1,12 @@
 """How little flash holds a model's parameters, by what the search may decide about them.
 
-    python -m kilotune.experiments.benchmarks.stored_parameters [--trials N] [--seeds N] [--flips SHARE ...] [--generated] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.stored_parameters [--trials N] [--seeds N] [--flips SHARE ...]
+        [--rounding NAME ...] [--generated] [MODEL ...]
 
 For each bundled classifier and each setting, at the float model's training accuracy (`--drop 0`): the least memory that a search of N
 trials finds, its test accuracy beside the float model's, and what the program takes on a simulated Uno: linked flash and cycles.
 `--flips` permits, one after the other, so many expected flips besides, as a share of the training samples (1: any number).
+`--rounding`: how programs divide, one after the other, as `tune --rounding` has them.
 `--generated` takes the models of `small_models` that are generated, which have 2000 test samples and more, on the host alone:
 shares are chosen there.
 """
@@ -12,6 +14,7 @@ shares are chosen there.
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +23,7 @@ import numpy as np
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.emit.shape import PLAIN, SHAPES
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.simulated import of_emitted, quantised
@@ -42,6 +46,7 @@ SETTINGS: Mapping[str, Mapping[str, bool]] = {
     "all": ALL,
 }
 SAMPLES = 5
+ROUNDINGS = tuple(rounding.value for rounding in Rounding)
 
 
 def on_uno(problem: ModelProblem, trial: Trial) -> tuple[int, float]:
@@ -86,22 +91,22 @@ def row(name: str, what: str, problem: ModelProblem, found: Sequence[Trial], dev
 def rows(name: str, place: str, given: argparse.Namespace) -> Iterator[str]:
     """All rows of a model."""
     device = not given.generated
-    for share in given.flips:
-        for what in given.settings:
-            found, problem = [], None
-            for seed in range(1, given.seeds + 1):
-                options: dict[str, object] = {"accuracy_drop": 0.0, **SETTINGS[what]}
-                samples = len(build_problem(TuneRequest("shiftry", place, "refine")).space.task.features)
-                if share < 1.0:
-                    options["permitted_flips"] = share * samples
-                problem, best = searched(place, options, given.trials, seed)
-                found += [best] if best is not None else []
-            assert problem is not None
-            label = what if share == 1.0 else f"{what}, flips {share:g}"
-            if what == "8/16" and share == given.flips[0]:
-                answer = run_procedure(problem.space)
-                yield row(name, "procedure", problem, [answer] if answer is not None else [], device)
-            yield row(name, label, problem, found, device)
+    for share, what, rounding in itertools.product(given.flips, given.settings, given.rounding):
+        found, problem = [], None
+        for seed in range(1, given.seeds + 1):
+            options: dict[str, object] = {"accuracy_drop": 0.0, "rounding": rounding, **SETTINGS[what]}
+            samples = len(build_problem(TuneRequest("shiftry", place, "refine")).space.task.features)
+            if share < 1.0:
+                options["permitted_flips"] = share * samples
+            problem, best = searched(place, options, given.trials, seed)
+            found += [best] if best is not None else []
+        assert problem is not None
+        label = what if share == 1.0 else f"{what}, flips {share:g}"
+        label += "" if rounding == ROUNDINGS[0] else f", {rounding}"
+        if what == "8/16" and (share, rounding) == (given.flips[0], given.rounding[0]):
+            answer = run_procedure(problem.space)
+            yield row(name, "procedure", problem, [answer] if answer is not None else [], device)
+        yield row(name, label, problem, found, device)
 
 
 def main() -> None:
@@ -111,6 +116,7 @@ def main() -> None:
     arguments.add_argument("--trials", type=int, default=12000)
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--flips", type=float, nargs="+", default=[1.0])
+    arguments.add_argument("--rounding", nargs="+", choices=ROUNDINGS, default=ROUNDINGS[:1])
     arguments.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     arguments.add_argument("--generated", action="store_true")
     given = arguments.parse_args()
