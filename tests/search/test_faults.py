@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search import work_sharing
 from kilotune.search.budget import Budget
 from kilotune.search.executor import Finished
 from kilotune.search.result import Status
@@ -37,7 +38,10 @@ def small_disk() -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_full_disk_ends_the_run_and_the_study_goes_on_when_there_is_room(small_disk: Path) -> None:
+def test_a_full_disk_ends_the_run_and_the_study_goes_on_when_there_is_room(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_sharing, "DEAD_AFTER_S", 2.0)  # its claims could not be given back: there was no room
     store = Store(str(small_disk / "studies.db"))
     study = Study.create(store, "full", SPACE, "random", 3)
     reported: list[int] = []

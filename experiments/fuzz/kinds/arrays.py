@@ -88,11 +88,13 @@ def bomb_of(head: bytes, zeros: int) -> bytes:
     """A `.npz` file whose only member is `head` and then so many zero bytes."""
     piece = bytes(1 << 20)
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    packed, check = [packer.compress(head)], zlib.crc32(head)
+    begun, check = packer.compress(head) + packer.flush(zlib.Z_FULL_FLUSH), zlib.crc32(head)
+    packed = packer.compress(piece) + packer.flush(
+        zlib.Z_FULL_FLUSH
+    )  # refers to nothing before it, so it may be repeated
     for _ in range(zeros // len(piece)):
-        packed.append(packer.compress(piece))
         check = zlib.crc32(piece, check)
-    body = b"".join([*packed, packer.flush()])
+    body = begun + packed * (zeros // len(piece)) + packer.flush()
     size = len(head) + zeros // len(piece) * len(piece)
     name = b"data.npy"
     common = struct.pack("<HHHHHIIIHH", 20, 0, 8, 0, 0, check, len(body), min(size, (1 << 32) - 1), len(name), 0)
