@@ -91,8 +91,12 @@ def _onnx_bytes(model: Any, rows: np.ndarray[Any, Any]) -> bytes:
         from skl2onnx import to_onnx
     except ImportError:
         raise ValueError(f"model: a scikit-learn estimator needs skl2onnx: {EXTRA}.") from None
+    # Of itself skl2onnx demands its option zipmap of the last step of a pipeline, which a LinearSVC has not.
+    parts = [part for part in model.get_params().values() if hasattr(part, "get_params")]
     try:
-        return bytes(to_onnx(model, rows[:1].astype(np.float32)).SerializeToString())
+        return bytes(
+            to_onnx(model, rows[:1].astype(np.float32), options={id(part): {} for part in parts}).SerializeToString()
+        )
     except Exception as error:  # skl2onnx raises what it likes for what it does not know
         reason = " ".join(str(error).split())[:200]
         raise ValueError(

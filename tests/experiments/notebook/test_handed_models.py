@@ -69,6 +69,20 @@ def test_a_pipeline_of_scikit_learn_is_its_own_predictions(classes: list[Any], t
             search(model=pipeline, X=features, y=["d"] * len(features))
 
 
+def test_a_pipeline_may_end_in_a_classifier_without_probabilities() -> None:
+    """skl2onnx by itself refuses a LinearSVC there, though it converts one alone."""
+    pytest.importorskip("skl2onnx")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import LinearSVC
+
+    pipeline = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), LinearSVC())).fit(FEATURES, CLASSES)
+    accuracy = 100 * (pipeline.predict(FEATURES) == CLASSES).mean()
+    assert (
+        search(model=pipeline, X=FEATURES, y=CLASSES).problem.float_metrics()["train"]["accuracy_percent"] == accuracy
+    )
+
+
 def test_features_of_very_different_size_are_searched() -> None:
     """Some weights have no scale of 8 bits that Algorithm 13 would try: they are not demoted."""
     datasets = pytest.importorskip("sklearn.datasets")
