@@ -89,12 +89,13 @@ def _model_probe(model: str, most: int) -> HardwareProbe:
 @dataclass(frozen=True)
 class Allowed:
     """Which designs are synthesised and placed: in the first `seconds`, those that each tool ends with in `longest_s` and that are
-    predicted to take `luts` at most; `kept_only`: none that has not been."""
+    predicted to take more than `above` and at most `luts` look-up tables; `kept_only`: none that has not been."""
 
     seconds: float = math.inf
     kept_only: bool = False
     longest_s: float = LONGEST_S
     luts: float = math.inf
+    above: float = 0
 
 
 def measured(probes: Iterator[Callable[[], HardwareProbe]], board: Board, allowed: Allowed) -> Iterator[Measured]:
@@ -107,7 +108,7 @@ def measured(probes: Iterator[Callable[[], HardwareProbe]], board: Board, allowe
             continue
         if not all(values.any() for values in probe.plan.constants.values()) or not depends_on_input(probe.plan.batch):
             continue  # it computes zeros, or the same for every input
-        if estimate(probe.plan, board).gates.luts > allowed.luts:
+        if not allowed.above < estimate(probe.plan, board).gates.luts <= allowed.luts:
             continue
         made = kept_implementation(probe.plan, board)
         if made is None and not allowed.kept_only and time.monotonic() < end:
@@ -238,8 +239,9 @@ def main() -> None:
     )
     arguments.add_argument("--longest", type=float, default=LONGEST_S, help="seconds for a tool and a design")
     arguments.add_argument("--luts", type=float, default=math.inf, help="that a design may be predicted to take")
+    arguments.add_argument("--above", type=float, default=0, help="what it must be predicted to take more than")
     given = arguments.parse_args()
-    allowed = Allowed(given.seconds, given.kept_only, given.longest, given.luts)
+    allowed = Allowed(given.seconds, given.kept_only, given.longest, given.luts, given.above)
     seeds = range(given.seeds[0], given.seeds[1] + 1) if given.seeds else None
     if given.what == "fit":
         fit(given.boards, allowed, not given.gates)
