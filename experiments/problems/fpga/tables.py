@@ -43,7 +43,7 @@ def hardware_section(space: FpgaSpace | JointSpace, trial: Trial) -> Section:
             Table(
                 ("operation", "lanes or elements", "products of", "cycles of a run", *gates, "longest path, ns"),
                 [*units, *rest],
-                "The floor plan by operation; gates and paths are the cost model's, cycles are exact.",
+                "The floor plan by operation; gates are the cost model's, and so are paths, as on an empty board; cycles are exact.",
             ),
             Table(("variable", "elements", "bits", "banks", "read ports", *gates), banked, "The memories."),
         ),
