@@ -20,7 +20,7 @@ _NOTES = {
 
 def shared_division() -> tuple[str, str]:
     """(name, definition) of the function `v / 2**n` toward zero, 0 < n < 32, of 32 bits: the magnitude is shifted by bytes and then a place
-    a step. Beside plain C its instructions for AVR, which negate by a call of their own end."""
+    a step. Beside plain C its instructions for AVR, which negate by a call."""
     lines = '\\n\\t"\n            "'.join(_SHARED)
     return "kt_down32", (
         f"/* v / 2**n, rounded {_NOTES[Rounding.TOWARD_ZERO]}, for 0 < n < 32 */\n"
@@ -31,7 +31,8 @@ def shared_division() -> tuple[str, str]:
     )
 
 
-# T holds the sign; the lines from 2: on are a function, called at the beginning and run through at the end.
+# T holds the sign; the lines from 2: on are a function that negates. It must be called at the end, too: its `ret`, run through, would
+# leave the C function without what the compiler puts at its end (at -O0 it restores registers there).
 _SHARED = (
     "bst %D0, 7",
     "brtc 1f",
@@ -52,6 +53,8 @@ _SHARED = (
     "6: dec %1",
     "brne 5b",
     "brtc 3f",
+    "rcall 2f",
+    "rjmp 3f",
     "2: com %D0",
     "com %C0",
     "com %B0",
