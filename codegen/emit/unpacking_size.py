@@ -25,12 +25,13 @@ from kilotune.codegen.fixed.table import FixedBatch
 
 CODE_BYTES: Mapping[str, int] = MappingProxyType(
     {
-        "plain run": 40,
+        "plain run": 20,
+        "plain filter": 78,
         **{"groups 1": 77, "groups 2": 46, "groups 3": 346, "groups 4": 53, "groups 6": 239},
         **{"walk 1": 71, "walk 2": 61, "walk 4": 61},
         **{"one by one 3": 58, "one by one 6": 111},
         **{"reader 1": 5, "reader 2": 0, "reader 3": 95, "reader 4": 0, "reader 6": 49},
-        **{"single": 49, "filter": 46, "sparse": 30, "rows": 32},
+        **{"filters": 75, "single": 35, "filter": 35, "sparse": 30, "rows": 32},
         **{"groups 4 table": 80, "walk 4 table": 90, "table of a run": 14, "table": 8},
     }
 )
@@ -39,6 +40,9 @@ CODE_BYTES: Mapping[str, int] = MappingProxyType(
 
 PLAIN = "plain run"
 """The function that sums products of parameters that are not packed: a program has it anyway unless all of them are."""
+
+PLAIN_FILTER = "plain filter"
+"""The function that sums products of filters that are not packed, likewise."""
 
 
 StoredForm = tuple[int, bool]
@@ -61,14 +65,17 @@ class UnpackingSize:
         storage = make_storage(program, dict.fromkeys(names, 8), dict.fromkeys(names, 0))
         self.columns = {name: column for column, name in enumerate(names)}
         self.pieces: dict[str, dict[StoredForm, Pieces]] = {}
-        self.in_runs: set[str] = set()
+        self.plain: dict[str, set[str]] = {PLAIN: set(), PLAIN_FILTER: set()}
+        """Parameters that need the function of that name as long as they are not packed."""
         for variable in program.variables:
             if variable.role is ir.Role.PARAMETER:
                 kinds = [kind for o in ir.operations(program.body) for kind in _uses(o, variable.name, storage)]
                 forms = [*((width, False) for width in LAYOUTS), (CODEBOOK_BITS, True)]
                 self.pieces[variable.name] = {form: _pieces(kinds, *form) for form in forms}
                 if any(isinstance(kind, _Run) for kind in kinds):
-                    self.in_runs.add(variable.name)
+                    self.plain[PLAIN].add(variable.name)
+                if "filter" in kinds:
+                    self.plain[PLAIN_FILTER].add(variable.name)
 
     def code_bytes(self, batch: FixedBatch) -> IntArray:
         """Bytes [candidates]."""
@@ -98,10 +105,11 @@ class UnpackingSize:
             if by_rows.any():
                 counts["rows"] = np.asarray(counts.get("rows", none) + by_rows)
         counts |= {name: users.astype(np.int64) for name, users in shared.items()}
-        if self.in_runs:
-            packed = np.isin(stored, list(LAYOUTS)) & (batch.encoded >= 0)
-            everything = packed[:, [self.columns[name] for name in self.in_runs]].all(axis=1)
-            counts[PLAIN] = np.where(everything, -1, 0)
+        packed = np.isin(stored, list(LAYOUTS)) & (batch.encoded >= 0)
+        for function, users in self.plain.items():
+            if users:
+                everything = packed[:, [self.columns[name] for name in users]].all(axis=1)
+                counts[function] = np.where(everything, -1, 0)
         return counts
 
 
@@ -149,6 +157,6 @@ def _pieces(uses: list[_Use], width: int, codebook: bool) -> Pieces:
         elif use == "sparse" and walks(width):
             own.append("sparse")
         else:
-            shared.add(f"reader {width}")
+            shared |= {f"reader {width}"} | ({"filters"} if use == "filter" else set())
             own.append("single" if use == "sparse" else use)
     return Pieces(frozenset(shared), tuple(own))

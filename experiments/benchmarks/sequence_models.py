@@ -2,8 +2,9 @@
 
     python -m kilotune.experiments.benchmarks.sequence_models WINDOWS.npz FOLDER [--hidden 16] [--epochs 200]
 
-The file has windows [samples, steps, channels] and labels from 0 on: `Xtr`, `ytr`, `Xte`, `yte`, or `X`, `y` and `test`, which marks
-the test samples. Channels are standardised by the training windows, and 4 deviations become 1. Data sets that fit: UEA's JapaneseVowels
+The file has windows [samples, steps, channels] and labels from 0 on: `Xtr`, `ytr`, `Xte`, `yte`, or `X`, `y` and either `test`, which marks
+the test samples, or `subject`, the number of the person of each: three tenths of the people, those of the largest numbers, are tested.
+Channels are standardised by the training windows, and 4 deviations become 1. Data sets that fit: UEA's JapaneseVowels
 (www.timeseriesclassification.com, terms of the archive), the Free Spoken Digit Dataset (CC BY-SA 4.0), UCI's activity recognition
 (CC BY 4.0). Nothing of them is in the project.
 """
@@ -66,7 +67,9 @@ def read_windows(path: Path) -> tuple[Windows, Windows]:
         if "Xtr" in file:
             parts = [(file["Xtr"], file["ytr"]), (file["Xte"], file["yte"])]
         else:
-            test = file["test"].astype(bool)
+            test = (
+                file["test"].astype(bool) if "test" in file else np.isin(file["subject"], _last_people(file["subject"]))
+            )
             parts = [(file["X"][~test], file["y"][~test]), (file["X"][test], file["y"][test])]
     train, other = (Windows(x.astype(np.float64), y.astype(np.int64)) for x, y in parts)
     mean, deviation = train.values.mean(axis=(0, 1)), train.values.std(axis=(0, 1))
@@ -76,6 +79,12 @@ def read_windows(path: Path) -> tuple[Windows, Windows]:
         return replace(windows, values=np.clip(standard, -1.0, 1.0))
 
     return scaled(train), scaled(other)
+
+
+def _last_people(subjects: IntArray) -> IntArray:
+    """The numbers of those who are tested."""
+    people = np.unique(subjects)
+    return np.asarray(people[-(3 * len(people) // 10) :])
 
 
 def run(weights: WeightArrays, values: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray, ...]]]:

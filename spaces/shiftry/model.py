@@ -17,7 +17,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from kilotune.codegen import ir
-from kilotune.codegen.emit.unpacking_size import CODE_BYTES, PLAIN, Pieces, UnpackingSize
+from kilotune.codegen.emit.unpacking_size import CODE_BYTES, Pieces, UnpackingSize
 from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.exponential import SHIFTRY_INPUT_SCALE, Exponential, shiftry_exponential
 from kilotune.codegen.interference import LABEL_BYTES, Meeting
@@ -216,7 +216,7 @@ class _Encoding:
         """Bytes of code that unpacks: what several parameters share is charged once."""
         terms: list[cp_model.LinearExprT] = []
         shared: dict[str, cp_model.IntVar] = {}
-        plain: list[cp_model.IntVar] = []
+        plain: dict[str, list[cp_model.IntVar]] = {function: [] for function in size.plain}
         for decision, chosen in zip(self._decisions, self._chosen, strict=True):
             for option, literal in chosen.items() if decision.name in size.pieces else ():
                 form = parse_format(str(option))
@@ -226,14 +226,16 @@ class _Encoding:
                 for piece in pieces.shared:
                     used = shared.setdefault(piece, self.model.new_bool_var(f"code {piece}"))
                     self.model.add_implication(literal, used)
-                if form.bits not in LAYOUTS and decision.name in size.in_runs:
-                    plain.append(literal)
+                for function, users in size.plain.items():
+                    if form.bits not in LAYOUTS and decision.name in users:
+                        plain[function].append(literal)
         terms += [CODE_BYTES[piece] * used for piece, used in shared.items()]
-        if size.in_runs and shared:
-            some = self.model.new_bool_var(f"code {PLAIN}")
-            for choice in plain:
-                self.model.add_implication(choice, some)
-            terms.append(CODE_BYTES[PLAIN] * some - CODE_BYTES[PLAIN])
+        for function, choices in plain.items() if shared else ():
+            if size.plain[function]:
+                some = self.model.new_bool_var(f"code {function}")
+                for choice in choices:
+                    self.model.add_implication(choice, some)
+                terms.append(CODE_BYTES[function] * some - CODE_BYTES[function])
         return terms
 
     def _tables(self, space: ShiftryCandidates) -> dict[Exponential, cp_model.IntVar]:

@@ -20,9 +20,9 @@ from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.front_search import search_front
 from kilotune.spaces.shiftry.procedure import perform_search
 
-SEMANTICS, NARROW_SEMANTICS = 1, 2
-"""Versions of what the decisions mean, part of the fingerprint: of plain widths, and where parameters may have few bits. The second of
-the latter counts the code that unpacks them as flash."""
+SEMANTICS, NARROW_SEMANTICS = 1, 10
+"""Versions of what the decisions mean, part of the fingerprint: of plain widths, and where parameters may have few bits. The latter
+count the code that unpacks them as flash, since 10 with what filters have in common."""
 
 TOLD_APART = 2
 """Added to either where candidates that are expected to flip nothing are told apart by the errors of their margins."""

@@ -58,6 +58,26 @@ def test_a_width_is_charged_once_and_each_further_one_besides(bonsai: ShiftrySpa
 
 
 @needs_avr
+def test_filters_share_what_unpacks_them_and_leave_nothing_plain() -> None:
+    """The second filter that is packed makes the function of plain ones go: less code than with the first alone."""
+    request = TuneRequest("shiftry", str(resolve_input("lenet-digits")), "refine", options={"narrow": True})
+    space = build_problem(request).space
+    assert isinstance(space, ShiftrySpace)
+    assert counts(space, F2="int4") == {"reader 4": 1, "filters": 1, "filter": 1}
+    assert counts(space, F1="int2", F2="int2") == {"reader 2": 1, "filters": 1, "filter": 2, "plain filter": -1}
+    code = []
+    for formats in ({}, {"F2": "int4"}, {"F1": "int4", "F2": "int4"}):
+        batch = lowered(space, **formats)
+        source = emit_c(batch, space.task.parameters)
+        counted = int(UnpackingSize(space.task.program).code_bytes(batch)[0])
+        linked = build_firmware(of_emitted(source), "atmega328p").sizes.flash_bytes - source.flash_bytes + counted
+        code.append((linked, counted))
+    differences = [(linked - code[0][0], counted) for linked, counted in code[1:]]
+    assert differences[1][0] < differences[0][0] < 160
+    assert all(abs(linked - counted) < 40 for linked, counted in differences)
+
+
+@needs_avr
 def test_linked_programs_are_as_much_larger_as_is_counted(bonsai: ShiftrySpace) -> None:
     """Within 60 bytes; what unpacks two widths is over 200."""
     before = None
