@@ -108,6 +108,13 @@ def counts(reading: AccessPattern) -> EdgeCounts:
     return needed, released, sent
 
 
+def pixels_read(reading: AccessPattern) -> int:
+    """How many of the writer's pixels the reader reads at all, by an access of one window: `sent` has as many."""
+    (window,) = reading.windows
+    rows, columns = (int((_last_user(window, axis, reading) >= 0).sum()) for axis in (0, 1))
+    return rows * columns
+
+
 class RememberedCounts:
     """`counts` for whoever lowers one network again and again, with most edges as they were. A copy for another process
     begins with nothing."""

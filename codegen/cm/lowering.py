@@ -70,9 +70,14 @@ def rectangles(partition: Partition, count: int, axis: str) -> list[Rectangle]:
     extent = partition.height if axis == "rows" else partition.width
     if axis not in AXES or not 1 <= count <= extent:
         raise ValueError(f"{partition.name!r}: {count} replicas of {axis} do not fit {extent}")
+    return replica_rectangles(partition.height, partition.width, count, axis)
+
+
+def replica_rectangles(height: int, width: int, count: int, axis: str) -> list[Rectangle]:
+    """Blocks of `rows` or else of columns of so many pixels, as equal as they can be."""
     if axis == "rows":
-        return [Rectangle(low, high, 0, partition.width) for low, high in spans(extent, count)]
-    return [Rectangle(0, partition.height, low, high) for low, high in spans(extent, count)]
+        return [Rectangle(low, high, 0, width) for low, high in spans(height, count)]
+    return [Rectangle(0, height, low, high) for low, high in spans(width, count)]
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from kilotune.spaces.cm.lowered import LayerCost, LoweredPipeline, cores_needed,
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.pacing import layer_flows
 from kilotune.spaces.cm.replication import CHAINED, ONCE, Replication
+from kilotune.spaces.cm.seams import port_ticks
 
 LOWERED_KEPT = 32
 SETTLED_IMAGES, MOST_WARM_IMAGES = 8, 24
@@ -51,12 +52,15 @@ class CmCandidates:
         if objective == "energy" and hardware.energy is None:
             raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
         self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
-        self.shapes = network.shapes()
+        plain = network.lower({})
+        self.shapes = network.shapes(plain.pipeline)
         self._lowered: dict[tuple[Replication, ...], LoweredPipeline] = {}
         self._alternatives: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
         once = self.lowered({})
         chained = self.lowered({shape.name: CHAINED for shape in self.shapes if shape.row_blocks > 2})
-        self.costs: tuple[LayerCost, ...] = layer_costs(once, chained, self.shapes, hardware)
+        self.costs: tuple[LayerCost, ...] = layer_costs(
+            once, chained, self.shapes, hardware, port_ticks(plain, once.streams, self.shapes, hardware)
+        )
         self.flows = layer_flows(once, hardware)
         needed = len(once.pipeline.stages)
         if needed > hardware.cores:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kilotune.codegen.cm.hardware import Hardware
@@ -12,6 +12,7 @@ from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream, stream_name, streams_of, touching
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.replication import ONCE, LayerShape, Replication
+from kilotune.spaces.cm.seams import PortTicks
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +78,22 @@ class LoweredPipeline:
 class LayerCost:
     """What a layer asks of the accelerator when it is there once. flow_ticks: elements through one of its cores, in
     ticks of all the links of the best connected core; or of a stream between two of its blocks (partial sums, which
-    take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained."""
+    take one route), in ticks of the widest link. chained_flow_ticks: the same where its row blocks are chained. port_ticks: of what
+    GMEM sends to it, if all its ports shared that evenly; empty where it does not read the image."""
 
     shape: LayerShape
     iteration_ticks: int
     flow_ticks: float
     chained_flow_ticks: float
+    port_ticks: PortTicks = field(default_factory=dict)
 
     def ticks(self, replication: Replication) -> float:
         """No placement runs it in fewer ticks per image: replicas share the elements at best evenly."""
-        return max(self.compute_ticks(replication), self.stream_ticks(replication))
+        return max(self.own_ticks(replication), self.stream_ticks(replication))
+
+    def own_ticks(self, replication: Replication) -> float:
+        """Ticks per image of its largest replica's cores, and of GMEM's ports where it reads the image."""
+        return max(self.compute_ticks(replication), self.port_ticks.get(replication, 0.0))
 
     def compute_ticks(self, replication: Replication) -> int:
         """Ticks per image of its largest replica's cores."""
@@ -98,14 +105,22 @@ class LayerCost:
 
 
 def layer_costs(
-    once: LoweredPipeline, chained: LoweredPipeline, shapes: tuple[LayerShape, ...], hardware: Hardware
+    once: LoweredPipeline,
+    chained: LoweredPipeline,
+    shapes: tuple[LayerShape, ...],
+    hardware: Hardware,
+    ports: Mapping[str, PortTicks],
 ) -> tuple[LayerCost, ...]:
-    """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains."""
+    """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains. ports: by layer, of those that
+    read the image."""
     flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
     slowest: dict[str, int] = {}
     for stage, ticks in zip(once.pipeline.stages, once.ticks, strict=True):
         slowest[stage.layer] = max(ticks, slowest.get(stage.layer, 0))
-    return tuple(LayerCost(shape, slowest[shape.name], *(flow[shape.name] for flow in flows)) for shape in shapes)
+    return tuple(
+        LayerCost(shape, slowest[shape.name], *(flow[shape.name] for flow in flows), ports.get(shape.name, {}))
+        for shape in shapes
+    )
 
 
 def _flow_ticks(lowered: LoweredPipeline, hardware: Hardware) -> dict[str, float]:
@@ -135,7 +150,12 @@ def cheapest_replication(cost: LayerCost, ticks: float) -> Replication | None:
 
 
 def least_ticks(costs: tuple[LayerCost, ...], cores: int, fixed: Mapping[str, Replication] | None = None) -> float:
-    """Ticks per image that no replication of the open layers beats within `cores` cores. inf: they do not fit at all."""
+    """Ticks per image that no replication of the open layers beats within `cores` cores. inf: they do not fit at all.
+
+    Within T ticks a layer can only have replications of at most T ticks: of those the one of fewest cores, and the one that GMEM
+    sends least. Both are the same for all T from one level to the next, so the least T of a level is the level itself, or what GMEM
+    sends to all layers together there.
+    """
     fixed = fixed or {}
     taken = sum(cost.shape.cores * fixed[cost.shape.name].count for cost in costs if cost.shape.name in fixed)
     floor = max((cost.ticks(fixed[cost.shape.name]) for cost in costs if cost.shape.name in fixed), default=0.0)
@@ -154,7 +174,23 @@ def least_ticks(costs: tuple[LayerCost, ...], cores: int, fixed: Mapping[str, Re
             high = middle
         else:
             low = middle + 1
-    return levels[low] if low < len(levels) else float("inf")
+    best = float("inf")
+    for level in levels[low:]:
+        if level >= best:
+            break
+        best = min(best, max(level, _least_port_ticks(costs, level, fixed)))
+    return best
+
+
+def _least_port_ticks(costs: Sequence[LayerCost], ticks: float, fixed: Mapping[str, Replication]) -> float:
+    """Of GMEM's ports when every layer takes at most `ticks`, or what is fixed, for which there is room."""
+    total = 0.0
+    for cost in costs:
+        own = cost.shape.name
+        if cost.port_ticks:
+            allowed = [fixed[own]] if own in fixed else [r for r in cost.port_ticks if cost.ticks(r) <= ticks]
+            total += min(cost.port_ticks[r] for r in allowed)
+    return total
 
 
 def cores_needed(costs: tuple[LayerCost, ...], replicas: Mapping[str, Replication]) -> int:

@@ -30,9 +30,9 @@ class PartitionedNetwork:
         """The graph's."""
         return str(self.graph.graph.name)
 
-    def shapes(self) -> tuple[LayerShape, ...]:
-        """The partitions in topological order."""
-        stages = self.pipeline({}).stages
+    def shapes(self, once: Pipeline | None = None) -> tuple[LayerShape, ...]:
+        """The partitions in topological order. once: the pipeline without replicas, from a caller who has it."""
+        stages = (once or self.pipeline({})).stages
         members = {p.name: [stage for stage in stages if stage.layer == p.name] for p in self.graph.partitions}
         return tuple(
             LayerShape(p.name, p.height, p.width, len(own), 1 + max(stage.row_block for stage in own))

@@ -73,12 +73,12 @@ def paced_replicas(
 def thinned_replicas(
     costs: tuple[LayerCost, ...], flows: Sequence[LayerFlow], ticks: float, thickness: float, cores: int
 ) -> Replicas | None:
-    """Cores keep `ticks`; a stream takes a link for no more than `thickness` of them, so that several fit on one link and a placement
-    has room to go: or, where replicas along the same axis do not bring it there, as little as they do. None: more than `cores`
+    """Cores and GMEM keep `ticks`; a stream takes a link for no more than `thickness` of them, so that several fit on one link and a
+    placement has room to go: or, where replicas along the same axis do not bring it there, as little as they do. None: more than `cores`
     cores."""
     replicas: Replicas = {}
     for cost in costs:
-        own = [r for r in cost.shape.replications() if cost.compute_ticks(r) <= ticks]
+        own = [r for r in cost.shape.replications() if cost.own_ticks(r) <= ticks]
         if not own:
             return None
         thin = (r for r in own if cost.stream_ticks(r) <= thickness)
@@ -106,7 +106,7 @@ def _greatest_help(
         for other in costs[name].shape.replications():
             alike = other.axis == replicas[name].axis and other.count > replicas[name].count
             thinner = flow.least_ticks({**replicas, name: other})
-            if alike and costs[name].compute_ticks(other) <= ticks and thinner < least:
+            if alike and costs[name].own_ticks(other) <= ticks and thinner < least:
                 best, least = {name: other}, thinner
     return best
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from kilotune.codegen.ir.views import NOT_CONTENT
 
 AXES = ("rows", "columns")
-MOST_REPLICAS = 16
+MOST_REPLICAS = 64
 
 
 @dataclass(frozen=True)

@@ -69,12 +69,13 @@ class CmState:
     def _least_ticks(self) -> float:
         """Ticks per image of the replications, then of the busiest core, and of the links as far as routes are known."""
         layers = len(self.space.shapes)
-        fixed = self._replicas()
+        alone = least_ticks(self.space.costs, self.space.hardware.cores, self._replicas())
+        ticks = max(alone, self.space.least_ticks)
         if len(self._answers) < layers:
-            return max(least_ticks(self.space.costs, self.space.hardware.cores, fixed), self.space.least_ticks)
+            return ticks
         lowered = self._lowered
         routed = self._answers[layers + len(lowered.pipeline.stages) :][: len(lowered.streams)]
-        ticks = max(lowered.compute_ticks, self.space.least_ticks)
+        ticks = max(ticks, lowered.compute_ticks)
         if not routed:
             return float(ticks)
         routes = []
