@@ -11,7 +11,8 @@
 typedef struct {
     int32_t cores, nodes, stages, streams;
     const uint16_t *distance;           /* links between nodes */
-    const int32_t *writer, *reader;     /* by stream; -1 is GMEM, node `cores` */
+    const int32_t *writer, *reader;     /* by stream; -1 - k is GMEM by its port at core port[k] */
+    const int32_t *port;
     const double *weight;               /* by stream */
     const int32_t *touch_start, *touch; /* streams of a stage */
     const int32_t *near_start, *near;   /* cores with a link to or from a node */
@@ -30,7 +31,7 @@ static uint64_t next_random(Walk *w) {
 }
 static int32_t below(Walk *w, int32_t n) { return (int32_t)((next_random(w) >> 32) * (uint64_t)n >> 32); }
 static double uniform(Walk *w) { return (double)(next_random(w) >> 11) * 0x1p-53; }
-static int32_t node_of(const Walk *w, int32_t stage) { return stage < 0 ? w->g->cores : w->core[stage]; }
+static int32_t node_of(const Walk *w, int32_t stage) { return stage < 0 ? w->g->port[-1 - stage] : w->core[stage]; }
 
 /* The wirelength of a stage's streams, but for those that it shares with another one. Of no stage: 0. */
 static double wirelength(const Walk *w, int32_t stage, int32_t but) {
@@ -58,7 +59,8 @@ static int32_t other_core(Walk *w, int32_t stage) {
     int32_t count = g->touch_start[stage + 1] - g->touch_start[stage];
     if (count && below(w, 100) < 80) {
         int32_t e = g->touch[g->touch_start[stage] + below(w, count)];
-        int32_t near = node_of(w, g->writer[e] == stage ? g->reader[e] : g->writer[e]);
+        int32_t end = g->writer[e] == stage ? g->reader[e] : g->writer[e], near = node_of(w, end);
+        if (end < 0 && below(w, 2)) return near; /* a port is at a core, which is as good as those around it */
         int32_t cores = g->near_start[near + 1] - g->near_start[near];
         if (cores) return g->near[g->near_start[near] + below(w, cores)];
     }

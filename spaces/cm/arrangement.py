@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from kilotune.codegen.cm.hardware import Hardware
+from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import neighbours, route_tables
 from kilotune.codegen.cm.streams import Stream, touching
 from kilotune.evaluators.c_structures import structures
@@ -42,8 +43,8 @@ def load_kernel() -> ctypes.CDLL | None:
 
 
 def arranged(streams: Sequence[Stream], hardware: Hardware, cores: Sequence[int], seed: int) -> tuple[int, ...]:
-    """Cores by stage, all different, of a small wirelength: the sum over streams of their load times the links between their ends.
-    cores: by stage, where the walk begins; where there is no C compiler they stay."""
+    """Cores by stage, all different, of a small wirelength: the sum over streams of their load times the links between their ends, those
+    of GMEM from and to ports that they share evenly. cores: by stage, where the walk begins; where there is no C compiler they stay."""
     kernel, stages = load_kernel(), len(cores)
     if kernel is None or not streams:
         return tuple(cores)
@@ -51,6 +52,7 @@ def arranged(streams: Sequence[Stream], hardware: Hardware, cores: Sequence[int]
     touch_start, touch = keep.grouped(touching(streams, stages))
     near_start, near = keep.grouped(neighbours(hardware))
     loads = np.array([stream.image_load for stream in streams], dtype=np.float64)
+    ports, port = shared_ports(streams, hardware)
     furthest = np.iinfo(np.uint16).max
     graph = _StageGraph(
         cores=hardware.cores,
@@ -58,8 +60,9 @@ def arranged(streams: Sequence[Stream], hardware: Hardware, cores: Sequence[int]
         stages=stages,
         streams=len(streams),
         distance=keep.pointer(np.minimum(tables.distance, furthest).astype(np.uint16)),
-        writer=keep.ints([stream.writer for stream in streams]),
-        reader=keep.ints([stream.reader for stream in streams]),
+        writer=keep.ints([-1 - port[n] if s.writer == GMEM else s.writer for n, s in enumerate(streams)]),
+        reader=keep.ints([-1 - port[n] if s.reader == GMEM else s.reader for n, s in enumerate(streams)]),
+        port=keep.ints(ports),
         weight=keep.pointer(loads / max(loads.mean(), 1.0)),
         touch_start=touch_start,
         touch=touch,
@@ -79,3 +82,35 @@ def arranged(streams: Sequence[Stream], hardware: Hardware, cores: Sequence[int]
     if not interruptible(call, flag.set):
         raise MemoryError("The arrangement ran out of memory.")
     return tuple(found.tolist())
+
+
+def shared_ports(streams: Sequence[Stream], hardware: Hardware) -> tuple[tuple[int, ...], dict[int, int]]:
+    """The cores at GMEM's ports, and at which of them (by its number there) every stream from or to GMEM has to begin or end.
+
+    Streams one after the other have the same port or the next one, so that all of GMEM's have as much to do: those that the stages
+    of a layer read, or write, in their order, which is that of rows or columns of the image. Routes go by the nearest port. With
+    replicas wherever they are near to one, a single port may have to send most of the image.
+    """
+    found: list[int] = []
+    given: dict[int, int] = {}
+    for outwards in (True, False):
+        ends = ((k.source, k.target) if outwards else (k.target, k.source) for k in hardware.links)
+        ports = _round_trip([core for gmem, core in ends if gmem == hardware.gmem], hardware)
+        own = [n for n, s in enumerate(streams) if (s.writer if outwards else s.reader) == GMEM]
+        total, before = sum(streams[n].image_load for n in own), 0
+        for number in own:
+            middle = before + streams[number].image_load / 2
+            given[number] = len(found) + min(int(len(ports) * middle / total), len(ports) - 1)
+            before += streams[number].image_load
+        found += ports
+    return tuple(found), given
+
+
+def _round_trip(ports: Sequence[int], hardware: Hardware) -> list[int]:
+    """Each port before one that is near to it: the nearest of those that are left."""
+    distance, left = route_tables(hardware).distance, list(ports)
+    trip = [left.pop(0)]
+    while left:
+        trip.append(min(left, key=lambda core: int(distance[trip[-1], core])))
+        left.remove(trip[-1])
+    return trip
