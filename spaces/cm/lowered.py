@@ -183,7 +183,7 @@ def least_ticks(costs: tuple[LayerCost, ...], cores: int, fixed: Mapping[str, Re
 
 
 def _least_port_ticks(costs: Sequence[LayerCost], ticks: float, fixed: Mapping[str, Replication]) -> float:
-    """Of GMEM's ports when every layer takes at most `ticks`, or what is fixed, for which there is room."""
+    """Ticks that GMEM's ports take when every layer takes at most `ticks`, or is replicated as is fixed, for which there is room."""
     total = 0.0
     for cost in costs:
         own = cost.shape.name
