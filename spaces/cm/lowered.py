@@ -113,12 +113,12 @@ def layer_costs(
 ) -> tuple[LayerCost, ...]:
     """By layer, in the order of the shapes. chained: lowered once as well, all row blocks in chains. ports: by layer, of those that
     read the image."""
-    flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
+    flows, chained_flows = _flow_ticks(once, hardware), _flow_ticks(chained, hardware)
     slowest: dict[str, int] = {}
     for stage, ticks in zip(once.pipeline.stages, once.ticks, strict=True):
         slowest[stage.layer] = max(ticks, slowest.get(stage.layer, 0))
     return tuple(
-        LayerCost(shape, slowest[shape.name], *(flow[shape.name] for flow in flows), ports.get(shape.name, {}))
+        LayerCost(shape, slowest[shape.name], flows[shape.name], chained_flows[shape.name], ports.get(shape.name, {}))
         for shape in shapes
     )
 

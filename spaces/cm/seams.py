@@ -12,20 +12,20 @@ from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.codegen.cm.streams import Stream
 from kilotune.spaces.cm.replication import LayerShape, Replication
 
-PortTicks = Mapping[Replication, float]
+PortTicks = dict[Replication, float]
 """Ticks per image that what GMEM sends to a layer takes all its ports, by the replication of that layer."""
 
 
 def port_ticks(
     once: LoweredNetwork, streams: Sequence[Stream], shapes: Sequence[LayerShape], hardware: Hardware
-) -> dict[str, PortTicks]:
+) -> Mapping[str, PortTicks]:
     """By layer that reads the image, what GMEM sends to it at least under each of its replications, whatever those of others are.
 
     A replica's stage is sent every pixel that one of its iterations reads, once, in packets of the elements that its row and column
     block reads, which are those of the layer's stages there once. Of accesses in several windows the one that reads most is
     counted, so that it may be more. once, streams: of the network without replicas.
     """
-    found: dict[str, dict[Replication, float]] = {}
+    found: dict[str, PortTicks] = {}
     width = sum(link.width for link in hardware.links if link.source == hardware.gmem)
     by_name = {shape.name: shape for shape in shapes}
     for stream in streams:
