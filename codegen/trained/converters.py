@@ -47,7 +47,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "DequantizeLinear": normalising.dequantize,
         "Cast": normalising.cast,
         "Identity": rearranging.identity,
-        "Dropout": rearranging.identity,
+        "Dropout": rearranging.dropout,
         "Reshape": rearranging.reshape,
         "Flatten": rearranging.reshape,
         "Squeeze": rearranging.reshape,

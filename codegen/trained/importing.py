@@ -47,6 +47,8 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     samples = read_samples(data, model.input_shape, label)
     check_quantised_range(model, samples.train.features, data)
     wanted = returns or _returns(model, samples.train.targets, data)
+    if wanted is Returns.VALUE:
+        _check_real(model)
     scaled = scaled_features(shortened(model, wanted), samples.train.features)
     if scaled is None:
         converted, scaling = convert(model, path.stem, wanted), None
@@ -60,6 +62,20 @@ def import_bundle(path: Path, data: Path, label: str | None = None, returns: Ret
     return Bundle(
         path.stem, converted.program, converted.parameters, train, test, converted.class_count, scaling, names
     )
+
+
+def _check_real(model: TrainedGraph) -> None:
+    """InputError for a file that returns the integers of a QuantizeLinear: which is the largest a program knows, not what they are."""
+    makers = {name: node for node in model.nodes for name in node.outputs}
+    name = ending_of(model).value
+    for _ in model.nodes:
+        maker = makers.get(name)
+        if maker is None or maker.kind not in RENAMING | {"Transpose"} or not maker.inputs:
+            break
+        name = maker.inputs[0]
+    if name in makers and makers[name].kind == "QuantizeLinear":
+        expected = "real numbers (a DequantizeLinear behind the last QuantizeLinear)"
+        raise InputError(model.path, subject="output", expected=expected, found=f"the integers of {makers[name].place}")
 
 
 def _rescaled(samples: Samples, scaling: FeatureScaling) -> Samples:

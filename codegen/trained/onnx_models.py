@@ -18,6 +18,12 @@ OLDEST_OPSET = 9
 """Older files differ in what their operators mean. Exporters of classical models state the oldest one that they need."""
 
 
+STAY_WHOLE = frozenset(
+    ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Concat", "Dropout", "Shape")
+)  # fmt: skip
+"""What only moves whole numbers."""
+
+
 def read_onnx(path: Path) -> TrainedGraph:
     """The model of an ONNX file. InputError, one sentence, for a file that is none, for weights that are not there, and for inputs other
     than one tensor of known shape (a free first dimension is a batch of 1)."""
@@ -30,9 +36,33 @@ def read_onnx(path: Path) -> TrainedGraph:
         raise InputError(str(path), subject="graph inputs", expected="one tensor of features", found=names)
     nodes = tuple(_node(proto, number, node, path) for number, node in enumerate(proto.graph.node))
     shape = _input_shape(given[0], str(path))
+    _check_type(given[0], nodes, str(path))
     return TrainedGraph(
         str(path), nodes, constants, given[0].name, shape, tuple(value.name for value in proto.graph.output)
     )
+
+
+def _check_type(value: Any, nodes: tuple[TrainedNode, ...], path: str) -> None:
+    """InputError for texts, and for whole numbers that are computed with as such: they wrap around, and their quotients are whole."""
+    from onnx import TensorProto
+
+    kind = value.type.tensor_type.elem_type
+    real = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+    if kind in real:
+        return
+    known = TensorProto.DataType.Name(kind) if kind in TensorProto.DataType.values() else str(kind)
+    whole, expected = {value.name}, "real numbers, or whole ones that the model makes real by a Cast"
+    if kind in (TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128):
+        raise InputError(path, place=f"input {value.name!r}", expected=expected, found=known)
+    for node in nodes:
+        if not whole.intersection(node.inputs) or "." in node.kind:
+            continue
+        if node.kind in STAY_WHOLE:
+            whole.update(node.outputs)
+        elif node.kind != "Cast" or node.integer("to", TensorProto.FLOAT) not in real:
+            raise InputError(
+                path, place=f"input {value.name!r}", expected=expected, found=f"{known} read by {node.kind}"
+            )
 
 
 def _check_opset(proto: Any, path: str) -> None:

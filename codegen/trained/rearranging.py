@@ -27,6 +27,14 @@ def identity(builder: Builder, node: TrainedNode) -> None:
     builder.tensors[node.output] = builder.tensor(name)
 
 
+def dropout(builder: Builder, node: TrainedNode) -> None:
+    """The value itself, as after training."""
+    training = builder.optional(node, 2)
+    if training is not None and builder.constant(training, "training_mode").any():
+        raise ValueError("expected a model as after training, found a Dropout in training_mode")
+    identity(builder, node)
+
+
 def reshape(builder: Builder, node: TrainedNode) -> None:
     """Reshape, Flatten, Squeeze or Unsqueeze: the elements in their order, as another shape."""
     if node.inputs[0] in builder.labels:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from kilotune.codegen import ir
 from kilotune.codegen.bundle import Bundle
@@ -15,6 +17,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
+from kilotune.codegen.trained.onnx_models import read_onnx
 from tests.codegen.trained.cases import draw
 from tests.codegen.trained.onnx_files import Case
 
@@ -251,3 +254,56 @@ def test_features_that_a_quantised_file_clips_are_refused(low: float, refused: b
         InputError, match=r"expected from 0 to 5.1, to which the file's first QuantizeLinear clips them"
     ):
         import_bundle(path, tmp_path / "d.npz")
+
+
+@pytest.mark.parametrize(
+    ("kind", "nodes", "found"),
+    [
+        (TensorProto.UINT8, [("Add", ["x", "x"], ["y"], {})], "UINT8 read by Add"),
+        (TensorProto.INT64, [("Reshape", ["x", "s"], ["r"], {}), ("Div", ["r", "s"], ["y"], {})], "INT64 read by Div"),
+        (TensorProto.INT8, [("DequantizeLinear", ["x", "s"], ["y"], {})], "INT8 read by DequantizeLinear"),
+        (TensorProto.STRING, [("Identity", ["x"], ["y"], {})], "STRING"),
+        (
+            TensorProto.INT8,
+            [("Flatten", ["x"], ["f"], {}), ("Cast", ["f"], ["c"], {"to": 1}), ("Neg", ["c"], ["y"], {})],
+            "",
+        ),
+    ],
+)
+def test_whole_numbers_that_are_computed_with_are_refused(
+    kind: int, nodes: list[tuple[str, list[str], list[str], dict[str, int]]], found: str, tmp_path: Path
+) -> None:
+    """They wrap around in the file and not in a program: 255 + 1 of a byte is 0. A Cast makes real numbers of them."""
+    made = [helper.make_node(name, reads, writes, **given) for name, reads, writes, given in nodes]
+    given = helper.make_tensor_value_info("x", kind, [1, 4])
+    result = helper.make_tensor_value_info("y", kind if found else TensorProto.FLOAT, None)
+    sizes = numpy_helper.from_array(np.array([1, 4]), "s")
+    graph = helper.make_graph(made, "whole", [given], [result], [sizes])
+    path = tmp_path / "whole.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    if not found:
+        assert read_onnx(path).input_shape == (1, 4)
+        return
+    expected = "input 'x': expected real numbers, or whole ones that the model makes real by a Cast, found " + found
+    with pytest.raises(InputError, match=rf"{re.escape(expected)}$"):
+        read_onnx(path)
+
+
+def test_integers_of_the_last_node_are_refused_as_numbers_and_tell_a_class(tmp_path: Path) -> None:
+    scores = {"w": draw(6, 3), "b": draw(3), "step": np.float32(0.1), "zero": np.int8(0)}
+    layer = ("Gemm", ["x", "w", "b"], ["s"], {})
+    model = Case("net", (1, 6), [layer, ("QuantizeLinear", ["s", "step", "zero"], ["y"], {})], scores)
+    with pytest.raises(
+        InputError, match=r"output: expected real numbers .*, found the integers of node 1 \(Quant.*\)$"
+    ):
+        imported(model, tmp_path, returns=Returns.VALUE)
+    bundle = imported(model, tmp_path, returns=Returns.CLASS)
+    np.testing.assert_array_equal(labels_of(bundle), (FEATURES @ scores["w"] + scores["b"]).argmax(axis=1))
+
+
+def test_dropout_in_training_is_refused(tmp_path: Path) -> None:
+    dropped = ("Dropout", ["s", "ratio", "training"], ["y"], {})
+    model = case(dropped)
+    constants = {**model.constants, "ratio": np.float32(0.5), "training": np.array(True)}
+    with pytest.raises(InputError, match=r"expected a model as after training, found a Dropout in training_mode$"):
+        imported(Case("net", (1, 6), model.nodes, constants), tmp_path, returns=Returns.VALUE)
