@@ -206,6 +206,9 @@ def show(paths: Sequence[Path]) -> None:
             print(f"  {words}: {line([row for row in of_metric if row['setting'] == words])}")
         print(f"  all: {line(of_metric)}")
         print(f"  {told_apart(of_metric)}")
+    ranked = [row for row in rows if row["metric"] == METRICS[1] and same_bytes(row)]
+    worse = sum(row["best"]["expected_flips"] > row["procedure"]["expected_flips"] for row in ranked)
+    print(f"\nexpected flips of the training samples, by which they are ranked: more in {worse} of {len(ranked)}")
     print("\nlost, ranked by expected_flips: test disagreements, expected flips on the training samples")
     for row in rows:
         best, paper = row["best"], row["procedure"]
