@@ -8,9 +8,10 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -50,7 +51,10 @@ def main() -> None:
         help="limit of annealing, TPE and CP-SAT on each challenge instance; 0: none",
     )
     parser.add_argument("--fragmented", type=int, default=0, help="instances that only fit when buffers move")
-    parser.add_argument("--random", action="store_true", help="random and tiled instances of 20 to 10 000 buffers")
+    parser.add_argument("--random", action="store_true", help="random and tiled instances")
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=tuple(KINDS), help="of --random")
+    parser.add_argument("--counts", nargs="*", type=int, default=(20, 100, 1000, 10_000), help="buffers of --random")
+    parser.add_argument("--seed", type=int, default=1, help="of --random")
     options = parser.parse_args()
     if options.programs:
         programs(options.programs, options.seconds)
@@ -61,7 +65,7 @@ def main() -> None:
     if options.fragmented:
         fragmented(options.fragmented, options.seconds)
     if options.random:
-        generated(options.seconds)
+        generated(options.kinds, options.counts, options.seed, options.seconds)
 
 
 def programs(paths: Sequence[Path], seconds: float) -> None:
@@ -179,23 +183,19 @@ def crowded(seed: int) -> Instance:
     return Instance(f"crowded-{seed}", tuple(Buffer(str(i), *r) for i, r in enumerate(rows)))
 
 
-def generated(seconds: float) -> None:
-    """Random buffers, and tilings of a rectangle, whose optimum is its height."""
-    row("kind", "buffers", "bound", "best greedy gap %", "gap %", "proved", "CPU s")
-    kinds: tuple[tuple[str, Callable[[int, int], Instance]], ...] = (
-        ("random", scattered),
-        ("tiled", tiled),
-        ("pinwheels", pinwheels),
-        ("thinned", thinned),
-    )
-    for kind, make in kinds:
-        for count in (20, 100, 1_000, 10_000):
-            instance = make(count, 1)
+def generated(kinds: Sequence[str], counts: Sequence[int], seed: int, seconds: float) -> None:
+    """Random buffers, and tilings of a rectangle, whose optimum is its height. The first placement stands beside the last."""
+    row("kind", "buffers", "bound", "best greedy gap %", "first gap %", "CPU s", "gap %", "proved", "CPU s")
+    for kind in kinds:
+        for count in counts:
+            instance = KINDS[kind](count, seed)
             bound = largest_live_sum(instance).peak_bytes
+            first, first_s = solve(instance, None, 0.0)
             standing, cpu_s = solve(instance, None, seconds)
-            greedy = min(greedy_peaks(instance))
-            gaps = (f"{100 * (peak / bound - 1):.2f}" for peak in (greedy, standing.peak_bytes))
-            row(kind, len(instance.buffers), bound, *gaps, standing.done, f"{cpu_s:.2f}")
+            peaks = (min(greedy_peaks(instance)), first.peak_bytes, standing.peak_bytes)
+            greedy, begun, gap = (f"{100 * (peak / bound - 1):.2f}" for peak in peaks)
+            cells = (bound, greedy, begun, f"{first_s:.2f}", gap, standing.done, f"{cpu_s:.2f}")
+            row(kind, len(instance.buffers), *cells)
 
 
 def solve(instance: Instance, capacity: int | None, seconds: float, seed: int = 0) -> tuple[PlacementSearchStep, float]:
@@ -295,6 +295,12 @@ def thinned(count: int, seed: int) -> Instance:
     """A tiling of which a tenth is missing."""
     rng = np.random.default_rng((seed, count))
     return Instance(f"thinned-{count}", tuple(b for b in tiled(count, seed).buffers if rng.random() < 0.9))
+
+
+KINDS: Mapping[str, Callable[[int, int], Instance]] = MappingProxyType(
+    {"random": scattered, "tiled": tiled, "pinwheels": pinwheels, "thinned": thinned}
+)
+"""What `generated` makes, by how many buffers and from which seed."""
 
 
 def row(*cells: object) -> None:

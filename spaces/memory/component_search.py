@@ -4,14 +4,16 @@
 - something on the way is asked for: a capacity half the way down from the best peak to the goal, then less, until one is met;
 - buffers that fit together are glued, and the fewer ones searched in the same way (`spaces.memory.gluing`);
 - buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
-- where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`).
+- where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`);
+- where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
+  (`spaces.memory.skyline`); of so many that the caller did not try them, greedy orders get their turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from math import gcd
 
 from kilotune.codegen.arrays import IntArray
@@ -24,13 +26,17 @@ from kilotune.spaces.memory.gluing import GluedBuffers, glued
 from kilotune.spaces.memory.loose_search import EJECTION_WORK as LOOSE_WORK
 from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
-from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.orders import best_greedy, greedy_placements
+from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
 
 LARGE = 500
-"""Buffers of a component from which on ejection takes part: few questions are answered there."""
+"""Buffers of a component from which on ejection and placements from below take part: few questions are answered there."""
+
+VERY_LARGE = 5000
+"""Buffers of a component from which on placements from below get most of the work, and greedy orders are tried on the way."""
 
 MOST_PAIRS = 40_000_000
-"""Conflicting pairs of a component above which its lists of neighbours would not fit in memory: it is not searched."""
+"""Conflicting pairs of a component above which its lists of neighbours would not fit in memory: nothing is asked or ejected then."""
 
 MOST_BUFFERS = (1 << 20) - 1
 """Ranks have 20 bits in placing.c."""
@@ -47,11 +53,20 @@ FEWEST_LOOSE = 100
 WORK_BEFORE_LOOSE = 40_000_000
 """What the other ways get before the first loose gluing: most programs are solved by then."""
 
-SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "ejection": 1}
+SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided among the ways that are open."""
 
-LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 4, "ejection": 1}
+LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 4, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
+
+ANSWERS_LATER = 10
+"""Times the square of very many buffers: the work before the first question; some ten seconds for 10 000."""
+
+COMPARED_AT_ONCE = 16
+"""Buffers that placing in an order looks at in the time of one elsewhere."""
+
+VERY_LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 4, "ejection": 4, "skyline": 8, "greedy": 4}
+"""How the work is divided from VERY_LARGE buffers on."""
 
 
 class ComponentSearch:
@@ -74,9 +89,11 @@ class ComponentSearch:
         self._least_step = reduce(gcd, buffers.size.tolist())  # without alignments, peaks are sums of sizes
         self._share, self._left_on_the_way = FIRST_SHARE, WORK_ON_THE_WAY
         self._spent = dict.fromkeys(SHARES, 0)
-        self._shares = shares or (LARGE_SHARES if len(buffers) >= LARGE else SHARES)
+        self._shares = shares or _shares_of(len(buffers))
         self._questions: dict[int, CapacityQuestion] = {}
         self._ejection: Ejection | None = None
+        self._skyline: SkylineSearch | None = None
+        self._greedy: Iterator[IntArray] | None = greedy_placements(buffers) if len(buffers) >= VERY_LARGE else None
         self._glued = _GluedSearch.of(buffers, seed, work_unit, self._shares) if gluing else None
         is_loose = len(buffers) >= FEWEST_LOOSE and load_ejection() is not None and self._glued is None
         self._loose = LooseSearch(buffers, seed) if is_loose else None
@@ -88,10 +105,19 @@ class ComponentSearch:
         """Bytes."""
         return int((self.offsets + self.buffers.size).max())
 
-    @property
+    @cached_property
     def searchable(self) -> bool:
-        """Whether its lists of neighbours fit in memory."""
+        """Whether anything lower can be looked for."""
+        return self._has_lists or load_skyline() is not None
+
+    @cached_property
+    def _has_lists(self) -> bool:
         return int(self.buffers.conflicts.sum()) <= MOST_PAIRS and len(self.buffers) <= MOST_BUFFERS
+
+    @property
+    def _work_before_questions(self) -> int:
+        """What the other ways get of very many buffers, about which a single question takes seconds."""
+        return ANSWERS_LATER * len(self.buffers) ** 2 if len(self.buffers) >= VERY_LARGE else 0
 
     @property
     def spent(self) -> int:
@@ -102,17 +128,34 @@ class ComponentSearch:
         """A question, or a little local search, in the way that got the least work for its share so far. It ends with its limit on
         work, or after `seconds`."""
         target = max(self.bound, goal)
-        steps: dict[str, Callable[[int, float], int]] = {"goal": self._ask}
-        if self._glued is not None and self._glued.is_open(target):
-            steps["glued"] = self._search_glued
-        if self.peak - target > self._least_step:
-            steps["way"] = self._ask_on_the_way
-        if len(self.buffers) >= LARGE and load_ejection() is not None:
-            steps["ejection"] = self._eject
-        if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
-            steps["loose"] = self._move_blocks
+        steps = self._open_ways(target)
         way = min(steps, key=lambda name: self._spent[name] / self._shares[name])
         self._spent[way] += steps[way](target, seconds)
+
+    def _open_ways(self, target: int) -> dict[str, Callable[[int, float], int]]:
+        """What may be done now, by name; of those that got nothing so far the first one is done first."""
+        local = self._local_searches()
+        if self._glued is not None and self._glued.is_open(target):
+            local["glued"] = self._search_glued
+        if local and (not self._has_lists or self.spent < self._work_before_questions):
+            return local
+        steps: dict[str, Callable[[int, float], int]] = {"goal": self._ask}
+        if self.peak - target > self._least_step:
+            steps["way"] = self._ask_on_the_way
+        return steps | local
+
+    def _local_searches(self) -> dict[str, Callable[[int, float], int]]:
+        steps: dict[str, Callable[[int, float], int]] = {}
+        is_large = len(self.buffers) >= LARGE
+        if is_large and load_skyline() is not None:
+            steps["skyline"] = self._place_from_below
+        if is_large and self._has_lists and load_ejection() is not None:
+            steps["ejection"] = self._eject
+        if self._greedy is not None:
+            steps["greedy"] = self._place_in_order
+        if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
+            steps["loose"] = self._move_blocks
+        return steps
 
     def _ask(self, capacity: int, seconds: float) -> int:
         """The next order for this capacity; the work."""
@@ -150,21 +193,39 @@ class ComponentSearch:
 
     def _eject(self, target: int, seconds: float) -> int:
         self._ejection = self._ejection or Ejection(self.buffers, self._seed)
-        lowered = self._ejection.improve(self.offsets, target, seconds)
-        if lowered is not None:
-            self._lower(lowered)
+        self._offer(self._ejection.improve(self.offsets, target, seconds))
         return EJECTION_WORK
 
     def _move_blocks(self, target: int, seconds: float) -> int:
         assert self._loose is not None
-        found = self._loose.improve(target, seconds)
-        if found is not None and int((found + self.buffers.size).max()) < self.peak:
-            self._lower(found)
+        self._offer(self._loose.improve(target, seconds))
         return LOOSE_WORK
+
+    def _place_from_below(self, target: int, seconds: float) -> int:
+        self._skyline = self._skyline or SkylineSearch(self.buffers, self._seed)
+        before = self._skyline.spent
+        self._offer(self._skyline.placement(seconds))
+        return self._skyline.spent - before
+
+    def _place_in_order(self, target: int, seconds: float) -> int:
+        assert self._greedy is not None
+        offsets = next(self._greedy, None)
+        if offsets is None:
+            self._greedy = None
+        self._offer(offsets)
+        return len(self.buffers) ** 2 // COMPARED_AT_ONCE
+
+    def _offer(self, offsets: IntArray | None) -> None:
+        if offsets is not None and int((offsets + self.buffers.size).max()) < self.peak:
+            self._lower(offsets)
 
     def _lower(self, offsets: IntArray) -> None:
         self.offsets = offsets
         self._questions = {capacity: asked for capacity, asked in self._questions.items() if capacity < self.peak}
+
+
+def _shares_of(count: int) -> Mapping[str, float]:
+    return SHARES if count < LARGE else LARGE_SHARES if count < VERY_LARGE else VERY_LARGE_SHARES
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,23 @@ import numpy as np
 
 from kilotune.codegen.arrays import IntArray
 from kilotune.spaces.memory.arrays import BufferArrays
-from kilotune.spaces.memory.component_search import ComponentSearch
+from kilotune.spaces.memory.component_search import VERY_LARGE, ComponentSearch
 from kilotune.spaces.memory.orders import best_greedy
+from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
+
+
+def first_placement(buffers: BufferArrays) -> IntArray:
+    """Where the search begins, in bytes, shape (buffers,): of very many buffers one from below, for orders take minutes; else the best
+    greedy order's."""
+    if len(buffers) < VERY_LARGE or load_skyline() is None:
+        return best_greedy(buffers)[1]
+    offsets = np.zeros(len(buffers), dtype=np.int64)
+    there = np.flatnonzero(buffers.size > 0)
+    if len(there):
+        found = SkylineSearch(buffers.subset(there), 0).placement()
+        assert found is not None  # no clock ends it
+        offsets[there] = found
+    return offsets
 
 
 @dataclass(frozen=True)
@@ -44,12 +59,14 @@ def minimise_peak(
     (some times `work_unit`, in buffers looked at), or until `seconds_left()` of the moment when it began have passed.
     """
     goal = bound_bytes if goal_bytes is None else max(goal_bytes, bound_bytes)
-    _, offsets = best_greedy(buffers)
+    offsets = first_placement(buffers)
     offsets = np.where(buffers.size > 0, offsets, 0)  # what takes no byte is in no component, and would keep its place
     peak = int((offsets + buffers.size).max(initial=0))
     if peak <= goal:
         yield PlacementSearchStep(offsets, peak, min(bound_bytes, peak), True, 0)
         return
+    if len(buffers) >= VERY_LARGE:
+        yield PlacementSearchStep(offsets, peak, min(bound_bytes, peak), False, 0)
     parts = [
         (members, ComponentSearch(buffers.subset(members), offsets[members], seed, work_unit))
         for members in buffers.occupied_components()

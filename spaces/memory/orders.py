@@ -13,7 +13,7 @@ points, and come down to their live sums where an order by size alone leaves a g
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -161,6 +161,12 @@ def best_greedy(buffers: BufferArrays) -> tuple[str, IntArray]:
             break
     assert best is not None
     return best[1:]
+
+
+def greedy_placements(buffers: BufferArrays) -> Iterator[IntArray]:
+    """Offsets by all of GREEDY, one after the other, those from the busiest point first: of large graphs they are the lowest."""
+    for _, (order, fit) in sorted(GREEDY.items(), key=lambda item: not item[0].startswith("busiest")):
+        yield place_in_order(buffers, order(buffers), fit)
 
 
 def is_compiled() -> bool:

@@ -24,11 +24,11 @@ from kilotune.search.space import (
     Trial,
 )
 from kilotune.spaces.memory.candidates import ALLOCATOR, SHIFTRY, MemoryCandidates
-from kilotune.spaces.memory.exact import minimise_peak
-from kilotune.spaces.memory.orders import FEATURES, best_greedy, is_compiled
+from kilotune.spaces.memory.exact import first_placement, minimise_peak
+from kilotune.spaces.memory.orders import FEATURES, is_compiled
 from kilotune.spaces.memory.placement_state import PlacementState
 
-MANY_BUFFERS, VERY_MANY_BUFFERS = 2000, 5000
+MANY_BUFFERS = 2000
 WEIGHTS: tuple[int, ...] = (0, 1, 2, 4, -1, -2)
 SORT_KEY = tuple(
     Decision(feature, (4, *(w for w in WEIGHTS if w != 4)) if feature == "size" else WEIGHTS) for feature in FEATURES
@@ -67,14 +67,13 @@ class MemorySpace(MemoryCandidates):
         return {name: answers[name] for name in sorted(answers, key=lambda n: 0 if n == ALLOCATOR else int(n))}
 
     def fallback(self) -> Assignment | None:
-        """The best of the greedy placements where the paper's allocator takes seconds; where these do as well, the order by size
-        alone, which is placed when it is measured."""
-        count = len(self.arrays)
-        if count < MANY_BUFFERS:
+        """Where the paper's allocator takes seconds, what the exact search begins with; without a compiler the order by size alone, which
+        is placed when it is measured."""
+        if len(self.arrays) < MANY_BUFFERS:
             return None
-        if count >= VERY_MANY_BUFFERS or not is_compiled():
+        if not is_compiled():
             return {decision.name: decision.options[0] for decision in SORT_KEY}
-        return self.candidate(best_greedy(self.arrays)[1])
+        return self.candidate(first_placement(self.arrays))
 
     def procedure(self) -> Procedure:
         """Algorithms 15-17; without a capacity there is no limit, so nothing migrates."""

@@ -21,6 +21,7 @@ SHARED = {
     "evaluators/fixed_point/lookup.h": ("Table",),
     "spaces/cm/annealing.c": ("Network", "State"),
     "spaces/cm/arrangement.c": ("StageGraph",),
+    "spaces/memory/skyline.c": ("SkylineProblem",),
     "spaces/reverse_split/programs_state.h": ("Problem",),
     "spaces/reverse_split/signless_state.h": ("SignlessProblem",),
 }

@@ -79,7 +79,7 @@ def test_large_components_are_searched_locally_and_the_seed_counts() -> None:
     found = []
     for seed in (1, 1, 2):
         standings = minimise_peak(buffers, live, seed=seed)
-        last = [standing for _, standing in zip(range(4), standings, strict=False)][-1]
+        last = [standing for _, standing in zip(range(8), standings, strict=False)][-1]
         assert peak(instance, last.offsets) == last.peak_bytes
         found.append(last)
     assert (found[0].offsets == found[1].offsets).all()
