@@ -149,10 +149,10 @@ class ComponentSearch:
         is_large = len(self.buffers) >= LARGE
         if is_large and load_skyline() is not None:
             steps["skyline"] = self._place_from_below
-        if is_large and self._has_lists and load_ejection() is not None:
-            steps["ejection"] = self._eject
         if self._greedy is not None:
             steps["greedy"] = self._place_in_order
+        elif is_large and self._has_lists and load_ejection() is not None:
+            steps["ejection"] = self._eject
         if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
             steps["loose"] = self._move_blocks
         return steps

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kilotune.spaces.memory.arrays import BufferArrays
 from kilotune.spaces.memory.checker import PlacementError, Residence, check_placement, check_residences
 from kilotune.spaces.memory.instance import Instance, Placement
-from tests.spaces.memory.problems import instances, make
+from kilotune.spaces.memory.orders import best_greedy
+from tests.spaces.memory.problems import instances, make, random_instance
 
 INSTANCE = make((0, 4, 8), (2, 6, 4, 4), (4, 8, 8), (5, 6, 0))
 VALID: Mapping[str, int] = {"b0": 0, "b1": 8, "b2": 0, "b3": 3}
@@ -70,3 +73,39 @@ def test_the_definition_pair_by_pair(instance: Instance, addresses: list[int]) -
     except PlacementError:
         accepted = False
     assert accepted == (aligned and apart)
+
+
+def test_of_a_thousand_mutated_placements_exactly_the_right_ones_pass() -> None:
+    """One buffer of a placement lies elsewhere, is gone, or has changed with another; a map of bytes and points says which is right."""
+    random, refused, passed = np.random.default_rng(5), 0, 0
+    for number in range(1000):
+        instance = random_instance(number % 20, 12, aligned=number % 2 == 1)
+        buffers = BufferArrays.of(instance)
+        offsets = dict(zip((b.id for b in instance.buffers), best_greedy(buffers)[1].tolist(), strict=True))
+        peak = check_placement(instance, Placement(offsets))
+        one, other = (instance.buffers[k] for k in random.choice(len(instance.buffers), 2, replace=False))
+        mutated = {**offsets, one.id: offsets[one.id] + int(random.integers(-8, 9))}
+        if number % 4 == 1:
+            mutated = {**offsets, one.id: offsets[other.id], other.id: offsets[one.id]}
+        elif number % 4 == 3:
+            mutated = {name: offset for name, offset in offsets.items() if name != one.id}
+        try:
+            check_placement(instance, Placement(mutated), peak)
+            accepted = True
+        except PlacementError:
+            accepted = False
+        assert accepted == is_right(instance, mutated, peak), (instance, mutated)
+        refused, passed = refused + (not accepted), passed + accepted
+    assert refused > 500
+    assert passed > 50
+
+
+def is_right(instance: Instance, offsets: Mapping[str, int], capacity: int) -> bool:
+    """By a map of which byte is taken at which point."""
+    taken = np.zeros((max(b.upper for b in instance.buffers), capacity), dtype=bool)
+    for b in instance.buffers:
+        at = offsets.get(b.id, -1)
+        if at < 0 or at % b.alignment or at + b.size > capacity or taken[b.lower : b.upper, at : at + b.size].any():
+            return False
+        taken[b.lower : b.upper, at : at + b.size] = True
+    return True
