@@ -139,12 +139,10 @@ class SkylineSearch:
         worth = self._worth + noise
         columns = (begins, ends, buffers.size, buffers.alignment, self._weight_before, worth)
         flag = StopFlag()
-        problem = _KernelProblem(
-            len(buffers), count, *(column.ctypes.data for column in columns), rule.waste, rule.flush
-        )
-        problem.most_looks = FIRST_LOOKS if self._best is None else LATER_LOOKS
-        problem.nanoseconds = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
-        problem.stop = flag.address
+        looks_a_place = FIRST_LOOKS if self._best is None else LATER_LOOKS
+        limit_ns = int(max(seconds, 0.0) * 1e9) if seconds < LONGEST_S else UNLIMITED_NS
+        limits = (rule.waste, rule.flush, looks_a_place, limit_ns, flag.address)
+        problem = _KernelProblem(len(buffers), count, *(column.ctypes.data for column in columns), *limits)
         offsets, looks = np.zeros(len(buffers), dtype=np.int64), np.zeros(1, dtype=np.int64)
 
         def call() -> int:
