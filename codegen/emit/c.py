@@ -20,7 +20,7 @@ from kilotune.codegen.emit.constant_arrays import (
 from kilotune.codegen.emit.context import Context, OperationRow
 from kilotune.codegen.emit.dot import emit_product
 from kilotune.codegen.emit.elementwise import emit_elementwise
-from kilotune.codegen.emit.frames import ask_for_frame, frame_array
+from kilotune.codegen.emit.frames import ask_for_frame, frame_array, one_round, reset_function
 from kilotune.codegen.emit.fusion import OperationChain
 from kilotune.codegen.emit.integers import Integers
 from kilotune.codegen.emit.interface import Interface, comment_text, describe_interface, header, signature, title
@@ -85,6 +85,7 @@ def emit_c(
     *,
     in_place: bool = True,
     in_frames: bool = False,
+    in_steps: bool = False,
     shape: CodeShape | None = None,
     name: str = "model",
     function: str = "predict",
@@ -95,7 +96,8 @@ def emit_c(
 
     `placement`: byte offset of temporaries in RAM; those that it does not name are placed as `codegen.placement` does.
     `in_place`: results may overwrite operands that die there (`codegen.in_place`). `in_frames`: the program asks for its input a frame at
-    a time (`streaming`). `shape`: how inner loops are written, plainly unless it is given. `scaling`: what callers do to features before
+    a time (`streaming`), `in_steps`: it is called with each. `shape`: how inner loops are written, plainly unless it is given.
+    `scaling`: what callers do to features before
     they are quantised. `class_names`: what the classes are called, where that is not their number. Raises ValueError
     for a batch of another size, an operation that overwrites what it still has to read, or a placement in which
     two live variables overlap.
@@ -103,8 +105,9 @@ def emit_c(
     if len(batch) != 1:
         raise ValueError(f"one candidate is emitted at a time, not {len(batch)}: choose it with FixedBatch.one")
     whole, stream = batch, None
-    if in_frames:
+    if in_frames or in_steps:
         program, stream = streamed(batch.program)
+        stream = dataclasses.replace(stream, pushed=in_steps)
         batch = dataclasses.replace(batch, program=program)
     rows, shifts = preshift(batch)
     storage = dataclasses.replace(describe_storage(batch), shifts=shifts, rounding=batch.rounding)
@@ -158,11 +161,12 @@ def emit_program(
     interface = describe_interface(storage, program, context.stream, scaling, class_names)
     name, function = names
     prototype = signature(interface, function)
+    resets, reset_prototype = reset_function(context, function)
     return CSource(
         name,
         function,
-        header(interface, title(context.storage.real, program), name, prototype),
-        _source(context, layout, constants, functions, program, name, prototype),
+        header(interface, title(context.storage.real, program), name, reset_prototype + prototype),
+        "\n".join([_source(context, layout, constants, functions, program, name, prototype), *resets]),
         interface,
         layout.offsets,
         layout.size_bytes,
@@ -193,7 +197,10 @@ def _emit_body(context: Context, body: tuple[ir.Statement, ...], number: int) ->
             context.writer.line()
             context.writer.line(f"/* {_place(statement.location)}: loop */")
             kind = counter_type(end) if statement.start >= 0 else "kt_index"
-            with context.writer.block(f"for ({kind} {name} = {statement.start}; {name} < {end}; {name}++)"):
+            stream = context.stream
+            pushed = stream is not None and stream.pushed and stream.loop == statement.index
+            rounds = f"for ({kind} {name} = {statement.start}; {name} < {end}; {name}++)"
+            with one_round(context, name, kind, statement) if pushed else context.writer.block(rounds):
                 ask_for_frame(context, statement.index)
                 number = _emit_body(context, statement.body, number)
             done = number
@@ -264,6 +271,8 @@ def _emit_result(context: Context) -> None:
         value = context.storage.element(program.result, list(zip(counters, loops.strides[0], strict=True)))
         place = " + ".join(c if s == 1 else f"{s} * {c}" for c, s in zip(counters, steps, strict=True)) or "0"
         writer.line(f"result[{place}] = {value.text};")
+    if context.stream is not None and context.stream.pushed:
+        writer.line("return 1;")
 
 
 _PRELUDE = """\

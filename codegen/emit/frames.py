@@ -1,6 +1,9 @@
-"""C of a program that asks for its input a frame at a time (`streaming`): the array of one frame, and the calls that fill it."""
+"""C of a program that gets its input a frame at a time (`streaming`): it asks for each by a call, or is called with each."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.context import Context
@@ -8,14 +11,46 @@ from kilotune.codegen.emit.context import Context
 
 def ask_for_frame(context: Context, loop: str | None) -> None:
     """The call for the next frame, if it belongs to the beginning of the rounds of `loop`; None: of the program."""
-    if context.stream is not None and context.stream.loop == loop:
+    if context.stream is not None and not context.stream.pushed and context.stream.loop == loop:
         context.writer.line("kt_next(kt_frame);")
 
 
 def frame_array(context: Context, program: ir.Program) -> tuple[list[str], list[str]]:
-    """The definition of the array, and the line of the function that makes it the input; nothing where the whole sample is there."""
+    """The definition of the array, and the line of the function that makes it the input; of a program that is
+    called with each frame, the number of those there have been; nothing where the whole sample is there."""
     if context.stream is None or program.input is None:
         return [], []
+    if context.stream.pushed:
+        count = "/* How many frames of the sample there have been. */\nstatic uint16_t kt_step;"
+        return ([] if context.stream.loop is None else [count]), []
     kind = context.storage.type_of(program.input.name)
     array = f"/* The frame of the input that is being read. */\nstatic {kind} kt_frame[{context.stream.features}];"
     return [array], [f"    const {kind} *const x = kt_frame;"]
+
+
+@contextmanager
+def one_round(context: Context, counter: str, kind: str, loop: ir.Loop) -> Iterator[None]:
+    """What is written inside is one round of the outermost loop that reads the frames, that of the frame that the program is called
+    with. What was written before it belongs to the first call, what comes behind it to the last one."""
+    writer = context.writer
+    before = [f"    {line}" if line else line for line in writer.lines]
+    writer.lines[:] = ["    if (kt_step == 0) {", *before, "    }"] if before else []
+    with writer.block(""):
+        first = f"{loop.start} + kt_step" if loop.start else "kt_step"
+        writer.line(f"const {kind} {counter} = ({kind})({first});")
+        writer.line(f"(void){counter};")
+        yield
+    unfinished = -1 if context.storage.program.result_kind is ir.ResultKind.CLASS else 0
+    writer.line(f"if (++kt_step < {loop.count}) return {unfinished};")
+    writer.line("kt_step = 0;")
+
+
+def reset_function(context: Context, function: str) -> tuple[list[str], str]:
+    """The definition of the function that begins a new sample, and its prototype as a line of the header; nothing where no such is
+    needed."""
+    stream = context.stream
+    if stream is None or not stream.pushed:
+        return [], ""
+    prototype = f"void {function}_reset(void)"
+    begins = "" if stream.loop is None else "    kt_step = 0;\n"
+    return [f"{prototype}\n{{\n{begins}}}\n"], f"{prototype};\n"

@@ -23,7 +23,8 @@ class Interface:
 
     A class program returns its label; a real one writes `results` integers of `result_bits` at `result_scale`.
     `input_bits` is 0 for a program without input. `real`: numbers are floats, which have no scale. `frames`: where the program asks
-    for the sample in so many equal parts, else 0. `scaling`: what is done to features before they are quantised, where each has a scale
+    for the sample in so many equal parts, else 0; `pushed`: where it is called with each of them. `scaling`: what is done to features
+    before they are quantised, where each has a scale
     of its own. `thresholds`: by feature, where it is given as how many of them are below it. `class_names`: what the classes are called,
     where that is not their number.
     """
@@ -38,6 +39,7 @@ class Interface:
     classes: int
     real: bool = False
     frames: int = 0
+    pushed: bool = False
     scaling: FeatureScaling | None = None
     thresholds: Mapping[int, NDArray[np.float32]] | None = None
     class_names: tuple[ClassName, ...] = ()
@@ -80,6 +82,7 @@ def describe_interface(
         classes,
         storage.real,
         stream.frames if stream else 0,
+        stream.pushed if stream else False,
         scaling,
         class_names=class_names,
     )
@@ -88,13 +91,13 @@ def describe_interface(
 def signature(interface: Interface, function: str) -> str:
     """The C prototype of the entry, without a semicolon."""
     arguments = []
-    if interface.frames:
+    if interface.frames and not interface.pushed:
         arguments.append(f"void (*kt_next)({interface.input_type} *frame)")
     elif interface.input_bits:
         arguments.append(f"const {interface.input_type} *x")
     if interface.kind is ir.ResultKind.REAL:
         arguments.append(f"{interface.result_type} *result")
-    kind = "int" if interface.kind is ir.ResultKind.CLASS else "void"
+    kind = "int" if interface.kind is ir.ResultKind.CLASS or interface.pushed else "void"
     return f"{kind} {function}({', '.join(arguments) or 'void'})"
 
 
@@ -116,8 +119,11 @@ def header(interface: Interface, first: str, name: str, prototype: str) -> str:
         lines.append("")
     if interface.frames:
         each = interface.features // interface.frames
+        asked = f"kt_next is called MODEL_FRAMES times, and writes the next {each} features to frame"
+        none = "-1" if interface.kind is ir.ResultKind.CLASS else "0, and then 1 where the result was written"
+        given = f"call it with {each} features, MODEL_FRAMES times; before the last call it returns {none}. The reset begins a new sample"
         lines += [
-            f"/* The sample in parts: kt_next is called MODEL_FRAMES times, and writes the next {each} features to frame. */",
+            f"/* The sample in parts: {given if interface.pushed else asked}. */",
             f"#define MODEL_FRAMES {interface.frames}",
             "",
         ]

@@ -11,14 +11,14 @@ from typing import Any
 
 from kilotune.codegen.emit.c import CSource
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.codegen.emit.targets import arduino, plain, platformio, streamed
+from kilotune.codegen.emit.targets import arduino, plain, platformio, stepped, streamed
 from kilotune.codegen.emit.targets.recording import Export, Recording, check_recording
 from kilotune.codegen.emit.targets.target import ProjectTarget
 
 DECISIONS = "decisions.json"
 """Bits and scale of each variable, beside the program."""
 
-GENERAL_TARGETS = (plain.TARGET, streamed.TARGET, arduino.TARGET, platformio.TARGET)
+GENERAL_TARGETS = (plain.TARGET, streamed.TARGET, stepped.TARGET, arduino.TARGET, platformio.TARGET)
 """What a folder can be made for whatever the processor; an architecture adds its own (`evaluators.project_targets`)."""
 
 

@@ -16,11 +16,13 @@ from kilotune.codegen import ir
 @dataclass(frozen=True)
 class FrameStream:
     """`frames` frames of `features` features each, in the order of the input; `loop`: the index of the outer loop that reads one in
-    every round, None where the whole input is one frame, asked for at the beginning."""
+    every round, None where the whole input is one frame, asked for at the beginning. `pushed`: the program does not ask; it is called with
+    each frame, and goes on from where it was."""
 
     loop: str | None
     frames: int
     features: int
+    pushed: bool = False
 
 
 def streamed(program: ir.Program) -> tuple[ir.Program, FrameStream]:

@@ -83,7 +83,7 @@ def check_program(export: Export, recording: Recording) -> str:
     face, source = export.source.interface, export.source
     arguments = [f"inputs + i * {face.features}"] if face.input_bits else []
     feeder, rewind = "", ""
-    if face.frames:
+    if face.frames and not face.pushed:
         each = face.features // face.frames
         rewind, arguments = f"        at = {arguments[0]};\n", ["next_frame"]
         feeder = (
@@ -91,7 +91,9 @@ def check_program(export: Export, recording: Recording) -> str:
             f"    for (int i = 0; i < {each}; i++) frame[i] = *at++;\n}}"
         )
     real = face.kind is ir.ResultKind.REAL
-    if real:
+    if face.pushed:
+        compare = _steps(source)
+    elif real:
         call = f"{source.function}({', '.join([*arguments, 'result'])});"
         compare = (
             f"        {face.result_type} result[{face.results}];\n        {call}\n"
@@ -114,6 +116,24 @@ def check_program(export: Export, recording: Recording) -> str:
     )
 
 
+def _steps(source: CSource) -> str:
+    """C that calls the program with every frame of sample i, and counts the result that the last one brings."""
+    face = source.interface
+    frame = f"inputs + i * {face.features} + t * {face.features // face.frames}"
+    frames = "        for (int t = 0; t < MODEL_FRAMES; t++)"
+    if face.kind is ir.ResultKind.REAL:
+        return (
+            f"        {face.result_type} result[{face.results}];\n        int done = 0;\n"
+            f"{frames} done += {source.function}({frame}, result);\n"
+            f"        equal += done == 1 && memcmp(result, outputs + i * {face.results}, sizeof result) == 0;\n"
+        )
+    return (
+        "        int label = -1, early = 0;\n"
+        f"{frames} {{\n            early += label != -1;\n            label = {source.function}({frame});\n        }}\n"
+        "        equal += !early && label == outputs[i];\n"
+    )
+
+
 def facts(source: CSource) -> str:
     """What a caller must know, as items of a README."""
     face = source.interface
@@ -128,7 +148,12 @@ def facts(source: CSource) -> str:
             how += " moves and multiplies the real value as that feature's own scale says, and truncates."
         given = f"Input: {face.features} features, each as {face.input_type}: {how}"
         if face.frames:
-            given += f" They arrive in {face.frames} frames, for each of which the program calls the function that it is given."
+            how = (
+                "with each of which it is called"
+                if face.pushed
+                else "for each of which the program calls the function that it is given"
+            )
+            given += f" They arrive in {face.frames} frames, {how}."
     else:
         given = "The program takes no input."
     if face.kind is ir.ResultKind.CLASS:
@@ -151,4 +176,8 @@ def facts(source: CSource) -> str:
 
 
 def _frame_bytes(face: Interface) -> str:
-    return f", and a frame of {face.features // face.frames * face.input_bits // 8} bytes" if face.frames else ""
+    return (
+        f", and a frame of {face.features // face.frames * face.input_bits // 8} bytes"
+        if face.frames and not face.pushed
+        else ""
+    )

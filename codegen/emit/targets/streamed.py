@@ -10,7 +10,7 @@ from kilotune.codegen.emit.targets.recording import Export
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
 
-def files(export: Export) -> dict[str, str]:
+def files(export: Export, in_steps: bool = False) -> dict[str, str]:
     """Text by path in the folder. ValueError, a sentence, for a program without input and for one that is no sequence of operations."""
     given = export.source
     if given.candidate is None:
@@ -19,7 +19,8 @@ def files(export: Export) -> dict[str, str]:
         given.candidate.batch,
         given.candidate.parameters,
         given.offsets,
-        in_frames=True,
+        in_frames=not in_steps,
+        in_steps=in_steps,
         name=given.name,
         function=given.function,
         scaling=given.interface.scaling,

@@ -108,6 +108,22 @@ def test_it_computes_what_the_whole_program_does(
     assert "20 of 20 outputs equal" in done.stdout, done.stderr
 
 
+@needs_cc
+@pytest.mark.parametrize(
+    ("name", "seed", "frames"), [("fastgrnn16-digits", None, 8), ("lenet-digits", 1, 1), ("mlp-diabetes", 1, 1)]
+)
+def test_called_with_each_frame_it_computes_the_same_and_says_nothing_before_the_last(
+    name: str, seed: int | None, frames: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    write_project(folder, *recorded(name, seed), {}, "c-steps")
+    text, head = (folder / "model.c").read_text(), (folder / "model.h").read_text()
+    assert ("kt_frame" in text, "kt_next" in head, "predict_reset(void);" in head) == (False, False, True)
+    assert f"#define MODEL_FRAMES {frames}\n" in head
+    done = subprocess.run(["make", "check"], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    assert "20 of 20 outputs equal" in done.stdout, done.stdout + done.stderr
+
+
 def test_only_a_frame_is_in_ram() -> None:
     candidate = bundled("fastgrnn16-digits", samples=2)
     source = emit_c(candidate.batch, candidate.parameters, candidate.source.offsets, in_frames=True)
