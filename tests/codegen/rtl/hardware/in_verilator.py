@@ -9,7 +9,6 @@ error.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import time
 
 import numpy as np
@@ -22,10 +21,6 @@ from kilotune.evaluators.fpga.verilated import run_hardware
 from tests.codegen.emit.random_programs import RandomModel, random_models, seedot_batches, shiftry_batches
 from tests.codegen.rtl.hardware.simulated import simulate
 from tests.codegen.rtl.hardware.test_machine import designs
-
-
-class OutOfTimeError(Exception):
-    """So many programs were asked for that they take longer than they may."""
 
 
 def compare(programs: int, number: int, seconds: float) -> tuple[int, int, int]:
@@ -42,11 +37,11 @@ def compare(programs: int, number: int, seconds: float) -> tuple[int, int, int]:
         phases=[Phase.generate],
     )
     def agree(data: st.DataObject, model: RandomModel) -> None:
-        if time.monotonic() > end:
-            raise OutOfTimeError
         batches = shiftry_batches(model.program, 1) if data.draw(st.booleans()) else seedot_batches(model.program)
         batch = data.draw(batches)
         plan = make_plan(batch, model.parameters, data.draw(designs(model, batch)))
+        if time.monotonic() > end:  # after what is drawn, which Hypothesis wants to be the same whenever it asks
+            return
         expected = run_reference(batch, model.parameters, model.features)[0]
         verilated = run_hardware(plan, model.features)
         simulated, cycles = simulate(plan, model.features)
@@ -56,8 +51,7 @@ def compare(programs: int, number: int, seconds: float) -> tuple[int, int, int]:
         for place, count in enumerate((1, expected.size, plan.cycles * len(expected))):
             equal[place] += count
 
-    with contextlib.suppress(OutOfTimeError):
-        agree()
+    agree()
     return equal[0], equal[1], equal[2]
 
 
