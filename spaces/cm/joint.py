@@ -36,6 +36,7 @@ STEP = 0.03
 THICKNESSES = (0.75, 0.5)
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
+MUCH_FEWER = 0.9
 EQUALLY_GOOD = 8
 BUFFERS = (ALL_OF_IT, 128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
@@ -314,8 +315,10 @@ class _Joint:
         return None if wanted is design else wanted
 
     def shown(self, design: Design, *, at_once: bool = False) -> Iterator[Assignment | None]:
-        """The design with roomy buffers, when it has not been seen and as much work has gone into annealing since the last one as its
-        measurement will take, by counts of both: measuring every improvement would leave large networks no time for others."""
+        """The design with roomy buffers, when it has not been seen and promises much fewer ticks than the one before it, or as much work
+        has gone into annealing since then as its measurement will take, by counts of both: measuring every improvement would leave
+        large networks no time for others."""
+        at_once = at_once or (self._shown is not None and design.ticks < MUCH_FEWER * self._shown.ticks)
         sent = SIMULATED_IMAGES * sum(stream.packets for stream in design.lowered.streams)
         if design is self._shown or (self._annealed < sent and not at_once):
             yield None
