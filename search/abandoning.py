@@ -33,10 +33,12 @@ class Abandoned(BaseException):
 
 class Watch:
     """Inside `with` the timer runs; `is_over` is asked in a signal handler, so it only compares numbers. Nothing is abandoned but
-    in stretches. A watch inside a stretch of another one ends with that."""
+    in stretches. A watch inside a stretch of another one ends with that. `meanwhile` is called every TICK_S of a stretch that goes on, in
+    the middle of whatever the main thread does there: it must touch nothing that the stretch works with."""
 
-    def __init__(self, is_over: Callable[[], bool]) -> None:
+    def __init__(self, is_over: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None) -> None:
         self.is_over = is_over
+        self._meanwhile = meanwhile
         self.inside = False  # a stretch
         self._held = 0
         self._missed = False  # a tick that came while it was held
@@ -101,7 +103,11 @@ class Watch:
         self._held += 1
 
     def _tick(self, _signal: int, frame: FrameType | None) -> None:
-        if not self.inside or not (self.is_over() or self.ends_with_outer()) or _must_go_on(frame):
+        if not self.inside or _must_go_on(frame):
+            return
+        if not (self.is_over() or self.ends_with_outer()):
+            if not self._held:
+                self._meanwhile()
             return
         self._missed = True
         if not self._held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +20,13 @@ from kilotune.search.result import Course, Progress, Status, as_metric, relative
 from kilotune.search.space import Assignment, Clock, Measurement, Trial
 from kilotune.search.stop_request import StopRequest
 from kilotune.search.stopping import StoppingState, StopRule
+from kilotune.search.store import StoreError
 from kilotune.search.strategy import ClockAware, Outcome, Strategy, TimeAware
 from kilotune.search.study_record import StudyRecord
 from kilotune.search.warm_start import WarmStartedStrategy
 
 PROPOSALS_PER_ROUND = 1024  # at most; a strategy's own batches are usually smaller
 WRITE_EVERY_S = 0.8
-LONG_THOUGHT_S = 0.1
-"""A strategy that has thought so long may think longer next: what it has had measured is written before."""
 POLL_OTHERS_S = 0.1
 CHUNKS_CLAIMED_ALONE = 8  # at once: a claim is a transaction; a process that joins waits for these at most
 ABANDON_AFTER_S = 0.4
@@ -62,7 +62,7 @@ class Run:
         """`make_strategy`: a fresh one, which proposes what the one of every run of the study proposes."""
         self._record, self._make_strategy, self._end, self._on_progress = record, make_strategy, end, on_progress
         self._budget, self._clock = end.budget, end.clock
-        self._watch = Watch(self._is_over)
+        self._watch = Watch(self._is_over, self._save_in_time)
         self._executor = executor
         self._measuring = ChunkedMeasuring(executor, self._must_stop, self._watch)
         self._sharing = record.work_sharing()
@@ -76,7 +76,7 @@ class Run:
         self._duplicates = 0  # in a row
         self._size: int | None = None
         self._started_s: float | None = None if self._unreplayed else self._clock()
-        self._written_s, self._thinks_long = -math.inf, False
+        self._written_s, self._thinks = time.monotonic(), False
         self._best_rank = record.front.best_rank
         self._improvements: list[tuple[float, Trial]] = []
         self._round_end = 0  # new trials once all of this round's are measured
@@ -118,9 +118,9 @@ class Run:
             with watch.stretch() as thinking:
                 if allow is not None:
                     allow(self._budget.seconds - self.elapsed_s())
-                begun_s = time.monotonic()
+                self._thinks = True
                 proposals = strategy.propose(PROPOSALS_PER_ROUND)
-                self._thinks_long = time.monotonic() - begun_s > LONG_THOUGHT_S
+            self._thinks = False
             if thinking.abandoned:
                 return self._give_up()
             record.bound = max(record.bound, strategy.bound)
@@ -279,7 +279,7 @@ class Run:
             StoppingState(self.elapsed_s(), self.new_trials, self._improved, self._proved), self._budget
         ):
             record.status = Status.SETTLED
-        elif self._thinks_long or time.monotonic() - self._written_s > WRITE_EVERY_S:
+        elif time.monotonic() - self._written_s > WRITE_EVERY_S:
             self._report()
 
     def _finish(self, outcome: Outcome) -> None:
@@ -298,6 +298,15 @@ class Run:
 
     def _trials_left(self) -> float:
         return self._budget.trials - self.new_trials
+
+    def _save_in_time(self) -> None:
+        """While the strategy thinks, for minutes maybe: what has been measured is written as soon as it would be between two rounds."""
+        if not self._thinks or not self._record.has_unwritten or time.monotonic() - self._written_s <= WRITE_EVERY_S:
+            return
+        self._thinks = False  # the next tick may come before the end of this
+        with contextlib.suppress(StoreError):  # the next report says so
+            self._record.save(self.elapsed_s())
+        self._written_s, self._thinks = time.monotonic(), True
 
     def _report(self) -> None:
         """Write first: what has been reported is never lost."""

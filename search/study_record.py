@@ -77,6 +77,11 @@ class StudyRecord:
         if self._store is not None:
             self._unwritten.append(row)
 
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether a trial has been recorded that is not in the store."""
+        return bool(self._unwritten)
+
     def save(self, run_elapsed_s: float) -> None:
         """Write what has been recorded, and where the study stands."""
         if self._store is None:
