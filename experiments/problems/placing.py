@@ -10,6 +10,10 @@ from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
 from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
 from kilotune.search.space import Metrics, Trial
+from kilotune.search.study import Study
+
+PLACED = "placed"
+"""Where a study's stored request holds what was found."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,12 @@ class FinalistPlacing:
             "held": None if self.held is None else self.held.trial.number,
             "reason": self.unplaced,
         }
+
+
+def kept_placing(study: Study) -> FinalistPlacing | None:
+    """What an earlier run of the study has found on the board; None where it has placed nothing."""
+    stored: Any = study.stored_request().get(PLACED)
+    return None if stored is None else FinalistPlacing.from_json(stored, study.trials())
 
 
 def _implementation(measured: Metrics | None) -> Implementation | None:

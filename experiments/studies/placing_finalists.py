@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from kilotune.experiments.problems.placing import FinalistPlacing
+from kilotune.experiments.problems.placing import PLACED, FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem
 from kilotune.experiments.studies.command_time import AFTER_INTERRUPT_S, made_in_time
 from kilotune.search.front import Ranking
 from kilotune.search.result import Result
 from kilotune.search.space import Trial
 from kilotune.search.study import Study
-
-PLACED = "placed"
-"""Where a study's stored request holds what was found."""
 
 
 def place_finalists(
@@ -29,15 +25,7 @@ def place_finalists(
         _record_new(study, found)
         study.keep_in_request(PLACED, found.as_json())
         return found
-    return kept_placing(problem, study) or found
-
-
-def kept_placing(problem: Problem, study: Study) -> FinalistPlacing | None:
-    """What an earlier run has found on the board; None where it has placed nothing."""
-    stored: Any = study.stored_request().get(PLACED)
-    if stored is None or not isinstance(problem, PlacesFinalists):
-        return None
-    return FinalistPlacing.from_json(stored, study.trials())
+    return kept_placing(study) or found
 
 
 def _placed(
@@ -68,6 +56,6 @@ def _record_new(study: Study, found: FinalistPlacing) -> None:
 def exported_trial(problem: Problem, study: Study, point: int | None) -> Trial:
     """The candidate that is written: that point of the front, from 1; without a number the one that held when it was placed, else the
     best. ValueError, a sentence, where there is none."""
-    placing = kept_placing(problem, study) if point is None else None
+    placing = kept_placing(study) if point is None else None
     held = None if placing is None else placing.held
     return study.result().point(point) if held is None else held.trial

@@ -17,7 +17,7 @@ from kilotune.evaluators.executors.pool import PoolExecutor
 from kilotune.evaluators.executors.ray_cluster import RayExecutor
 from kilotune.evaluators.on_device import DeviceMeasurement
 from kilotune.experiments.problems.device_check import DeviceCheck
-from kilotune.experiments.problems.placing import FinalistPlacing
+from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import (
     LoadsTestData,
     Problem,
@@ -31,7 +31,7 @@ from kilotune.experiments.problems.procedure_measurements import remembered
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.experiments.studies.command_time import DEVICE_SHARE, CommandTime, made_in_time, never
 from kilotune.experiments.studies.moved_input import stored_problem, with_moved_input
-from kilotune.experiments.studies.placing_finalists import kept_placing, place_finalists
+from kilotune.experiments.studies.placing_finalists import place_finalists
 from kilotune.experiments.studies.procedure_outcome import ProcedureOutcome, procedure_in_time
 from kilotune.experiments.studies.validation import NOTHING_HELD_OUT, Validation, validated
 from kilotune.search.budget import Budget
@@ -257,7 +257,7 @@ def conclude(
         made_in_time(is_over, problem.float_on_device) if isinstance(problem, RunsOnDevice) else None,
         made_in_time(is_over, lambda: validated(problem, result, paper.answer)) or NOTHING_HELD_OUT,
         approximation=made_in_time(is_over, lambda: approximation_of(problem)),
-        placing=place_finalists(problem, study, result, is_over) if most_checked else kept_placing(problem, study),
+        placing=place_finalists(problem, study, result, is_over) if most_checked else kept_placing(study),
     )
 
 

@@ -14,6 +14,7 @@ from kilotune.experiments.presentation.palette import BLUE, ORANGE
 from kilotune.experiments.presentation.section import Figure, Section
 from kilotune.experiments.presentation.text import plotly_text
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
+from kilotune.experiments.problems.placing import kept_placing
 from kilotune.experiments.problems.problem import Problem
 from kilotune.search.study import Study
 
@@ -22,8 +23,10 @@ UnitBar = tuple[str, int, int]
 
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
-    """The schedule of the best candidate, and its look-up tables by operation."""
-    best = study.result().best
+    """The schedule of the candidate to be used (the one that the board has room for, where some were placed), and its look-up tables by
+    operation."""
+    placing = kept_placing(study)
+    best = study.result().best if placing is None or placing.held is None else placing.held.trial
     if not isinstance(problem, HardwareProblem) or best is None or best.measurement.failure is not None:
         return ()
     plan = problem.space.plan(best.assignment)

@@ -14,16 +14,13 @@ from kilotune.evaluators.fpga.boards import FAMILIES, Gates
 from kilotune.evaluators.fpga.synthesis import Implementation
 from kilotune.evaluators.fpga.tools import YOSYS, MissingToolError, ToolError
 from kilotune.experiments.commands.exit_status import ExitStatus
+from kilotune.experiments.presentation.section import Figure
 from kilotune.experiments.problems.building import build_problem
+from kilotune.experiments.problems.fpga.figures.sections import draw
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
-from kilotune.experiments.problems.placing import FinalistPlacing, in_order, placed_in_turn
+from kilotune.experiments.problems.placing import PLACED, FinalistPlacing, in_order, kept_placing, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest
-from kilotune.experiments.studies.placing_finalists import (
-    PLACED,
-    exported_trial,
-    kept_placing,
-    place_finalists,
-)
+from kilotune.experiments.studies.placing_finalists import exported_trial, place_finalists
 from kilotune.experiments.studies.request_parsing import request_from
 from kilotune.experiments.studies.tuning import resume
 from kilotune.search.budget import Budget
@@ -277,6 +274,9 @@ def test_place_and_route_breaks_a_limit_that_the_model_holds_and_the_next_candid
     assert found.held == held
     assert held.metrics()["latency_us"] < limit_us
     assert exported_trial(asked, study, None) == held.trial
+    schedule = draw(asked, study)[0].blocks[0]
+    assert isinstance(schedule, Figure)
+    assert f"{held.trial.measurement.metrics['hardware_cycles']:.0f} in all" in schedule.description
 
 
 @pytest.mark.slow
@@ -284,7 +284,7 @@ def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     asked = ("--space", "fpga", "--input", "worked-example", "--place", "0", "--no-output", "--study", "s", "--quiet")
     assert tune(tmp_path, env, *asked, "--objective", "front", "--storage", "s.db").returncode == 0
-    built, study, _ = resume(Store(str(tmp_path / "s.db")), "s")
+    _, study, _ = resume(Store(str(tmp_path / "s.db")), "s")
     best, second = study.result().front[:2]
     answers = iter([Implementation(Gates(luts=99999), 50.0), Implementation(Gates(luts=400), 125.0)])
     limits = {"luts": 24288.0}
@@ -295,7 +295,7 @@ def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -
         lambda m: "Too much." if m["luts"] > limits["luts"] else None,
     )
     study.keep_in_request(PLACED, found.as_json())
-    assert kept_placing(built, study) == found
+    assert kept_placing(study) == found
 
     written = tune(tmp_path, env, "export", "s", "--output", "out", "--storage", "s.db")
     assert written.returncode == 0, written.stderr
