@@ -35,7 +35,7 @@ def test_the_demo_halves_the_memory_of_the_papers_procedure_at_the_same_accuracy
     )
     result = json.loads(done.stdout)
     best, paper = result["best"]["metrics"], result["procedure"]["metrics"]
-    assert (paper["memory_bytes"], best["memory_bytes"]) == (4568, 2348)
+    assert (paper["memory_bytes"], best["memory_bytes"]) == (4370, 2288)
     assert result["proved"]
     assert best["accuracy_percent"] == paper["accuracy_percent"] == result["float"]["train"]["accuracy_percent"] == 100
     assert best["disagreements"] == paper["disagreements"] == 0

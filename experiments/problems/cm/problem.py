@@ -41,6 +41,7 @@ from kilotune.spaces.cm.space import CmSpace
 COMPILED = (
     "kilotune.evaluators.cm.timing:load_timing()",
     "kilotune.spaces.cm.annealing:load_kernel()",
+    "kilotune.spaces.cm.arrangement:load_kernel()",
 )
 """What loads the C code of a search, compiled once a machine."""
 

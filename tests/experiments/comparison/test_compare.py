@@ -58,8 +58,8 @@ def test_where_a_front_is_asked_for_runs_are_compared_by_their_hypervolume(place
     (case,) = json.loads(done.stdout)["cases"]
     assert case["objective"] == {"metric": "hypervolume_percent", "direction": "maximize"}
     reference = case["reference_point"]
-    assert reference == {"flash_bytes": 1068, "expected_flips": pytest.approx(7.6)}
-    assert "reference point flash_bytes 1068, expected_flips 7.6" in done.stderr
+    assert reference == {"flash_bytes": 870, "expected_flips": pytest.approx(7.6)}
+    assert "reference point flash_bytes 870, expected_flips 7.6" in done.stderr
     store = Store(place["env"]["KILOTUNE_STORAGE"])
     for standing in case["standings"]:
         (made,) = standing["runs"]
