@@ -17,6 +17,9 @@ from kilotune.search.suggestion import did_you_mean
 
 SHIPPED = Path(__file__).with_name("boards.json")
 
+DEFAULT_BOARD = "ecp5-25f"
+"""Where nobody names one."""
+
 
 @dataclass(frozen=True)
 class Gates:
@@ -48,16 +51,40 @@ GATE_KINDS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
+class ConstraintFile:
+    """Where a designer says a design's clock and pins. `clock`: the line for the port `clk`, with {mhz} and {nanoseconds} (the period)
+    to fill in; `option`: how the placer is told of the file, none where none of ours places."""
+
+    name: str
+    clock: str
+    option: str | None = None
+
+
+@dataclass(frozen=True)
+class BitstreamPacking:
+    """How a placed design becomes a bitstream: the placer's `option` for the file `configuration`, and the tool that makes the file
+    `bitstream` of it."""
+
+    option: str
+    configuration: str
+    packer: ToolChoice
+    bitstream: str
+
+
+@dataclass(frozen=True)
 class GateFamily:
     """FPGAs that are synthesised alike: Yosys' command, and the tool that places and routes (None: synthesis only) with its options.
 
     `cells`: of each kind of `Gates`, the cells that Yosys counts, with how many of the kind each takes, at least; `placed`: what the
     placer's report calls the kind. `registers_move`: into multipliers, between synthesis and placement (`multiplier_registers.py`).
+    `packing`: of families with a placer.
     """
 
     synthesis: str
     cells: Mapping[str, Mapping[str, int]]
+    constraints: ConstraintFile
     placer: ToolChoice | None = None
+    packing: BitstreamPacking | None = None
     options: tuple[str, ...] = ()
     placed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     registers_move: bool = False
@@ -65,6 +92,10 @@ class GateFamily:
 
 def _placer(kind: str, gives: str) -> ToolChoice:
     return ToolChoice((f"nextpnr-{kind}", f"yowasp-nextpnr-{kind}"), f"yowasp-nextpnr-{kind}", "", gives)
+
+
+def _packer(name: str, family: str) -> ToolChoice:
+    return ToolChoice((name, f"yowasp-{name}"), f"yowasp-nextpnr-{family}", "", "placed hardware becomes a bitstream")
 
 
 ECP5 = GateFamily(
@@ -75,7 +106,9 @@ ECP5 = GateFamily(
         "block_rams": {"DP16KD": 1},
         "multipliers": {"MULT18X18D": 1},
     },
+    ConstraintFile("model.lpf", 'FREQUENCY PORT "clk" {mhz:g} MHZ;', "--lpf"),
     _placer("ecp5", "hardware is placed and routed on an ECP5"),
+    BitstreamPacking("--textcfg", "model.config", _packer("ecppack", "ecp5"), "model.bit"),
     ("--lpf-allow-unconstrained",),
     {"luts": "TRELLIS_COMB", "flip_flops": "TRELLIS_FF", "block_rams": "DP16KD", "multipliers": "MULT18X18D"},
     registers_move=True,
@@ -83,7 +116,9 @@ ECP5 = GateFamily(
 ICE40 = GateFamily(  # a flip-flop lies in a cell with a look-up table, and is counted with it
     "synth_ice40 -top model -json model.json",
     {"luts": {"SB_LUT4": 1}, "block_rams": {"SB_RAM40_4K": 1}},
+    ConstraintFile("model.pcf", "set_frequency clk {mhz:g}", "--pcf"),
     _placer("ice40", "hardware is placed and routed on an iCE40"),
+    BitstreamPacking("--asc", "model.asc", _packer("icepack", "ice40"), "model.bin"),
     ("--pcf-allow-unconstrained",),
     {"luts": "ICESTORM_LC", "block_rams": "ICESTORM_RAM"},
 )
@@ -118,6 +153,7 @@ XILINX = GateFamily(
         "block_rams": {"RAMB18E1": 1, "RAMB36E1": 2},
         "multipliers": {"DSP48E1": 1},
     },
+    ConstraintFile("model.xdc", "create_clock -name clk -period {nanoseconds:.3f} [get_ports clk]"),
 )
 FAMILIES: Mapping[str, GateFamily] = MappingProxyType(
     {"ecp5": ECP5, "ice40": ICE40, "ice40-ultraplus": ULTRAPLUS, "xilinx": XILINX}

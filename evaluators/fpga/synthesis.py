@@ -173,9 +173,9 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
         return Implementation(least, None)
     if family.registers_move:
         multiplier_registers.change_file(str(folder / "model.json"))
-    arguments = [*board.part, *family.options, "--freq", str(WANTED_MHZ), "--seed", SEED, "--timing-allow-fail"]
+    arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json", "-q"]
     try:
-        run_tool(family.placer, [*arguments, "--json", "model.json", "--report", "report.json", "-q"], folder, seconds)
+        run_tool(family.placer, arguments, folder, seconds)
     except ToolError as error:
         refused = NoEndError if isinstance(error, NoEndError) else NoRoomError
         raise refused(f"The design is not placed on {board.name}: {error}", error.log) from None
@@ -183,6 +183,12 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
     used = {kind: int(report["utilization"].get(name, {"used": 0})["used"]) for kind, name in family.placed.items()}
     clock = min(float(path["achieved"]) for path in report["fmax"].values())
     return Implementation(Gates(**used), clock)
+
+
+def placing_arguments(board: Board, mhz: float) -> list[str]:
+    """What a board's placer is given for model.json, which synthesis has written; `mhz`: what it is asked for, and may miss."""
+    options = FAMILIES[board.family].options
+    return [*board.part, *options, "--freq", f"{mhz:g}", "--seed", SEED, "--timing-allow-fail", "--json", "model.json"]
 
 
 def _counted(statistics: str, family: GateFamily) -> Gates:

@@ -67,7 +67,9 @@ class FinalistPlacing:
                     f"({predicted['latency_us']:.4g}), at {found['clock_mhz']:.1f} MHz ({predicted['clock_mhz']:.1f})."
                 )
         elif self.tried:
-            said.append(f"None of the {len(self.tried)} candidates tried can be used on {self.board}.")
+            none = "The candidate" if len(self.tried) == 1 else f"None of the {len(self.tried)} candidates"
+            can = "cannot" if len(self.tried) == 1 else "can"
+            said.append(f"{none} tried {can} be used on {self.board}.")
         return [*said, *([] if self.unplaced is None else [self.unplaced])]
 
     @staticmethod

@@ -69,9 +69,9 @@ def export_batch(
     return {what: str(folder / path.format(folder=name)) for what, path in parts.items()}
 
 
-def check_export(problem: TunedModel, folder: Path, target: str = "c") -> None:
+def check_export(problem: TunedModel, folder: Path, kind: ProjectTarget) -> None:
     """RefusedOutputError, a sentence, when `export_program` could not write into the folder."""
-    _folder(problem, folder).check(project_names(project_target(target), folder.absolute().name))
+    _folder(problem, folder).check(project_names(kind, folder.absolute().name))
 
 
 def _folder(problem: TunedModel, folder: Path) -> ArtefactFolder:

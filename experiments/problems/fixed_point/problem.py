@@ -14,6 +14,7 @@ from kilotune.codegen.bundle import Bundle
 from kilotune.codegen.dataset import Dataset
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding
 from kilotune.codegen.language.parser import LIBRARIES
+from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.device import Device
 from kilotune.evaluators.fixed_point.class_scores import ClassScore
@@ -72,7 +73,7 @@ class ModelProblem(TunedModel):
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
-        check_export(self, folder)
+        check_export(self, folder, project_target("c"))
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The program in C, for the host."""

@@ -13,9 +13,11 @@ from kilotune.codegen.language.parser import LIBRARIES
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.constraint_solver import LIBRARY
-from kilotune.evaluators.fpga.boards import FAMILIES, GATE_KINDS, Board, board_from_json, find_board
-from kilotune.evaluators.fpga.project import TARGET, hardware_files, hardware_obstacle
-from kilotune.evaluators.fpga.synthesis import Implementation, implement
+from kilotune.evaluators.fpga.board_files import ClockGoal
+from kilotune.evaluators.fpga.boards import DEFAULT_BOARD, FAMILIES, GATE_KINDS, Board, board_from_json, find_board
+from kilotune.evaluators.fpga.project import TARGET, hardware_obstacle, hardware_target
+from kilotune.evaluators.fpga.synthesis import Implementation, implement, kept_implementation
+from kilotune.evaluators.fpga.tools import ToolError
 from kilotune.experiments.presentation.section import Section
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.export import check_export, export_batch, formats_of
@@ -34,7 +36,7 @@ from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
-DEFAULT_BOARD, DEFAULT_FORMATS = "ecp5-25f", "seedot"
+DEFAULT_FORMATS = "seedot"
 MOST_PLACED = 3
 """Candidates that are tried on the board where nobody says how many."""
 
@@ -163,7 +165,7 @@ class HardwareProblem:
 
     def check_output(self, folder: Path) -> None:
         """The folder must be new, empty, or of an earlier export."""
-        check_export(self._exporter, folder, TARGET.name)
+        check_export(self._exporter, folder, hardware_target(self.space.board))
 
     def export(self, trial: Trial, folder: Path) -> dict[str, str]:
         """The candidate's Verilog with its test bench; without the tools for that the same integers in C."""
@@ -190,7 +192,17 @@ class HardwareProblem:
 
     def _target(self, trial: Trial) -> ProjectTarget:
         design = self.space.choices.design_of(trial.assignment)
-        return replace(TARGET, files=lambda export: hardware_files(export, design))
+        return hardware_target(self.space.board, self._clock(trial), design)
+
+    def _clock(self, trial: Trial) -> ClockGoal:
+        """What place and route has measured of a candidate where it is kept, else what the cost model predicts."""
+        try:
+            kept = kept_implementation(self.space.plan(trial.assignment), self.space.board)
+        except ToolError:
+            kept = None
+        if kept is not None and kept.clock_mhz is not None:
+            return ClockGoal(kept.clock_mhz, "the clock that place and route measured")
+        return ClockGoal(trial.measurement.metrics["clock_mhz"], "the clock that the cost model predicts")
 
 
 def resolve_input(text: str | None) -> Path:

@@ -189,6 +189,23 @@ def test_a_search_from_the_command_to_the_report(tmp_path: Path) -> None:
     assert "0 matmul" in page
 
 
+@pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
+def test_an_export_is_for_the_board_and_the_clock_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))  # where nothing is placed
+    built = problem(options={"board": "ice40-hx8k"})
+    answer = run_procedure(built.space)
+    assert answer is not None
+    folder = tmp_path / "out"
+    built.export(Trial(0, answer.assignment, answer.measurement), folder)
+    predicted = answer.measurement.metrics["clock_mhz"]
+    (_, _, asked) = (folder / "model.pcf").read_text().split()
+    assert predicted - 0.1 <= float(asked) <= predicted
+    assert "--hx8k --package ct256" in (folder / "Makefile").read_text()
+    assert f"asks for {asked} MHz (the clock that the cost model predicts)" in (folder / "README.md").read_text()
+    assert "runs 1 recorded sample with" in (folder / "README.md").read_text()
+    assert not (folder / "model.lpf").exists()
+
+
 def test_reading_a_model_tabulates_no_parts() -> None:
     """Tables take seconds: with them `--budget 1s` was refused for models that are read in one."""
     space = problem().space

