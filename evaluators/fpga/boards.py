@@ -50,6 +50,11 @@ GATE_KINDS: Mapping[str, str] = MappingProxyType(
 """What people call the fields of `Gates`."""
 
 
+def counted_gates(count: float, kind: str) -> str:
+    """`1 block RAM`, `3 multipliers`; `kind`: a field of `Gates`."""
+    return f"{count:.0f} {GATE_KINDS[kind].removesuffix('s') if count == 1 else GATE_KINDS[kind]}"
+
+
 @dataclass(frozen=True)
 class ConstraintFile:
     """Where a designer says a design's clock and pins. `clock`: the line for the port `clk`, with {mhz} and {nanoseconds} (the period)

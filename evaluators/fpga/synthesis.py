@@ -14,7 +14,7 @@ from typing import Any
 from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga import multiplier_registers
-from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates
+from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates, counted_gates
 from kilotune.evaluators.fpga.tools import (
     LONGEST_RUN_S,
     NO_AMARANTH,
@@ -167,7 +167,7 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
     least = _counted((folder / "statistics.txt").read_text(), family)
     for kind, (taken, there) in least.missing(board.gates).items():
         raise NoRoomError(
-            f"The design needs at least {taken} {kind.replace('_', ' ')}; {board.name} has {there}.", least=least
+            f"The design needs at least {counted_gates(taken, kind)}; {board.name} has {there}.", least=least
         )
     if family.placer is None:
         return Implementation(least, None)

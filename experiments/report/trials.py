@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from kilotune.experiments.presentation.palette import BLUE
 from kilotune.experiments.presentation.section import Cell, Figure, Paragraph, Section, Table
 from kilotune.experiments.presentation.text import cell_text, plotly_text
+from kilotune.experiments.presentation.wording import counted
 from kilotune.experiments.problems.metric_names import metric_label
 from kilotune.experiments.report.report_data import ReportData
 from kilotune.search.importance import MainEffect, main_effects
@@ -111,7 +112,9 @@ def failures_sections(reported: ReportData) -> tuple[Section, ...]:
     if not rows:
         return ()
     feasible = sum(reported.feasible_metric(trial) is not None for trial in measured)
-    sentence = f"Of {count} candidates {feasible} met every constraint; {failures.total()} could not be measured."
+    sentence = (
+        f"Of {counted(count, 'candidate')} {feasible} met every constraint; {failures.total()} could not be measured."
+    )
     if censored:
         sentence += f" {censored} were stopped early, when they could neither be an improvement nor enter the front."
     if len(failures) > BEST_TRIALS:
@@ -158,7 +161,9 @@ def best_trials_section(reported: ReportData) -> Section:
         "after s",
         *decisions,
     )
-    caption = f"The best {len(best)} of {len(ordered)} candidates, by objectives in their order, then by number."
+    caption = (
+        f"The best {len(best)} of {counted(len(ordered), 'candidate')}, by objectives in their order, then by number."
+    )
     if several:
         caption += f" Of candidates with the same metrics the first stands for all: {len(alike)} of {len(ordered)} differ in them."
     if decisions:

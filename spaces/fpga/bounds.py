@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
-from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
+from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates, counted_gates
 from kilotune.evaluators.fpga.cost_model import crowding, energy_nj, least_path_ns
 from kilotune.search.space import Assignment, Option
 from kilotune.spaces.fpga.choices import PIPELINED, PORTS_NAME, SOFT
@@ -53,7 +53,7 @@ class LeastCosts:
                 most = max(needs, key=needs.__getitem__)
                 board = next(iter(self.tables.values())).board.name
                 return (
-                    f"{name} needs at least {least} {GATE_KINDS[kind]}; {board} has {limit:g}; {most} takes most of them, "
+                    f"{name} needs at least {counted_gates(least, kind)}; {board} has {limit:g}; {most} takes most of them, "
                     f"{needs[most]}."
                 )
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kilotune.codegen.diagnostics import InputError
-from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board, shipped_boards
+from kilotune.evaluators.fpga.boards import FAMILIES, Gates, counted_gates, find_board, shipped_boards
 
 MINE: dict[str, Any] = {
     "name": "mine", "family": "ecp5", "part": ["--25k"], "luts": 100, "flip_flops": 100, "block_rams": 4, "multipliers": 2,
@@ -60,3 +60,8 @@ def test_a_description_that_cannot_be_used(change: dict[str, Any], said: str, tm
         find_board(str(path))
     assert said in str(found.value)
     assert "mine.json" in str(found.value)
+
+
+def test_one_of_a_kind_is_said_in_the_singular() -> None:
+    said = [counted_gates(count, kind) for count, kind in ((1, "block_rams"), (2, "block_rams"), (1, "luts"))]
+    assert said == ["1 block RAM", "2 block RAMs", "1 LUT"]

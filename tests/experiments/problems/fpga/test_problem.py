@@ -191,7 +191,7 @@ def test_a_search_from_the_command_to_the_report(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
 def test_an_export_is_for_the_board_and_the_clock_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))  # where nothing is placed
+    monkeypatch.setattr(synthesis, "cache_folder", lambda: tmp_path / "nothing placed")
     built = problem(options={"board": "ice40-hx8k"})
     answer = run_procedure(built.space)
     assert answer is not None
