@@ -107,7 +107,11 @@ class Watch:
             return
         if not (self.is_over() or self.ends_with_outer()):
             if not self._held:
-                self._meanwhile()
+                self.hold()  # it is done whole; no tick that comes meanwhile begins it again
+                try:
+                    self._meanwhile()
+                finally:
+                    self.release()
             return
         self._missed = True
         if not self._held:

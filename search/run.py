@@ -301,12 +301,10 @@ class Run:
 
     def _save_in_time(self) -> None:
         """While the strategy thinks, for minutes maybe: what has been measured is written as soon as it would be between two rounds."""
-        if not self._thinks or not self._record.has_unwritten or time.monotonic() - self._written_s <= WRITE_EVERY_S:
-            return
-        self._thinks = False  # the next tick may come before the end of this
-        with contextlib.suppress(StoreError):  # the next report says so
-            self._record.save(self.elapsed_s())
-        self._written_s, self._thinks = time.monotonic(), True
+        if self._thinks and self._record.has_unwritten and time.monotonic() - self._written_s > WRITE_EVERY_S:
+            with contextlib.suppress(StoreError):  # the next report says so
+                self._record.save(self.elapsed_s())
+            self._written_s = time.monotonic()
 
     def _report(self) -> None:
         """Write first: what has been reported is never lost."""

@@ -378,3 +378,21 @@ def test_an_exception_that_it_became_on_its_way_ends_the_stretch_too() -> None:
     assert stretch.abandoned
     with pytest.raises(ValueError, match="its own"), abandonable(lambda: False):
         raise ValueError("its own")
+
+
+def test_what_is_done_meanwhile_is_done_whole_and_once_at_a_time() -> None:
+    """It writes to the store: torn apart behind its transaction it would write the same rows again."""
+    over, begun, ended = False, 0, 0
+
+    def meanwhile() -> None:
+        nonlocal over, begun, ended
+        begun += 1
+        over = True  # as if the budget ended now
+        time.sleep(3 * TICK_S)
+        ended += 1
+
+    with Watch(lambda: over, meanwhile) as watch, watch.stretch() as stretch:
+        while True:
+            time.sleep(TICK_S)
+    assert stretch.abandoned
+    assert begun == ended == 1
