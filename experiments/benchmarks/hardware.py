@@ -1,11 +1,12 @@
 """Hardware of the bundled models: cycles, and every result against the batch simulator's.
 
-    python -m kilotune.experiments.benchmarks.hardware [MODEL ...]     # what Verilator computes, and in how many cycles
+    python -m kilotune.experiments.benchmarks.hardware [--trials N] [MODEL ...]    # what Verilator computes, and in how many cycles
     python -m kilotune.experiments.benchmarks.hardware --sparse        # sparse products on processing elements
     python -m kilotune.experiments.benchmarks.hardware --board ecp5-25f [MODEL ...]    # gates and clock, placed and routed
 
 What each paper's procedure answers becomes hardware: one step after the other, and with up to WIDEST lanes an operation and as many
-processing elements. All training and test samples are run; a difference ends the program.
+processing elements. All training and test samples are run; a difference ends the program. With --trials it is the best that
+local search has found after so many candidates, from the procedure's answer on.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kilotune.codegen.rtl.design import SEQUENTIAL, HardwareDesign
 from kilotune.codegen.rtl.plan import HardwarePlan, decidable, make_plan, takes_elements
 from kilotune.codegen.rtl.processing import column_nonzeros, least_cycles, longest_first_shares, papers_shares
 from kilotune.codegen.rtl.units import SparseUnit
+from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.simulator import Simulator
 from kilotune.evaluators.fpga.boards import Board, find_board
 from kilotune.evaluators.fpga.cost_model import estimate
@@ -32,7 +34,9 @@ from kilotune.evaluators.fpga.verilated import run_hardware
 from kilotune.experiments.models.catalogue import model_names
 from kilotune.experiments.problems.fixed_point.problem import build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.budget import Budget
 from kilotune.search.procedure import run_procedure
+from kilotune.search.study import Study
 from kilotune.spaces.fpga.exact_shares import exact_shares
 
 SPACES = ("seedot", "shiftry")
@@ -46,6 +50,16 @@ def answer(model: str, space: str) -> tuple[Bundle, FixedBatch]:
     trial = run_procedure(problem.space)
     assert trial is not None
     return problem.bundle, problem.lower(trial.assignment)
+
+
+def found(model: str, space: str, trials: int) -> tuple[Bundle, FixedBatch]:
+    """The best program that a search of so many trials finds; the paper's for none."""
+    if not trials:
+        return answer(model, space)
+    problem = build_problem(TuneRequest(space, str(resolve_input(model)), "refine"))
+    best = Study(problem.space, "refine").run(InProcessExecutor(problem.space), Budget(trials=trials)).best
+    assert best is not None
+    return problem.bundle, problem.lower(best.assignment)
 
 
 def sparse_products(bundle: Bundle) -> Iterator[tuple[int, list[int]]]:
@@ -78,12 +92,12 @@ def checked(plan: HardwarePlan, bundle: Bundle) -> int:
     return len(features)
 
 
-def compare(models: list[str]) -> None:
+def compare(models: list[str], trials: int) -> None:
     """A line a model and space."""
     print("| model | space | bits | samples equal | cycles, sequential | cycles, wide |\n|---|---|---|---|---|---|")
     for model in models:
         for space in SPACES:
-            bundle, batch = answer(model, space)
+            bundle, batch = found(model, space, trials)
             plans = [make_plan(batch, bundle.parameters, design) for design in (SEQUENTIAL, wide(bundle, batch))]
             samples = [checked(plan, bundle) for plan in plans]
             widths = "/".join(str(bits) for bits in sorted(set(batch.bits[0].tolist())))
@@ -150,13 +164,14 @@ def main() -> None:
     arguments.add_argument("models", nargs="*")
     arguments.add_argument("--sparse", action="store_true")
     arguments.add_argument("--board")
+    arguments.add_argument("--trials", type=int, default=0)
     given = arguments.parse_args()
     if given.sparse:
         sparse()
     elif given.board:
         placed(given.models or list(model_names()), find_board(given.board))
     else:
-        compare(given.models or list(model_names()))
+        compare(given.models or list(model_names()), given.trials)
 
 
 if __name__ == "__main__":
