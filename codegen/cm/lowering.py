@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,27 +13,15 @@ from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, inp
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
 from kilotune.codegen.cm.pipeline import ACTIVATION_BITS, GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.programs import EdgeLoad, LoweredNetwork, OperandSource, StageProgram
+from kilotune.codegen.cm.replicas import LayerReplication, rectangles
 from kilotune.codegen.onnx.bounds import bits_of, partial_sum_bits
 from kilotune.codegen.onnx.graph import AveragePoolNode, ConvNode, MaxPoolNode, Node, Window, window_of
 
-AXES = ("rows", "columns")
 POINT = Window()
 WEIGHT_BITS = 8
 """Bits of a weight, with its sign."""
 
 UNKNOWN_ACTIVATION = (-127, 127)
-
-
-class LayerReplication(Protocol):
-    """How a layer is replicated: `count` replicas, each with a block of output rows or columns."""
-
-    @property
-    def count(self) -> int:
-        """Replicas."""
-
-    @property
-    def axis(self) -> str:
-        """`rows` or `columns`."""
 
 
 def lower(
@@ -63,21 +50,6 @@ def lower(
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
         assembly.add(partition, rectangles(partition, count, axis))
     return assembly.lowered()
-
-
-def rectangles(partition: Partition, count: int, axis: str) -> list[Rectangle]:
-    """The output pixels of each replica: blocks of rows or columns, as equal as they can be."""
-    extent = partition.height if axis == "rows" else partition.width
-    if axis not in AXES or not 1 <= count <= extent:
-        raise ValueError(f"{partition.name!r}: {count} replicas of {axis} do not fit {extent}")
-    return replica_rectangles(partition.height, partition.width, count, axis)
-
-
-def replica_rectangles(height: int, width: int, count: int, axis: str) -> list[Rectangle]:
-    """Blocks of `rows` or else of columns of so many pixels, as equal as they can be."""
-    if axis == "rows":
-        return [Rectangle(low, high, 0, width) for low, high in spans(height, count)]
-    return [Rectangle(0, height, low, high) for low, high in spans(width, count)]
 
 
 @dataclass(frozen=True)

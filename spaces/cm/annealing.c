@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random_walk.h"
+
 #define HOT_MOVES 50 /* of a hundred, while links exceed the target */
 #define TRIES 32     /* streams that are looked at for one over such a link */
 
@@ -40,16 +42,8 @@ typedef struct {
     int64_t *allowed;         /* by link: what leaves it less busy than the best state's busiest one */
     int32_t over, above, far; /* links over the target; over `allowed`; links too many of streams between cores, when strict */
     int32_t *changed, *old_route, *old_length, *stamp, changed_count, stamp_now;
-    uint64_t random;
+    Random random;
 } Walk;
-
-static uint64_t next_random(Walk *w) {
-    uint64_t x = w->random;
-    x ^= x << 13; x ^= x >> 7; x ^= x << 17;
-    return w->random = x;
-}
-static int32_t below(Walk *w, int32_t n) { return (int32_t)((next_random(w) >> 32) * (uint64_t)n >> 32); }
-static double uniform(Walk *w) { return (double)(next_random(w) >> 11) * 0x1p-53; }
 
 static int32_t node_of(const Walk *w, int32_t stage) { return stage < 0 ? w->n->cores : w->core[stage]; }
 
@@ -61,6 +55,7 @@ static int32_t find_route(const Network *n, int32_t start, int32_t goal, int32_t
         if (n->detour[at] >= 0) {
             links[count++] = n->detour[at];
             node = n->link_target[n->detour[at]];
+            length = n->distance[node * n->nodes + goal];
             fixed = n->detour_table[at];
         } else {
             shape -= 6;
@@ -180,7 +175,7 @@ static void beat(Walk *w, int64_t ticks) {
 /* A stream over a link that exceeds the target, if there is one among some at random; else -1. */
 static int32_t hot_stream(Walk *w) {
     for (int32_t tries = 0; tries < TRIES; tries++) {
-        int32_t stream = below(w, w->n->streams);
+        int32_t stream = below(&w->random, w->n->streams);
         const int32_t *route = w->route + (int64_t)stream * w->n->longest;
         for (int32_t k = 0; k < w->length[stream]; k++)
             if (w->load[route[k]] > w->capacity[route[k]]) return stream;
@@ -190,7 +185,7 @@ static int32_t hot_stream(Walk *w) {
 
 static int32_t an_end(Walk *w, int32_t stream) { /* a stage that writes or reads it */
     int32_t writer = w->n->writer[stream], reader = w->n->reader[stream];
-    return reader < 0 || (writer >= 0 && below(w, 2)) ? writer : reader;
+    return reader < 0 || (writer >= 0 && below(&w->random, 2)) ? writer : reader;
 }
 
 static void keep(Walk *w, State *best) {
@@ -215,19 +210,19 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
         w->changed_count = 0;
         w->stamp_now++;
         int32_t a = -1, b = -1, stream = -1, shape = 0;
-        int32_t hot_one = w->over && below(w, 100) < HOT_MOVES ? hot_stream(w) : -1;
-        if (below(w, 100) < 65) {
-            int32_t s = hot_one < 0 ? below(w, n->stages) : an_end(w, hot_one);
+        int32_t hot_one = w->over && below(&w->random, 100) < HOT_MOVES ? hot_stream(w) : -1;
+        if (below(&w->random, 100) < 65) {
+            int32_t s = hot_one < 0 ? below(&w->random, n->stages) : an_end(w, hot_one);
             a = w->core[s];
             int32_t count = n->touch_start[s + 1] - n->touch_start[s];
-            if (count && below(w, 100) < 80) { /* next to one that it talks with */
-                int32_t one = n->touch[n->touch_start[s] + below(w, count)];
+            if (count && below(&w->random, 100) < 80) { /* next to one that it talks with */
+                int32_t one = n->touch[n->touch_start[s] + below(&w->random, count)];
                 int32_t other = n->writer[one] == s ? n->reader[one] : n->writer[one];
                 int32_t near = node_of(w, other);
                 int32_t cores = n->near_start[near + 1] - n->near_start[near];
-                if (cores) b = n->near[n->near_start[near] + below(w, cores)];
+                if (cores) b = n->near[n->near_start[near] + below(&w->random, cores)];
             }
-            if (b < 0) b = below(w, n->cores);
+            if (b < 0) b = below(&w->random, n->cores);
             if (a == b) continue;
             int32_t t = w->stage_at[b];
             for (int32_t k = n->touch_start[s]; k < n->touch_start[s + 1]; k++) begin_change(w, n->touch[k]);
@@ -235,14 +230,14 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
                 for (int32_t k = n->touch_start[t]; k < n->touch_start[t + 1]; k++) begin_change(w, n->touch[k]);
             exchange(w, a, b);
         } else {
-            stream = hot_one < 0 ? below(w, n->streams) : hot_one;
+            stream = hot_one < 0 ? below(&w->random, n->streams) : hot_one;
             shape = w->shape[stream];
             begin_change(w, stream);
-            w->shape[stream] = below(w, 8);
+            w->shape[stream] = below(&w->random, 8);
         }
         reroute(w);
         double worse = w->energy - before;
-        if (worse > 0 && uniform(w) >= exp(-worse / temperature)) {
+        if (worse > 0 && uniform(&w->random) >= exp(-worse / temperature)) {
             if (stream >= 0) w->shape[stream] = shape; else exchange(w, a, b);
             restore(w, before);
         } else if (polishing) {
@@ -271,7 +266,7 @@ static void walk(Walk *w, State *best, int64_t moves, int64_t target, int64_t le
 int kilotune_anneal(const Network *n, const State *from, State *best, int64_t moves, int64_t target, int64_t least,
                     double step, double hot, double cold, double traffic_weight, uint64_t seed,
                     const volatile int32_t *stop) {
-    Walk w = {.n = n, .random = seed * 0x9E3779B97F4A7C15u + 0x1234567, .traffic_weight = traffic_weight, .hop_weight = 0.3};
+    Walk w = {.n = n, .random = random_from(seed), .traffic_weight = traffic_weight, .hop_weight = 0.3};
     size_t stages = (size_t)n->stages + 1, streams = (size_t)n->streams + 1, links = (size_t)n->links + 1;
     size_t longest = (size_t)n->longest;
     w.core = malloc(sizeof(int32_t) * stages);
@@ -289,7 +284,6 @@ int kilotune_anneal(const Network *n, const State *from, State *best, int64_t mo
         memcpy(w.shape, from->shape, sizeof(int32_t) * (size_t)n->streams);
         for (int32_t c = 0; c < n->nodes; c++) w.stage_at[c] = -1;
         for (int32_t s = 0; s < n->stages; s++) w.stage_at[w.core[s]] = s;
-        for (int32_t k = 0; k < 16; k++) next_random(&w);
         aim(&w, target);
         w.changed_count = 0;
         for (int32_t e = 0; e < n->streams; e++) w.changed[w.changed_count++] = e;

@@ -40,7 +40,8 @@ _Network, _AnnealingState = structures(Path(__file__).with_name("annealing.c"), 
 @cache
 def load_kernel() -> ctypes.CDLL | None:
     """None when there is no working C compiler."""
-    loaded = load_library(Path(__file__).with_name("annealing.c"))
+    folder = Path(__file__).parent
+    loaded = load_library(folder / "annealing.c", [folder / "random_walk.h"])
     if loaded is None:
         return None
     function = loaded.library.kilotune_anneal

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "random_walk.h"
+
 typedef struct {
     int32_t cores, nodes, stages, streams;
     const uint16_t *distance;           /* links between nodes */
@@ -21,16 +23,9 @@ typedef struct {
 typedef struct {
     const StageGraph *g;
     int32_t *core, *stage_at;
-    uint64_t random;
+    Random random;
 } Walk;
 
-static uint64_t next_random(Walk *w) {
-    uint64_t x = w->random;
-    x ^= x << 13; x ^= x >> 7; x ^= x << 17;
-    return w->random = x;
-}
-static int32_t below(Walk *w, int32_t n) { return (int32_t)((next_random(w) >> 32) * (uint64_t)n >> 32); }
-static double uniform(Walk *w) { return (double)(next_random(w) >> 11) * 0x1p-53; }
 static int32_t node_of(const Walk *w, int32_t stage) { return stage < 0 ? w->g->port[-1 - stage] : w->core[stage]; }
 
 /* The wirelength of a stage's streams, but for those that it shares with another one. Of no stage: 0. */
@@ -57,34 +52,33 @@ static void exchange(Walk *w, int32_t a, int32_t b) { /* what is on cores a and 
 static int32_t other_core(Walk *w, int32_t stage) {
     const StageGraph *g = w->g;
     int32_t count = g->touch_start[stage + 1] - g->touch_start[stage];
-    if (count && below(w, 100) < 80) {
-        int32_t e = g->touch[g->touch_start[stage] + below(w, count)];
+    if (count && below(&w->random, 100) < 80) {
+        int32_t e = g->touch[g->touch_start[stage] + below(&w->random, count)];
         int32_t end = g->writer[e] == stage ? g->reader[e] : g->writer[e], near = node_of(w, end);
-        if (end < 0 && below(w, 2)) return near; /* a port is at a core, which is as good as those around it */
+        if (end < 0 && below(&w->random, 2)) return near; /* a port is at a core, which is as good as those around it */
         int32_t cores = g->near_start[near + 1] - g->near_start[near];
-        if (cores) return g->near[g->near_start[near] + below(w, cores)];
+        if (cores) return g->near[g->near_start[near] + below(&w->random, cores)];
     }
-    return below(w, g->cores);
+    return below(&w->random, g->cores);
 }
 
 /* 0: out of memory. `core`, by stage, is where it begins and where it ends. */
 int kilotune_arrange(const StageGraph *g, int32_t *core, int64_t moves, double hot, double cold, uint64_t seed,
                      const volatile int32_t *stop) {
-    Walk w = {.g = g, .core = core, .random = seed * 0x9E3779B97F4A7C15u + 0x1234567};
+    Walk w = {.g = g, .core = core, .random = random_from(seed)};
     w.stage_at = malloc(sizeof(int32_t) * (size_t)g->nodes);
     if (!w.stage_at) return 0;
     for (int32_t c = 0; c < g->nodes; c++) w.stage_at[c] = -1;
     for (int32_t s = 0; s < g->stages; s++) w.stage_at[core[s]] = s;
-    for (int32_t k = 0; k < 16; k++) next_random(&w);
     double cooling = pow(cold / hot, 1.0 / (double)(moves > 1 ? moves : 1)), temperature = hot;
     for (int64_t move = 0; move < moves && !*stop; move++, temperature *= cooling) {
-        int32_t s = below(&w, g->stages), a = core[s], b = other_core(&w, s);
+        int32_t s = below(&w.random, g->stages), a = core[s], b = other_core(&w, s);
         if (a == b) continue;
         int32_t t = w.stage_at[b];
         double before = wirelength(&w, s, -1) + wirelength(&w, t, s);
         exchange(&w, a, b);
         double worse = wirelength(&w, s, -1) + wirelength(&w, t, s) - before;
-        if (worse > 0 && uniform(&w) >= exp(-worse / temperature)) exchange(&w, a, b);
+        if (worse > 0 && uniform(&w.random) >= exp(-worse / temperature)) exchange(&w, a, b);
     }
     free(w.stage_at);
     return 1;

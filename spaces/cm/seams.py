@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from kilotune.codegen.cm.access import AccessPattern, pixels_read
 from kilotune.codegen.cm.hardware import Hardware
-from kilotune.codegen.cm.lowering import replica_rectangles
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.programs import LoweredNetwork
+from kilotune.codegen.cm.replicas import replica_rectangles
 from kilotune.codegen.cm.streams import Stream
 from kilotune.spaces.cm.replication import LayerShape, Replication
 
