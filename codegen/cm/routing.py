@@ -16,7 +16,8 @@ from kilotune.codegen.cm.hardware import Hardware
 
 SHAPES = 8
 """0: lowest, 1: highest, 2 and 3: in turn, 4 and 5: one for the first half and the other for the second, 6 and 7: a detour
-by the lowest or the highest neighbour that is no nearer."""
+by the lowest or the highest neighbour that is no nearer. From GMEM these two begin at the next ports: of those that are not nearest
+to the goal the nearest, and the nearest but one."""
 
 UNREACHABLE = 1 << 20
 
@@ -52,6 +53,7 @@ class RouteTables:
             if first >= 0:
                 links.append(first)
                 node = int(self.target[first])
+                length = int(self.distance[node, goal])
                 table = int(self.detour_table[shape - 6, start, goal])
             else:
                 shape -= 6
@@ -134,13 +136,15 @@ def _distances(following: list[list[int]], gmem: int) -> LinkArray:
 def _detours(
     outgoing: list[list[int]], distance: LinkArray, step: LinkArray, target: LinkArray, gmem: int
 ) -> tuple[LinkArray, LinkArray]:
-    """By the lowest and the highest neighbour that is not on a shortest path and from which one does not lead back."""
+    """By the lowest and the highest neighbour that is not on a shortest path and from which one does not lead back; from GMEM by
+    other ports, however far they are: a port that is the nearest for many streams would else have to send them all."""
     nodes = len(distance)
     first = np.full((2, nodes, nodes), -1, dtype=np.int32)
     follow = np.zeros((2, nodes, nodes), dtype=np.int32)
     everywhere = np.arange(nodes)
     for node in range(nodes):
         if node == gmem:
+            first[:, node], follow[1, node] = _other_ports(outgoing[node], distance, target, gmem), 1
             continue
         others = everywhere != node
         for shape, order in ((0, reversed(outgoing[node])), (1, outgoing[node])):
@@ -156,3 +160,17 @@ def _detours(
                     first[shape, node, fits] = number
                     follow[shape, node, fits] = table
     return first, follow
+
+
+def _other_ports(ports: list[int], distance: LinkArray, target: LinkArray, gmem: int) -> LinkArray:
+    """GMEM's links by goal, [2, nodes]: of those that begin no shortest path the one nearest to the goal, and the nearest but one; -1 where
+    there is none, and to GMEM itself."""
+    found = np.full((2, len(distance)), -1, dtype=np.int32)
+    links = np.array(sorted(ports), dtype=np.int32)
+    away = distance[target[links]]  # [ports, nodes]
+    away[away < distance[gmem]] = UNREACHABLE
+    away[:, gmem] = UNREACHABLE
+    order = np.argsort(away, axis=0, kind="stable")[:2]
+    reached = np.take_along_axis(away, order, axis=0) < UNREACHABLE
+    found[: len(order)] = np.where(reached, links[order], -1)
+    return found

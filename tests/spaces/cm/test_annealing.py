@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections import deque
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from kilotune.codegen.cm.blocks import Crossbar
-from kilotune.codegen.cm.hardware import Hardware, load_hardware
+from kilotune.codegen.cm.hardware import Hardware, Link, load_hardware
 from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.mapping import node_of
 from kilotune.codegen.cm.partition import partition
@@ -72,6 +73,26 @@ def test_the_first_two_shapes_on_a_mesh_bend_once_and_differ() -> None:
         assert sum(a != b for a, b in itertools.pairwise(steps)) == 1
 
 
+def test_other_shapes_from_gmem_begin_at_the_next_ports() -> None:
+    """Shape 6 at the nearest port that is not nearest of all, 7 at the one after it; from there on they are shortest."""
+    hardware = load_hardware("mesh-16x16")
+    tables, ports, gmem = route_tables(hardware), (0, 15, 240, 255), hardware.gmem
+    assert [k.target for k in hardware.links if k.source == gmem] == list(ports)
+    for goal in range(hardware.cores):
+        away = {port: distances_from(hardware, port)[goal] for port in ports}
+        least = min(away.values())
+        others = sorted((far, port) for port, far in away.items() if far > least)[:2]
+        for shape in range(SHAPES):
+            route = tables.route(gmem, goal, shape)
+            nodes = [hardware.links[number].target for number in route]
+            assert nodes[-1] == goal
+            wanted = others[shape - 6] if 0 <= shape - 6 < len(others) else None
+            assert len(route) == 1 + (least if wanted is None else wanted[0])
+            assert nodes[0] == wanted[1] if wanted else away[nodes[0]] == least
+            assert gmem not in nodes
+            assert len(set(nodes)) == len(nodes)
+
+
 def ticks_of(placement: AnnealedPlacement, streams, hardware: Hardware) -> int:  # type: ignore[no-untyped-def]
     tables = route_tables(hardware)
     routes = []
@@ -86,6 +107,8 @@ def test_the_compiled_walk_counts_links_as_python_does() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         pipeline, hardware = random_pipeline(rng, int(rng.integers(2, 6))), small_hardware(rng)
+        second_port = Link(hardware.gmem, hardware.cores - 1, 3, 1)
+        hardware = dataclasses.replace(hardware, links=(*hardware.links, second_port))
         streams = streams_of(pipeline)
         cores = tuple(rng.permutation(hardware.cores)[: len(pipeline.stages)].tolist())
         shapes = tuple(rng.integers(0, SHAPES, len(streams)).tolist())
