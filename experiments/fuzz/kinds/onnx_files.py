@@ -161,6 +161,30 @@ def _attribute(model: Any, random: Random) -> None:
             )
 
 
+def change_list(model: Any, random: Random) -> None:
+    """A list of numbers or texts among the attributes, as those of trees and support vectors: another element, more or fewer."""
+    nodes = [
+        (node, one) for node in model.graph.node for one in node.attribute if one.ints or one.floats or one.strings
+    ]
+    _, attribute = random.choice(nodes)
+    values, made = next(
+        (values, made)
+        for values, made in (
+            (attribute.ints, random.choice((*INTEGERS, *range(9)))),
+            (attribute.floats, random.choice(FLOATS)),
+            (attribute.strings, random.choice((b"", b"LEAF", b"BRANCH_LEQ", b"BRANCH_EQ", b"\xff", b"RBF"))),
+        )
+        if values
+    )
+    match random.randrange(4):
+        case 0 | 1:
+            values[random.randrange(len(values))] = made
+        case 2:
+            del values[random.randrange(len(values)) :]
+        case _:
+            values.extend([made] * random.choice((1, 3, 5000)))
+
+
 def _wire(model: Any, random: Random) -> None:
     """An operand more, less, or another one; two that are one."""
     node = random.choice(model.graph.node)

@@ -14,7 +14,17 @@ from kilotune.experiments.fuzz.byte_mutations import mutate_bytes
 from kilotune.experiments.fuzz.case import FuzzCase
 from kilotune.experiments.fuzz.kind import Kind, corpus_files, on_files
 from kilotune.experiments.fuzz.kinds.models import TUNE
-from kilotune.experiments.fuzz.kinds.onnx_files import GRAPH_MUTATIONS, NETWORK, NETWORK_NAME, networks, parsed
+from kilotune.experiments.fuzz.kinds.onnx_files import (
+    GRAPH_MUTATIONS,
+    NETWORK,
+    NETWORK_NAME,
+    change_list,
+    networks,
+    parsed,
+)
+from kilotune.experiments.fuzz.kinds.tflite_fields import mutate_fields
+from kilotune.experiments.fuzz.kinds.trained_networks import FEATURES as FEW_FEATURES
+from kilotune.experiments.fuzz.kinds.trained_networks import small_trees, trained_networks
 
 DATA, LITE = "data.npz", "net.tflite"
 
@@ -24,27 +34,33 @@ FEATURES = {
     "vectors": 4,
     "conv_2d.tflite": 120,
     "split_v.tflite": 6,
+    "dense.tflite": 6,
+    "quantised.tflite": 6,
+    "mean.tflite": 120,
+    "unpack.tflite": 12,
+    "pad.tflite": 6,
     "strided_slice.tflite": 8,
 }
 """Elements of a sample, by the name of the network."""
 
 
-def _case(model: str, content: bytes, features: int) -> FuzzCase:
+def _case(model: str, content: bytes, features: int, space: str = "shiftry") -> FuzzCase:
     samples = np.random.default_rng(1).normal(0, 1, (6, features)).astype(np.float32)
-    command = ("--space", "shiftry", "--input", model, "--data", DATA, *TUNE)
+    command = ("--space", space, "--input", model, "--data", DATA, *TUNE)
     return FuzzCase("trained", command, {model: content, DATA: packed({"X": samples})})
 
 
 def _corpus() -> tuple[FuzzCase, ...]:
     graphs = [_case(NETWORK, content, FEATURES[name]) for name, content in networks().items() if name in FEATURES]
     files = [_case(LITE, content, FEATURES[name]) for name, content in corpus_files("tflite").items()]
-    return (*graphs, *files)
+    more = [_case(NETWORK, content, features) for content, features in trained_networks().values()]
+    return (*graphs, *more, _case(NETWORK, small_trees(), FEW_FEATURES, "forest"), *files)
 
 
 def _damaged(mutate: Callable[[Any, Random], None]) -> Callable[[bytes, Random], bytes]:
-    """The mutation of a graph where the file is one, of bytes where it is TensorFlow Lite's."""
+    """The mutation of a graph where the file is one, of fields where it is TensorFlow Lite's."""
     in_graph = parsed(mutate)
-    return lambda content, random: mutate_bytes(content, random) if is_tflite(content) else in_graph(content, random)
+    return lambda content, random: mutate_fields(content, random) if is_tflite(content) else in_graph(content, random)
 
 
 TRAINED = Kind(
@@ -53,7 +69,7 @@ TRAINED = Kind(
     (
         on_files("net.*", mutate_bytes),
         on_files(DATA, mutate_bytes),
-        *(on_files("net.*", _damaged(mutate)) for mutate in GRAPH_MUTATIONS),
+        *(on_files("net.*", _damaged(mutate)) for mutate in (*GRAPH_MUTATIONS, change_list)),
     ),
     named=(NETWORK_NAME,),
 )
