@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +34,13 @@ def decode(tensor: Any, folder: str) -> Array:
         external = tensor.data_location == TensorProto.EXTERNAL
         found = "an external file without them" if external else "data of another size"
         reason = str(error).partition("\n")[0]
+        if external:
+            place = next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
+            reason = (
+                reason
+                if os.path.isfile(os.path.join(folder, place))
+                else f"there is no file {place!r} beside the model"
+            )
         raise ValueError(f"expected {size} elements of type {kind.lower()}, found {found} ({reason})") from None
     return array
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -58,7 +58,9 @@ def without_classical(graph: TrainedGraph) -> TrainedGraph:
 def classes_of(node: TrainedNode, constants: Mapping[str, Array]) -> tuple[ClassName, ...]:
     """The classes that a node names, in their order; none for all other nodes."""
     lists = (node.attributes.get(f"classlabels_{kind}") for kind in ("ints", "int64s", "strings"))
-    named = next((given for given in lists if given), ())
+    named: Sequence[Any] = next((given for given in lists if isinstance(given, list | tuple) and given), ())
+    if not all(isinstance(name, int | str | bytes) for name in named):  # a list of another type than its name says
+        return ()
     if node.kind == DOMAIN + "ArrayFeatureExtractor" and node.inputs and node.inputs[0] in constants:
         array = constants[node.inputs[0]].reshape(-1)
         named = array.tolist() if array.dtype.kind in "iuU" else ()

@@ -18,7 +18,7 @@ from kilotune.codegen.language.sparsity import sparse_parameters
 from kilotune.codegen.language.views import reshaped
 from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.trained.builder import INPUT, Builder
-from kilotune.codegen.trained.converters import CONVERTERS
+from kilotune.codegen.trained.converters import CONVERTERS, NAMES_IN_FILES, supported_operators
 from kilotune.codegen.trained.endings import Returns, ended, ending_of, largest, positive
 from kilotune.codegen.trained.folded import FOLDED
 from kilotune.codegen.trained.folding import fold
@@ -142,9 +142,9 @@ def _convert(builder: Builder, node: TrainedNode) -> None:
         builder.constants[node.output] = _folded(builder, node)
         return
     if node.kind not in CONVERTERS:
-        known = ", ".join(sorted(CONVERTERS))
-        what = f"{node.kind} of what is computed" if node.kind in FOLDED else node.kind
-        raise ValueError(f"{NOT_SUPPORTED} ({known}), found {what}")
+        name = NAMES_IN_FILES.get(node.kind, node.kind)
+        what = f"{name} of what is computed" if node.kind in FOLDED else name
+        raise ValueError(f"{NOT_SUPPORTED} ({supported_operators()}), found {what}")
     there = (builder.constants, builder.tensors, builder.labels)
     unwritten = [name for name in names if not any(name in values for values in there)]
     if unwritten:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kilotune.codegen import ir
-from kilotune.codegen.trained import elementwise, normalising, products, rearranging, recurrent, voting, windows
+from kilotune.codegen.trained import elementwise, normalising, products, rearranging, recurrent, shares, voting, windows
 from kilotune.codegen.trained.builder import Builder
 from kilotune.codegen.trained.endings import arg_max
 from kilotune.codegen.trained.model import TrainedNode
@@ -62,8 +62,19 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "GRU": recurrent.recurrent,
         "LSTM": recurrent.recurrent,
         "RNN": recurrent.recurrent,
+        "Softmax": shares.softmax,
         "ArgMax": arg_max,
         BALLOT: voting.ballot,
     }
 )
-"""By ONNX's names."""
+"""By ONNX's names, and by names of our own for parts of operators of classical models."""
+
+NAMES_IN_FILES: Mapping[str, str] = MappingProxyType(
+    {BALLOT: "SVMClassifier", "NormaliseL1": "Normalizer (L1)", "NormaliseL2": "Normalizer (L2)"}
+)
+"""What files call the operators that have such a name of our own."""
+
+
+def supported_operators() -> str:
+    """All operators by the names that files have for them, for a message."""
+    return ", ".join(sorted(NAMES_IN_FILES.get(kind, kind) for kind in CONVERTERS))

@@ -26,6 +26,7 @@ from kilotune.codegen.trained.logistic_shares import with_named_shares
 from kilotune.codegen.trained.model import TrainedGraph
 from kilotune.codegen.trained.normalising import check_quantised_range
 from kilotune.codegen.trained.onnx_models import read_onnx
+from kilotune.codegen.trained.polynomials import with_rows_of_terms
 from kilotune.codegen.trained.samples import SamplePart, Samples, read_samples
 from kilotune.codegen.trained.tflite_models import read_tflite
 
@@ -110,7 +111,9 @@ def read_trained(path: Path) -> TrainedGraph:
     """The model of an ONNX or TensorFlow Lite file."""
     if kind_of_file(path) is FileKind.TFLITE or path.suffix == ".tflite":
         return read_tflite(path)
-    return with_columns_in_weights(with_joined_parts(with_named_shares(without_classical(read_onnx(path)))))
+    return with_columns_in_weights(
+        with_joined_parts(with_rows_of_terms(with_named_shares(without_classical(read_onnx(path)))))
+    )
 
 
 def _returns(model: TrainedGraph, targets: RealArray | None, data: Path) -> Returns:

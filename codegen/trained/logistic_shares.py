@@ -10,13 +10,13 @@ from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
 
 def with_named_shares(graph: TrainedGraph) -> TrainedGraph:
     """The graph with Sigmoid for 1 / (1 + exp(-x)), and NormaliseL1 for such over their sum (with guards for a sum of 0, where all shares
-    are made equal): neither changes which class has the largest score."""
+    are made equal): neither changes which class has the largest score. Shares of a whole are not divided by their sum again."""
     makers = {name: node for node in graph.nodes for name in node.outputs}
     if len(makers) < sum(len(node.outputs) for node in graph.nodes):
         return graph
     nodes = []
     for node in graph.nodes:
-        made = _logistic(graph, makers, node) or _share(graph, makers, node) or node
+        made = _logistic(graph, makers, node) or _share(graph, makers, node) or _whole(graph, makers, node) or node
         nodes.append(made)
         makers[made.output] = made
     return replace(graph, nodes=tuple(nodes))
@@ -65,6 +65,20 @@ def _share(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: Trained
     if logistic is None or logistic.kind != "Sigmoid" or mask is None or mask.kind != "Mul" or empty not in mask.inputs:
         return None
     return node.in_its_place("NormaliseL1", shares) if _is_zero_of(makers, empty, total) else None
+
+
+def _whole(graph: TrainedGraph, makers: Mapping[str, TrainedNode], node: TrainedNode) -> TrainedNode | None:
+    """What divides the results of a Softmax, or (1 - p, p), by their sum of 1, as nothing at all."""
+    shares = makers.get(node.inputs[0]) if node.kind == "NormaliseL1" and node.inputs else None
+    if shares is None:
+        return None
+    of_one = shares.kind == "Softmax" and shares.attributes.get("axis", -1) in (1, -1) and len(graph.input_shape) == 2
+    if shares.kind == "Concat" and len(shares.inputs) == 2 and shares.attributes.get("axis") in (1, -1):
+        no = makers.get(shares.inputs[0])
+        of_one = no is not None and no.kind == "Sub" and no.inputs[1:] == (shares.inputs[1],)
+        one = graph.constants.get(no.inputs[0]) if no is not None and of_one else None
+        of_one = one is not None and one.size == 1 and float(one.reshape(-1)[0]) == 1.0
+    return node.in_its_place("Identity", node.inputs[0]) if of_one else None
 
 
 def _is_of_rows(graph: TrainedGraph, node: TrainedNode) -> bool:

@@ -3,12 +3,20 @@ one; nothing here computes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.class_names import ClassName
+from kilotune.codegen.language.sizes import MOST_ELEMENTS
+
+
+def check_features(shape: tuple[int, ...]) -> None:
+    """ValueError "expected X, found Y" for more features a sample than a variable of a program may have."""
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found {'x'.join(map(str, shape))}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.onnx.constants import decode
 from kilotune.codegen.onnx.importing import load_model
 from kilotune.codegen.onnx.obstacles import MAIN_DOMAINS, error_at, node_place, operator_name
-from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
 
 OLDEST_OPSET = 9
 """Older files differ in what their operators mean. Exporters of classical models state the oldest one that they need."""
@@ -102,6 +102,10 @@ def _input_shape(value: Any, path: str) -> tuple[int, ...]:
         shown = "x".join(str(d.dim_value) if d.HasField("dim_value") else str(d.dim_param) or "?" for d in dims)
         expected = "fixed sizes behind the batch (export the model with an example input, and only the batch dynamic)"
         raise InputError(path, place=place, expected=expected, found=f"dynamic shape {shown}")
+    try:
+        check_features(tuple(sizes))
+    except ValueError as error:
+        raise error_at(path, place, error) from None
     return tuple(int(size) for size in sizes)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from kilotune.codegen.arrays import Array
 from kilotune.codegen.diagnostics import InputError
+from kilotune.codegen.onnx.obstacles import error_at
 from kilotune.codegen.tflite.model_file import TfliteOperator, TfliteTensor, read_model
-from kilotune.codegen.trained.model import TrainedGraph, TrainedNode
+from kilotune.codegen.trained.model import TrainedGraph, TrainedNode, check_features
 from kilotune.codegen.trained.tflite_arithmetic import ARITHMETIC
 from kilotune.codegen.trained.tflite_rearranging import REARRANGING
 from kilotune.codegen.trained.tflite_translation import Translation, Translator
@@ -40,6 +41,10 @@ def read_tflite(path: Path) -> TrainedGraph:
     for operator in model.operators:
         _translate(translation, operator)
     given = model.tensors[model.inputs[0]]
+    try:
+        check_features(given.shape)
+    except ValueError as error:
+        raise error_at(str(path), f"input {given.name!r}", error) from None
     return TrainedGraph(
         str(path),
         tuple(translation.nodes),

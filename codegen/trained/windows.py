@@ -38,7 +38,7 @@ def pool(builder: Builder, node: TrainedNode) -> None:
     if node.kind == "MaxPool":
         if window.dilation != (1, 1):
             raise ValueError(f"expected a window without gaps, found dilations {list(window.dilation)}")
-        builder.bind(node.output, channels_second(_largest(builder, image, window, node.output), rank))
+        builder.bind(node.output, channels_second(largest_of_windows(builder, image, window, node.output), rank))
         return
     counted = inside
     if node.integer("count_include_pad", 0):
@@ -47,7 +47,8 @@ def pool(builder: Builder, node: TrainedNode) -> None:
     builder.bind(node.output, channels_second(_average(builder, image, window, counted, node.output), rank))
 
 
-def _largest(builder: Builder, image: View, window: Window, name: str) -> View:
+def largest_of_windows(builder: Builder, image: View, window: Window, name: str) -> View:
+    """(batch, height', width', channels) of an image (batch, height, width, channels), the largest element of each window."""
     high, wide = window.output_size(image.shape[1], image.shape[2])
     out = builder.temporary((image.shape[0], high, wide, image.shape[3]), name)
     top, left, bottom, right = window.pads
@@ -84,7 +85,7 @@ def global_pool(builder: Builder, node: TrainedNode) -> None:
     image = as_image(view)
     window = Window(kernel=(image.shape[1], image.shape[2]), stride=(image.shape[1], image.shape[2]))
     if node.kind == "GlobalMaxPool":
-        builder.bind(node.output, channels_second(_largest(builder, image, window, node.output), rank))
+        builder.bind(node.output, channels_second(largest_of_windows(builder, image, window, node.output), rank))
         return
     averaged = _means(builder, view, tuple(range(2, rank)), node.output, mean=True)
     result = reshaped(averaged, (*view.shape[:2], *(1 for _ in range(rank - 2))))

@@ -15,7 +15,7 @@ from types import MappingProxyType
 INTEGERS = (0, 1, -1, 2, 3, 5, 64, 255, 1 << 16, 1 << 20, 1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1)
 FLOATS = (0.0, 1.0, -1.0, 1e-45, 3e38, float("nan"), float("inf"), float("-inf"))
 MOST_NUMBER = 40
-"""Of tensors, element types and kinds of options: numbers up to this one are tried where such a one stands."""
+"""The largest number that is tried in the place of a tensor's number, of an element type and of a kind of options."""
 
 SCHEMA = MappingProxyType(
     {

@@ -10,7 +10,7 @@ import numpy as np
 MACHINE_LEARNING = "ai.onnx.ml"
 FEATURES = 4
 
-Node = tuple[str, list[str], list[str], str, dict[str, Any]]
+NodeParts = tuple[str, list[str], list[str], str, dict[str, Any]]
 """Operator, inputs, outputs, domain and attributes."""
 
 
@@ -47,7 +47,7 @@ def _drawn(*shape: int) -> Any:
     return np.random.default_rng(len(shape) + sum(shape)).normal(0, 0.5, shape).astype(np.float32)
 
 
-def _file(nodes: list[Node], weights: dict[str, Any], shape: list[int]) -> bytes:
+def _file(nodes: list[NodeParts], weights: dict[str, Any], shape: list[int]) -> bytes:
     from onnx import TensorProto, helper, numpy_helper
 
     made = [
@@ -65,13 +65,13 @@ def _file(nodes: list[Node], weights: dict[str, Any], shape: list[int]) -> bytes
     return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
-def _scaler(reads: str, writes: str) -> Node:
+def _scaler(reads: str, writes: str) -> NodeParts:
     given = {"offset": [0.5, 0.0, -1.0, 2.0], "scale": [1.0, 2.0, 0.5, 0.25]}
     return "Scaler", [reads], [writes], MACHINE_LEARNING, given
 
 
 def _recurrent() -> bytes:
-    nodes: list[Node] = [
+    nodes: list[NodeParts] = [
         ("Transpose", ["x"], ["t"], "", {"perm": [1, 0, 2]}),
         ("GRU", ["t", "W", "R", "B"], ["", "h"], "", {"hidden_size": 4, "linear_before_reset": 1}),
         ("Squeeze", ["h", "first"], ["q"], "", {}),
@@ -82,7 +82,7 @@ def _recurrent() -> bytes:
 
 
 def _quantised() -> bytes:
-    nodes: list[Node] = [
+    nodes: list[NodeParts] = [
         ("QuantizeLinear", ["x", "sx", "zx"], ["qx"], "", {}),
         ("DequantizeLinear", ["qx", "sx", "zx"], ["dx"], "", {}),
         ("DequantizeLinear", ["qw", "sw", "zw"], ["dw"], "", {"axis": 1}),

@@ -9,6 +9,7 @@ from typing import Any
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.file_kinds import FileKind, kind_of_file
+from kilotune.codegen.onnx.external_data import external_bytes
 from kilotune.codegen.trained.endings import Returns
 from kilotune.codegen.trained.importing import import_bundle
 from kilotune.evaluators.device import Device
@@ -48,9 +49,11 @@ def check_size(path: Path, device: Device | None, narrow: bool) -> None:
     if device is None or not is_trained_model(path):
         return
     size = path.stat().st_size
-    least = size // (32 if narrow else 4)
-    if size >= LARGE_FILE and least > device.flash_bytes:
-        found = f"a file of {size} bytes, whose weights take about {least} or more"
+    beside = 0 if size >= LARGE_FILE or path.suffix == ".tflite" else external_bytes(path)
+    least = (size + beside) // (32 if narrow else 4)
+    if size + beside >= LARGE_FILE and least > device.flash_bytes:
+        with_weights = f" and {beside} bytes of weights beside it" if beside else ""
+        found = f"a file of {size} bytes{with_weights}, whose weights take about {least} or more"
         raise InputError(
             str(path), expected=f"weights for the {device.flash_bytes} bytes of {device.name}", found=found
         )

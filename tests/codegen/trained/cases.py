@@ -84,6 +84,23 @@ ELEMENTS = (
     one("power", "Pow", (1, 2, 3), {"two": np.float32(2)}),
     Case("sum-of-three", (1, 2, 3), [("Relu", ["x"], ["r"], {}), ("Sum", ["x", "b", "r"], ["y"], {})], {"b": draw(3)}),
     Case("relu", (1, 6), [("Relu", ["x"], ["y"], {})]),
+    Case("softmax", (1, 6), [("Softmax", ["x"], ["y"], {"axis": 1})]),
+    Case(
+        "softmax-inside", (1, 6), [("Softmax", ["x"], ["p"], {}), ("MatMul", ["p", "w"], ["y"], {})], {"w": draw(6, 3)}
+    ),
+    Case("softmax-of-columns", (1, 3, 4), [("Softmax", ["x"], ["y"], {"axis": 1})]),
+    Case("softmax-of-all", (1, 3, 4), [("Softmax", ["x"], ["y"], {"axis": 1})], opset=11),
+    Case(
+        "softmax-turned",
+        (1, 3, 4),
+        [("Transpose", ["x"], ["t"], {"perm": [0, 2, 1]}), ("Softmax", ["t"], ["y"], {"axis": 1})],
+    ),
+    Case(
+        "softmax-large",
+        (1, 6),
+        [("Mul", ["x", "f"], ["l"], {}), ("Softmax", ["l"], ["y"], {})],
+        {"f": np.float32(2000)},
+    ),
     Case("sigmoid", (1, 6), [("Sigmoid", ["x"], ["y"], {})]),
     Case("tanh", (1, 6), [("Tanh", ["x"], ["y"], {})]),
     Case("abs", (1, 6), [("Abs", ["x"], ["y"], {})]),

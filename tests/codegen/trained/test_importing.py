@@ -172,13 +172,21 @@ def test_a_dynamic_shape_behind_the_batch_is_refused(tmp_path: Path) -> None:
         imported(Case("net", ("n", "t"), [("Relu", ["x"], ["y"], {})]), tmp_path)
 
 
+@pytest.mark.parametrize("extent", [1 << 40, (1 << 63) - 1])
+def test_features_beyond_all_memory_are_refused(extent: int, tmp_path: Path) -> None:
+    """A scaler's row of places was made of them before anything else was looked at (found by `make fuzz`)."""
+    with pytest.raises(InputError, match="input 'x': expected at most 4194304 elements"):
+        imported(Case("net", (1, extent), [("Relu", ["x"], ["y"], {})]), tmp_path)
+
+
 def test_weights_in_a_file_that_is_gone_are_refused(tmp_path: Path) -> None:
     path = case().write(tmp_path)
     onnx.save(onnx.load(path), str(path), save_as_external_data=True, location="weights.bin", size_threshold=0)
     (tmp_path / "weights.bin").unlink()
     np.savez(tmp_path / "d.npz", X=FEATURES)
     with pytest.raises(
-        InputError, match=r"initialiser 'w': expected 6x3 elements of type float, found an external file"
+        InputError,
+        match=r"initialiser 'w': expected 6x3 elements of type float, found an external file .*no file 'weights.bin' beside the model",
     ):
         import_bundle(path, tmp_path / "d.npz")
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from sklearn.datasets import load_digits
 
@@ -110,3 +111,23 @@ def test_a_model_of_100_megabytes_is_refused_by_its_size(option: str, least: int
         "expected weights for the 32256 bytes of uno, found a file of 104857600 bytes, whose weights take about "
         f"{least} or more"
     ) in " ".join(error.split())
+
+
+def test_weights_beside_a_file_count_as_its_own(tmp_path: Path) -> None:
+    """They are not there, nor need they be: what the file says of their shapes is enough."""
+    path = Case("beside", (1, 4), [("MatMul", ["x", "w"], ["y"], {})], {"w": np.zeros((4, 2), np.float32)}).write(
+        tmp_path
+    )
+    model = onnx.load(path)
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.dims[1] = 6_500_000
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="beside.bin")
+    onnx.save(model, path)
+    np.savez(tmp_path / "data.npz", X=np.zeros((2, 4)))
+    status, _, error = run(
+        tmp_path, "--space", "shiftry", "--input", "beside.onnx", "--data", "data.npz", "--device", "uno"
+    )
+    assert status == 4
+    assert "and 104000000 bytes of weights beside it, whose weights take about 260000" in " ".join(error.split())
