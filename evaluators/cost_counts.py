@@ -10,6 +10,7 @@ import numpy as np
 from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.emit.blocks import filters_lie_beside, lies_in_one_run, rows_of_matrices
+from kilotune.codegen.emit.depthwise import channels_lie_beside
 from kilotune.codegen.emit.fusion import find_chains
 from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.preshift import preshifted_rows
@@ -257,6 +258,25 @@ class CostFeatures:
             self._run(c, row, "Conv2D", elements * operation.taps, (a, b), rounds, taken)
         return taken
 
+    def _convolved_by_channels(
+        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float
+    ) -> Mask:
+        """Count sums of each channel with a filter of its own whose taps are written out; for which candidates there are some."""
+        factors = (self._operand(operation.a), self._operand(operation.b))
+        taken = takes_rows(c, row, self._shape, factors) & channels_lie_beside(self._storage, operation)
+        places, (rows, columns) = elements / operation.groups, schedule.axes
+        products = elements * operation.taps
+        with c.only(taken):
+            c.frame("Conv2D", places / operation.out.size * operation.groups, elements, places, operation.groups)
+            padded = places * (1.0 - rows.share_whole * columns.share_whole)
+            c.add(padded, number("window"))
+            inside = operation.taps * operation.groups * rows.share_inside * columns.share_inside
+            c.add(padded * inside, number("copied", width_position(c.bits(factors[0], row, 0))))
+            for factor in factors:
+                c.load(factor, Access(products, True))
+            self._sum(c, row, (products, elements), factors, operation.taps)
+        return taken
+
     def _windows(self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, places: float) -> None:
         """What lies under the window is copied, at so many places."""
         if lies_in_one_run(operation, schedule):
@@ -346,7 +366,8 @@ class CostFeatures:
                 stepped = np.full(len(c), bool(steps))
                 self._run(c, row, "Conv2D", inside, (factors[0], weights), (operation.b.shape[3], steps), stepped)
                 c.add(0.0 if steps else inside, number("tap", kind_position("Conv2D"), 1))
-        with c.only(~runs):
+        alone = self._convolved_by_channels(c, row, operation, schedule, elements)
+        with c.only(~runs & ~alone):
             kind = kind_position("GroupedConv2D")
             c.frame("GroupedConv2D", times, elements, elements * operation.b.shape[1], operation.b.shape[4])
             c.add(elements * length, number("tap", kind, 0))

@@ -100,7 +100,7 @@ def emit_conv2d_by_windows(
             operand = context.storage.address(a, moves)
             if not in_one_run:
                 inside = first_row, rows, first_column, columns
-                operand = _emit_window(context, operation, operand, inside, (scratch, words))
+                operand = copy_window(context, operation, operand, inside, (scratch, words))
             sums = (f"({scratch} + {words})" if words else scratch) if by_rows else None
             _emit_filters(context, operation, total, (operand, sums), (image, y, x))
 
@@ -130,15 +130,17 @@ def _emit_filters(
             total.store((image, channel), target.text, target.bits)
 
 
-def _emit_window(
+def copy_window(
     context: Context, operation: ir.Conv2D, pixels: str, inside: tuple[str, str, str, str], scratch: tuple[str, int]
 ) -> str:
-    """Lines that copy what lies under the window into `scratch`, an array of so many words; an expression of a pointer to it.
+    """Lines that copy what lies under the window, all channels of it, into `scratch`, an array of so many words; an expression of a
+    pointer to it.
 
     `inside`: the first row of the kernel inside the image, how many rows are, and the same of columns.
     """
     a, line, require = operation.a, context.writer.line, context.operators.require
-    bits, (height, width, channels) = context.storage.bits[a.variable], operation.b.shape[1:4]
+    bits, (height, width) = context.storage.bits[a.variable], operation.b.shape[1:3]
+    channels = operation.b.shape[3] * operation.groups
     first_row, rows, first_column, columns = inside
     require("kt_pairs", MACRO)
     partly = [f"{n} != {all_}" for n, all_ in ((rows, height), (columns, width)) if not n.isdigit()]
@@ -150,7 +152,8 @@ def _emit_window(
     count = columns if channels == 1 else f"{channels} * {columns}"
     source = f"({pointed(context, a.variable)} *)({pixels})"
     copy = require(f"kt_copy{bits}", _copy(bits))
-    line(f"{copy}({place}, {source}, {rows}, (uint_fast16_t)({count}), {a.strides[1]}, {width * channels});")
+    many = rows if rows.isdigit() else f"(uint_fast16_t){rows}"
+    line(f"{copy}({place}, {source}, {many}, (uint_fast16_t)({count}), {a.strides[1]}, {width * channels});")
     return window
 
 

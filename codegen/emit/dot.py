@@ -14,6 +14,7 @@ from kilotune.codegen.emit.blocks import (
     takes_windows,
 )
 from kilotune.codegen.emit.context import Context, OperationRow, SumOfProducts, visit
+from kilotune.codegen.emit.depthwise import emit_by_channels, takes_channels
 from kilotune.codegen.emit.operators import CExpression
 from kilotune.codegen.emit.packing import decoded, walk_next, walk_start, walks
 from kilotune.codegen.emit.row_factors import FinishedSum, take_out_factors
@@ -51,6 +52,8 @@ def emit_product(
             emit_conv2d_by_windows(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution(beside=True) if not whole.numbered:
             _emit_conv2d_by_runs(context, operation, schedule, total, row.number)
+        case ir.Conv2D(), Convolution() if takes_channels(context, operation, total):
+            emit_by_channels(context, operation, schedule, total, row)
         case ir.Conv2D(), Convolution():
             _emit_conv2d(context, operation, schedule, total)
         case _:

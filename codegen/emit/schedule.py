@@ -142,6 +142,12 @@ class WindowAxis:
         places = starts + np.arange(self.kernel)[None, :] * self.dilation
         return float(((places >= 0) & (places < self.extent)).mean())
 
+    @property
+    def share_whole(self) -> float:
+        """The share of windows that lie in the image as a whole."""
+        starts = np.arange(self.positions) * self.stride - self.before
+        return float(((starts >= 0) & (starts + (self.kernel - 1) * self.dilation < self.extent)).mean())
+
 
 def window_axes(operation: ir.Windowed) -> tuple[WindowAxis, WindowAxis]:
     """Rows and columns of the window."""

@@ -18,7 +18,7 @@ _HERE = ir.Location("product.sd", 1, 1)
 def single_products(draw: st.DrawFn) -> tuple[RandomModel, FixedBatch]:
     """A product of weights and the input, of 8 or 16 bits each, on three samples at the ends of their widths."""
     random = np.random.default_rng(draw(st.integers(0, 1 << 20)))
-    made = draw(st.sampled_from([_matrix, _vector, _convolution]))
+    made = draw(st.sampled_from([_matrix, _vector, _convolution, _depthwise]))
     weights, given, written, build = made(draw)
     variables = {
         name: ir.Variable(name, shape, role, _HERE)
@@ -76,14 +76,24 @@ def _vector(draw: st.DrawFn):  # type: ignore[no-untyped-def]
 
 
 def _convolution(draw: st.DrawFn):  # type: ignore[no-untyped-def]
-    channels, filters, stride = (draw(st.integers(1, most)) for most in (3, 7, 2))
+    return _convolved(draw, 1, draw(st.integers(1, 3)), draw(st.integers(1, 7)))
+
+
+def _depthwise(draw: st.DrawFn):  # type: ignore[no-untyped-def]
+    return _convolved(draw, draw(st.integers(2, 6)), 1, 1)
+
+
+def _convolved(draw: st.DrawFn, groups: int, channels: int, filters: int):  # type: ignore[no-untyped-def]
+    stride = draw(st.integers(1, 2))
     kernel = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     image = draw(st.integers(3, 6)), draw(st.integers(3, 6))
     before, after = (draw(st.integers(0, min(kernel) - 1)) for _ in range(2))
     out = tuple((extent + before + after - size) // stride + 1 for extent, size in zip(image, kernel, strict=True))
     return (
-        (1, *kernel, channels, filters),
-        (1, *image, channels),
-        (1, *out, filters),
-        lambda v: ir.Conv2D(v["Y"], _HERE, v["X"], v["W"], (stride, stride), (before, after, before, after)),
+        (groups, *kernel, channels, filters),
+        (1, *image, groups * channels),
+        (1, *out, groups * filters),
+        lambda v: ir.Conv2D(
+            v["Y"], _HERE, v["X"], v["W"], (stride, stride), (before, after, before, after), groups=groups
+        ),
     )

@@ -1,0 +1,75 @@
+"""Convolutions of each channel with filters of its own (depthwise): all taps of a sum stand one after the other.
+
+What lies under the window is met in the image itself, with as many elements between two rows as the image has, and only where
+padding is under it in a buffer in which padding counts as zeros. So no tap is asked whether it is in the image.
+"""
+
+from __future__ import annotations
+
+from kilotune.codegen import ir
+from kilotune.codegen.emit.blocks import copy_window, takes_rows
+from kilotune.codegen.emit.context import Context, OperationRow, visit
+from kilotune.codegen.emit.operators import CExpression
+from kilotune.codegen.emit.row_factors import FinishedSum
+from kilotune.codegen.emit.runs import pointed
+from kilotune.codegen.emit.schedule import Convolution
+from kilotune.codegen.emit.storage import VariableStorage
+from kilotune.codegen.emit.windows import image_place, output_moves, part_inside
+
+MOST_TAPS = 25
+"""Taps that are written out; larger filters stay loops."""
+
+
+def channels_lie_beside(storage: VariableStorage, operation: ir.Conv2D) -> bool:
+    """Whether every channel is a group with one filter, few taps and no gaps, and the channels of a pixel are neighbours."""
+    a, b, steps = operation.a, operation.b, storage.strides(operation.b)
+    groups, height, width, inputs, outputs = b.shape
+    alone = groups > 1 and inputs == outputs == 1 and height * width <= MOST_TAPS and operation.dilation == (1, 1)
+    pixels = a.strides[2] == groups and a.strides[3] == 1 and a.strides[1] > 0
+    weights = [(height, steps[1], width), (width, steps[2], 1)]
+    return alone and pixels and all(extent == 1 or step == wanted for extent, step, wanted in weights)
+
+
+def takes_channels(context: Context, operation: ir.Conv2D, total: FinishedSum) -> bool:
+    """Whether a convolution is written so: where code is to be fast, and its sums are of whole products."""
+    return takes_rows(context, operation, total) and channels_lie_beside(context.storage, operation)
+
+
+def emit_by_channels(
+    context: Context, operation: ir.Conv2D, schedule: Convolution, total: FinishedSum, row: OperationRow
+) -> None:
+    """For each place of the window, the sums of all channels."""
+    a, b, out, writer, storage = operation.a, operation.b, operation.out, context.writer, context.storage
+    groups, height, width = b.shape[:3]
+    padded = any(axis.checks for axis in schedule.axes)
+    words = -(-operation.taps * groups * storage.bits[a.variable] // 32)
+    scratch = context.scratch(row.number, 32, words) if padded else ""
+    kind = f"{pointed(context, a.variable)} *"
+    with writer.loops([("i0", out.shape[0]), ("i1", out.shape[1])], scope=True) as (image, y):
+        first_row, rows = part_inside(context, schedule.axes[0], y, "row")
+        with writer.loops([("i2", out.shape[2])], scope=True) as (x,):
+            first_column, columns = part_inside(context, schedule.axes[1], x, "column")
+            moves = [(image, a.strides[0]), (image_place(y, first_row, schedule.axes[0]), a.strides[1])]
+            moves += [(image_place(x, first_column, schedule.axes[1]), a.strides[2])]
+            writer.line(f"{kind}pixels = ({kind})({storage.address(a, moves)});")
+            step = str(a.strides[1])
+            partly = [f"{n} != {whole}" for n, whole in ((rows, height), (columns, width)) if not n.isdigit()]
+            if partly:
+                writer.line(f"uint_fast16_t step = {a.strides[1]};")
+                step = "step"
+                with writer.block(f"if ({' || '.join(partly)})"):
+                    inside = first_row, rows, first_column, columns
+                    writer.line(f"pixels = {copy_window(context, operation, 'pixels', inside, (scratch, words))};")
+                    writer.line(f"step = {width * groups};")
+            with writer.loops([("i3", groups)], scope=True) as (channel,):
+                total.sum.start()
+                writer.line(f"{kind}p = pixels + {channel};")
+                for ky in range(height):
+                    for kx in range(width):
+                        pixel = CExpression(f"p[{kx * groups}]", storage.bits[a.variable])
+                        weight = visit(context, b, (channel, str(ky), str(kx)), storage.strides(b)[:3])
+                        total.sum.add(pixel, weight, str(ky * width + kx))
+                    if ky + 1 < height:
+                        writer.line(f"p += {step};")
+                target = storage.element(out, output_moves(operation, (image, y, x, channel, "0")))
+                total.store((image, channel), target.text, target.bits, (image, y, x, channel))
