@@ -125,6 +125,20 @@ def test_the_compiled_walk_counts_links_as_python_does() -> None:
 
 
 @needs_compiler
+def test_the_compiled_walk_follows_a_route_from_a_far_port_to_its_end() -> None:
+    """From the port at core 240 to core 17, whose last link another stream takes as well: no link before it is as busy."""
+    hardware = load_hardware("mesh-16x16")
+    streams = streams_of(lower(partition(chain(3, 8)), Crossbar()).pipeline)
+    annealer, found = Annealer(streams, 3, hardware), []
+    for shape in (0, 7):
+        start = annealer.run(AnnealedPlacement((17, 33, 1), (shape, 0, 0, 0), 0), 1 << 60, 0, 1, 1, 0)
+        assert start is not None
+        assert start.ticks == ticks_of(start, streams, hardware)
+        found.append(start.ticks)
+    assert found[1] > found[0]
+
+
+@needs_compiler
 def test_annealing_finds_the_optimum_of_small_problems() -> None:
     for seed in range(12):
         rng = np.random.default_rng(seed + 100)

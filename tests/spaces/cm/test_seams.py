@@ -27,7 +27,13 @@ def narrow_ports(width: int, order: str = "row-major", cores: tuple[int, int] = 
         "link": {"elements_per_tick": 64, "hop_ticks": 1},
         "crossbar": {"rows": 64, "columns": 256, "per_core": 1},
         "core": {"sram_bytes": 65536, "dpu_operations_per_tick": 256},
-        "gmem": {"input_ports": [0], "output_ports": [0], "elements_per_tick": width, "hop_ticks": 1, "order": order},
+        "gmem": {
+            "input_ports": [0],
+            "output_ports": [0, 1],
+            "elements_per_tick": width,
+            "hop_ticks": 1,
+            "order": order,
+        },
         "element_bytes": 1,
     }
     return parse_hardware(described, "narrow.json")
@@ -66,6 +72,19 @@ def test_what_is_sent_to_a_layer_is_what_its_lowered_streams_send(order: str) ->
                 assert cost.port_ticks[chosen[name]] == sent / 2, (seed, name, chosen[name])
                 seams += sent / 2 > cost.port_ticks[Replication()]
     assert seams > 10
+
+
+def test_of_two_windows_on_the_image_the_wider_one_counts() -> None:
+    """A convolution of the image plus the image itself: its core reads a window of 3x3 and the pixel in the middle, each pixel once."""
+    net = Topology("residual", (3, 9, 9))
+    convolved = net.conv(IMAGE, "conv", 3, 3)
+    graph = integer_shape(net.graph(net.node("Add", [convolved, IMAGE], "sum")))
+    space = CmSpace.of(graph, narrow_ports(2, cores=(8, 8)))
+    (cost,) = (cost for cost in space.costs if cost.port_ticks)
+    for replication in (r for r in cost.port_ticks if r.count < 5):
+        lowered = space.lowered({cost.shape.name: replication})
+        sent = sum(stream.image_load for stream in lowered.streams if stream.writer == GMEM)
+        assert cost.port_ticks[replication] == sent / 2
 
 
 def test_the_bound_is_the_best_of_all_replications() -> None:
