@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
+from tflite_micro import runtime
 
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.float_evaluator import run_float
@@ -83,8 +85,6 @@ def _executed(path: Path, features: FloatArray, shape: tuple[int, ...]) -> Float
     """What the file's own execution returns [samples, numbers]: of several outputs the last, behind a label."""
     if path.suffix == ".tflite":
         return _by_tflite_micro(path, features)
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(str(path))
     name = session.get_inputs()[0].name
     rows = [session.run(None, {name: row.reshape(shape).astype(np.float32)})[-1] for row in features]
@@ -92,8 +92,6 @@ def _executed(path: Path, features: FloatArray, shape: tuple[int, ...]) -> Float
 
 
 def _by_tflite_micro(path: Path, features: FloatArray) -> FloatArray:
-    from tflite_micro import runtime
-
     model = read_model(path)
     given, result = model.tensors[model.inputs[0]], model.tensors[model.outputs[0]]
     interpreter = runtime.Interpreter.from_file(str(path), arena_size=ARENA_BYTES)
