@@ -9,6 +9,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -297,8 +298,15 @@ def thinned(count: int, seed: int) -> Instance:
     return Instance(f"thinned-{count}", tuple(b for b in tiled(count, seed).buffers if rng.random() < 0.9))
 
 
+def slack(count: int, seed: int) -> Instance:
+    """A tiling in which every buffer is smaller by up to a tenth, each by its own share."""
+    rng = np.random.default_rng((seed, count))
+    shrunk = (replace(b, size=max(1, int(b.size * (1 - rng.random() / 10)))) for b in tiled(count, seed).buffers)
+    return Instance(f"slack-{count}", tuple(shrunk))
+
+
 KINDS: Mapping[str, Callable[[int, int], Instance]] = MappingProxyType(
-    {"random": scattered, "tiled": tiled, "pinwheels": pinwheels, "thinned": thinned}
+    {"random": scattered, "tiled": tiled, "pinwheels": pinwheels, "thinned": thinned, "slack": slack}
 )
 """What `generated` makes, by how many buffers and from which seed."""
 

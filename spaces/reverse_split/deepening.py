@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kilotune.codegen.scamp.plan import Plan
@@ -73,4 +73,4 @@ def proof_of(wanted: tuple[Sum, ...], target: str, depth: int, costs: Costs, bou
     if provable and target == "auke" and is_askable(wanted, depth):
         unit = costs.plain
         return Proof(SignlessSearcher(wanted, depth), unit, -(-bound // unit) * unit, lambda: Searcher(whole))
-    return Proof(Searcher(whole), 1, bound, open=provable)
+    return Proof(Searcher(replace(whole, turned=True)), 1, bound, open=provable)

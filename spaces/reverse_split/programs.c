@@ -7,6 +7,7 @@
  */
 #include "programs_neighbours.h"
 #include "programs_shapes.h"
+#include "programs_turns.h"
 
 typedef struct {
     int32_t count, candidates, backs, hits, left, unused, pending, hard;
@@ -172,7 +173,7 @@ static int descend(Search *s, int level, int32_t from)
     const Problem *p = s->p;
     const int plain = p->plain_cost, arity = p->set == AUKE ? 2 : 3;
     int32_t end = s->candidates;
-    int resumed = s->resume > level;
+    int resumed = s->resume > level, turns = from <= s->first_end ? s->turns : 0;
     if (resumed) from = s->path[level];
     for (int32_t i = from; i < end; i++) {
         Candidate *c = &s->candidate[i];
@@ -197,7 +198,7 @@ static int descend(Search *s, int level, int32_t from)
         Mark m = mark(s);
         Shape largest = s->value[s->count - 1].largest;
         enlarge(&largest, &shape);
-        if (bound(s, &largest) > left) continue;
+        if (bound(s, &largest) > left || (turns && comes_after_turned(s, turns, i))) continue;
         push_value(s, i, &shape);
         int32_t steps = s->left / plain, missing = s->pending_count;
         if (s->unused + steps - missing > arity * steps) {
@@ -337,8 +338,10 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
         result = close_up(s) ? FOUND : EXHAUSTED;
     else if (slack < 2 * p->plain_cost)
         result = last_value(s) || close_up(s) ? FOUND : EXHAUSTED;
-    else
+    else {
+        s->turns = find_turned(s);
         result = descend(s, 0, 0);
+    }
     if (result == FOUND) {
         *count = s->count - p->given;
         for (int v = p->given; v < s->count; v++) {

@@ -8,6 +8,7 @@ constructible set once. What it cuts:
 - every value is used: each of r instructions takes at most 2 (scamp5: 3) values that wait for a use;
 - shifts, halvings and growth that the pending targets still need (see `bounds.py`);
 - a target that one instruction of the least cost reaches is taken at once: it belongs to every program;
+- of programs that the symmetries of a single target turn into one another one is met (`programs_turns.h`), where that is asked for;
 - the last two instructions are looked up: one table holds what is one instruction away from the values (forwards), one what
   is one instruction away from a target (backwards).
 
@@ -34,6 +35,7 @@ from kilotune.codegen.scamp.sums import Sum
 from kilotune.evaluators.c_structures import structures
 from kilotune.evaluators.compiled_library import load_library
 from kilotune.evaluators.interruptible import StopFlag, interruptible
+from kilotune.spaces.reverse_split.symmetries import symmetries_of, turned_places
 
 MODULUS = (1 << 61) - 1
 MOST_VALUES = 90
@@ -63,6 +65,10 @@ OFFSETS: tuple[tuple[str, ...], ...] = (
     ("west", "north"),
 )
 """The directions of the offsets of programs.c."""
+
+_STEPS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
+PLACES = tuple((sum(_STEPS[d][0] for d in way), sum(_STEPS[d][1] for d in way)) for way in OFFSETS)
+"""Where the offsets of programs.c lead: x and y."""
 
 
 class ProgramStatus(enum.IntEnum):
@@ -94,7 +100,8 @@ class ProgramQuery:
     `shiftless`: values are numbers, not polynomials, and nothing is ever shifted (for bounds). `reach`: how far west,
     south, east and north values may extend; `most_weight`: their greatest sum of absolute weights, in pixels.
     Both cut programs off, so no proof stands on them. `forbidden` sums are never computed. `whole`: of several targets no
-    program is overlooked, which takes longer; of one none ever is.
+    program is overlooked, which takes longer; of one none ever is. `turned`: of the programs for a single target that its
+    symmetries (those of the square) turn into one another, one is enough. It is not for a limited `reach`.
     """
 
     target: str
@@ -107,6 +114,7 @@ class ProgramQuery:
     forbidden: tuple[Sum, ...] = ()
     shiftless: bool = False
     whole: bool = False
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,9 @@ class Searcher:
             for totals in (given, q.targets)
         )
         need = needs(q.target, q.costs)
-        self._kept = (value, value_shape, target, shape, forbid, need)
+        symmetries = symmetries_of(q.targets[0]) if q.turned and len(q.targets) == 1 and not q.shiftless else ()
+        turn = np.array([turned_places(PLACES, symmetry) for symmetry in symmetries], dtype=np.uint8)
+        self._kept = (value, value_shape, target, shape, forbid, need, turn)
         offsets = 1 if q.shiftless else 5 if q.target == "auke" else 13
         number = 0 if q.target == "auke" else 1
         reach = (ctypes.c_int32 * 4)(*q.reach)
@@ -173,6 +183,7 @@ class Searcher:
             number, offsets, *q.costs, len(given), len(target), len(forbid), 0, reach, q.most_weight, x, y
         )
         self._problem.whole = int(q.whole)
+        self._problem.turns, self._problem.turn = len(symmetries), turn.ctypes.data
         self._problem.value, self._problem.value_shape = value.ctypes.data, value_shape.ctypes.data
         self._problem.target, self._problem.forbid = target.ctypes.data, forbid.ctypes.data
         self._problem.target_shape, self._problem.need = shape.ctypes.data, need.ctypes.data

@@ -11,6 +11,7 @@ enum { FOUND = 0, EXHAUSTED = 1, STOPPED = 2, NO_MEMORY = 3 };
 enum { AUKE = 0, SCAMP5 = 1 };
 enum { MOVE = 0, ADD = 1, SUB = 2, NEGATE = 3, ADD_NEGATED = 4, HALVE = 5, COPY = 6, ADD3 = 7 };
 enum { OFFSETS = 13, MOST_VALUES = 96, MOST_LEVELS = 96, NEED_SHIFTS = 64, NEED_GROWTH = 256, FEW_TARGETS = 8, SCAMP5_WORK = 6, FIRST_ROOM = 4096 };
+enum { MOST_TURNS = 8, MOST_FIRST = 64 };
 static const int OFFSET_X[OFFSETS] = {0, 0, 1, 0, -1, 0, 2, 0, -2, 1, -1, 1, -1};
 static const int OFFSET_Y[OFFSETS] = {0, 1, 0, -1, 0, 2, 0, -2, 0, 1, -1, -1, 1};
 static const int INVERSE[OFFSETS] = {0, 3, 4, 1, 2, 7, 8, 5, 6, 10, 9, 12, 11};
@@ -27,6 +28,8 @@ typedef struct {
     const uint64_t *forbid;
     const int32_t *need; /* [shifts][growth]: least cost of instructions that move and grow that much */
     int32_t whole; /* 1: no program may be overlooked */
+    int32_t turns; /* how many symmetries of the square leave the only target as it is; 0: all programs are met */
+    const uint8_t *turn; /* [turns][OFFSETS]: the offset that each offset becomes */
     int64_t work_limit;
     const volatile int32_t *stop; /* 1: end soon */
 } Problem;
@@ -82,6 +85,8 @@ typedef struct {
     int32_t *path;
     int32_t path_length, resume;
     int32_t dearer[2], dearer_count; /* the costs above the least one */
+    int32_t turns, first_end;        /* symmetries in use; where the candidates end that one instruction makes of the image */
+    uint8_t turned[MOST_TURNS][MOST_FIRST]; /* what symmetries make of those */
     int failed;                      /* out of memory */
 } Search;
 

@@ -44,6 +44,7 @@ from kilotune.spaces.reverse_split.programs import (
     shape_of,
     verified,
 )
+from kilotune.spaces.reverse_split.symmetries import SQUARE, turned_places, turned_sum
 
 MOST_TARGETS = 8
 LONGEST = 32
@@ -55,9 +56,6 @@ MOVES = ("north", "east", "south", "west")
 STEPS: tuple[Cell, ...] = ((0, 1), (1, 0), (0, -1), (-1, 0))
 DOUBLE, HALVE, SUM = 4, 5, 6
 """Operations of signless.c, after the moves; the difference comes last."""
-
-SQUARE = tuple((sx, sy, swapped) for sx in (1, -1) for sy in (1, -1) for swapped in (False, True))
-"""The symmetries of the square: signs of x and y, and whether they change places."""
 
 (_KernelProblem,) = structures(Path(__file__).with_name("signless_state.h"), "SignlessProblem")
 
@@ -154,9 +152,9 @@ def orbit_masks(targets: Sequence[Sum]) -> npt.NDArray[np.uint8]:
     turn into one another one is left."""
     wanted = {frozenset((total, -total)) for total in targets}
     turned = [
-        [STEPS.index(_turned(step, *symmetry)) for step in STEPS]
+        turned_places(STEPS, symmetry)
         for symmetry in SQUARE
-        if {frozenset((t, -t)) for t in (_turned_sum(total, *symmetry) for total in targets)} == wanted
+        if {frozenset((t, -t)) for t in (turned_sum(total, symmetry) for total in targets)} == wanted
     ]
     left = [mask for mask in range(16) if mask == min(_turned_mask(mask, where) for where in turned)]
     masks = np.zeros((5, 16), dtype=np.uint8)
@@ -165,15 +163,6 @@ def orbit_masks(targets: Sequence[Sum]) -> npt.NDArray[np.uint8]:
         for mask in range(16):
             masks[decided, mask] = any(full & mask == mask and not full & ~mask & below for full in left)
     return masks
-
-
-def _turned(cell: Cell, sx: int, sy: int, swapped: bool) -> Cell:
-    x, y = cell[::-1] if swapped else cell
-    return sx * x, sy * y
-
-
-def _turned_sum(total: Sum, sx: int, sy: int, swapped: bool) -> Sum:
-    return Sum.of((_turned(cell, sx, sy, swapped), weight) for cell, weight in total)
 
 
 def _turned_mask(mask: int, where: Sequence[int]) -> int:
