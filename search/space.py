@@ -158,6 +158,15 @@ class HasFlatView(Protocol):
         candidate of this space, and measures the same in both. It need not hold the best one."""
 
 
+@runtime_checkable
+class HasFinish(HasFlatView, Protocol):
+    """Ability: what costs much to decide can be decided for a single candidate of the flat view, which it makes better. So it is done
+    for those alone that a search would end with."""
+
+    def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
+        """A candidate of the space: the given one of the flat view, finished. None where that cannot make it feasible."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """One row of a study: a candidate and its measurement."""

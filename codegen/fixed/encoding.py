@@ -101,6 +101,14 @@ class RowShifts:
         return np.array(self.shifts, dtype=np.int64).reshape(extents)
 
 
+@dataclass(frozen=True, eq=False)
+class GivenCodes:
+    """Codes that were chosen elsewhere, of a parameter's own shape, and the codebook [16] that they are places in, if there is one."""
+
+    codes: IntArray
+    table: IntArray | None = None
+
+
 @dataclass(frozen=True)
 class ParameterEncoding:
     """Codes of `width` bits, each of which stands for the integer `code * 2**shift`, of `rows` times 2 to its row's.
@@ -108,6 +116,8 @@ class ParameterEncoding:
     A width of 8 or 16 is that of the integers themselves, which are then the nearest ones, not those toward zero. `integer_bits` is at
     most the width that programs compute with. `rounding`: chooses codes with regard to
     what they are multiplied by; None: the nearest.
+
+    `given`: the codes themselves, which no value chooses any more.
 
     With a `codebook` a code is the number of an integer in a table, counted from its middle. ValueError for one of another width than
     4 bits, with a shift or with shifts of rows.
@@ -118,6 +128,7 @@ class ParameterEncoding:
     rounding: SequentialRounding | None = field(default=None, repr=False)
     rows: RowShifts | None = None
     codebook: bool = False
+    given: GivenCodes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.codebook and (self.width != CODEBOOK_BITS or self.shift or self.rows is not None):
@@ -142,6 +153,8 @@ class ParameterEncoding:
 
     def codes(self, values: FloatArray, scale: int) -> IntArray:
         """The code of every value, for integers at `scale`; of the parameter's own shape, where rows have shifts."""
+        if self.given is not None:
+            return self.given.codes.reshape(np.shape(values))
         if self.codebook:
             return self._coded(values, scale).places - CODEBOOK_SIZE // 2
         scaled = np.ldexp(np.asarray(values, dtype=np.float64), scale - self._shifts(np.shape(values)))
@@ -156,15 +169,35 @@ class ParameterEncoding:
 
     def integers(self, values: FloatArray, scale: int) -> IntArray:
         """The integers at `scale` that the codes of values stand for; `values` of the parameter's own shape, where rows have shifts."""
-        if self.codebook:
+        if self.codebook and self.given is None:
             return self._coded(values, scale).integers
+        if self.codebook:
+            return np.asarray(self.table(values, scale)[self.codes(values, scale) + CODEBOOK_SIZE // 2])
         return np.asarray(self.codes(values, scale) << self._shifts(np.shape(values)))
 
     def table(self, values: FloatArray, scale: int) -> IntArray:
         """The codebook [16] of a parameter. ValueError for an encoding without."""
         if not self.codebook:
             raise ValueError("codes that are multiples have no table")
+        if self.given is not None and self.given.table is not None:
+            return self.given.table
         return self._coded(values, scale).table
+
+    def around(self, values: FloatArray, scale: int) -> tuple[IntArray, IntArray]:
+        """For every value the code of the largest integer that is not above it, and of the least one that is above; for what lies beyond
+        all codes the last one twice."""
+        exact = np.ldexp(np.asarray(values, dtype=np.float64), scale)
+        if self.codebook:
+            table = self.table(values, scale)
+            order, last = np.argsort(table, kind="stable"), CODEBOOK_SIZE - 1
+            places = np.searchsorted(table[order], exact, side="right")
+            codes = order - CODEBOOK_SIZE // 2
+            return codes[np.maximum(places - 1, 0)], codes[np.minimum(places, last)]
+        if self.width == 1:
+            return np.full(exact.shape, -1, dtype=np.int64), np.ones(exact.shape, dtype=np.int64)
+        half = 1 << (self.width - 1)
+        below = np.floor(np.ldexp(exact, -self._shifts(exact.shape))).astype(np.int64)
+        return np.clip(below, -half, half - 1), np.clip(below + 1, -half, half - 1)
 
     def _coded(self, values: FloatArray, scale: int) -> CodedWeights:
         return coded_weights(np.ldexp(np.asarray(values, dtype=np.float64), scale), self.rounding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,6 +131,12 @@ class FixedPointEvaluator:
     def on(self, task: Task) -> FixedPointEvaluator:
         """An evaluator of this program on other data."""
         return FixedPointEvaluator(task, self._backend, self.footprint.in_place, self.footprint.refine)
+
+    def afresh(self) -> FixedPointEvaluator:
+        """One that measures the same, and keeps what it makes of candidates' data for itself: it goes when that one goes."""
+        made = copy.copy(self)
+        made.simulator = self.simulator.of_contest(self._contest)
+        return made
 
     @property
     def float_metrics(self) -> Metrics:

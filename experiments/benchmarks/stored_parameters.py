@@ -44,6 +44,7 @@ SETTINGS: Mapping[str, Mapping[str, bool]] = {
     "truer": {"truer": True},
     "codebook": {"codebook": True},
     "all": ALL,
+    "fitted": {**ALL, "fitted": True},
 }
 SAMPLES = 5
 ROUNDINGS = tuple(rounding.value for rounding in Rounding)

@@ -17,6 +17,7 @@ from kilotune.search.space import (
     HasCore,
     HasExactSearch,
     HasFallback,
+    HasFinish,
     HasFlatView,
     HasProcedure,
     Trial,
@@ -80,6 +81,23 @@ def check_core(probe: Probe) -> None:
         if not options or not set(options) <= set(decision.options):
             expected = f"some of {', '.join(map(repr, decision.options))} for {decision.name}"
             raise probe.error("core", expected=expected, found=", ".join(map(repr, options)) or "nothing")
+
+
+def check_finish(probe: Probe) -> None:
+    """What is finished is a candidate of the space, and the same one each time."""
+    space = probe.space
+    if not isinstance(space, HasFinish):
+        return
+    view = space.flat_view()
+    candidate = random_draw(view)(np.random.default_rng(probe.seed))
+    measurement = probe.evaluate([candidate], view)[0]
+    finished = space.finished(candidate, measurement)
+    if finished is None:
+        return
+    _require_candidate(probe, "finish", finished)
+    if space.finished(candidate, measurement) != finished:
+        raise probe.error("finish", expected="the same candidate again", found="another", candidate=candidate)
+    probe.evaluate([finished])
 
 
 def check_fallback(probe: Probe) -> None:

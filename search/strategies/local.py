@@ -64,6 +64,7 @@ class LocalSearch:
         """Kick and descend until so many kicks in a row were in vain."""
         in_vain = 0
         while in_vain < kicks:
+            yield from self.settled(home, in_vain)
             strength = SMALLEST_KICK + in_vain // KICKS_PER_STRENGTH
             kicked = self._moves.kick(home.candidate, strength, self._rng)
             found = yield from self.descend((yield from self._measured(kicked)))
@@ -71,6 +72,10 @@ class LocalSearch:
             if found.rank <= home.rank:  # equal ones too: that is how it crosses a plateau
                 home = found
         return home
+
+    def settled(self, home: MeasuredCandidate, in_vain: int) -> Generator[list[Assignment], list[Trial], None]:
+        """What is done before the next kick where so many from `home` were in vain: nothing."""
+        yield from ()
 
     def start(self) -> DescentSteps:
         """Where the first descent begins: the space's best guess."""

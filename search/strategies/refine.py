@@ -5,19 +5,30 @@ a constraint, with one that gives room at less than what the other gains.
 
 Where a part of the options is a problem of its own, that one is searched first: what it ends at, the whole begins with. A larger choice so
 costs the time that the smaller one takes, not its answer.
+
+Where candidates can be finished, what the search settles at is. A finished candidate may keep a constraint that it broke before, so those
+follow that would be better if it did.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Generator
 
+from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, HasCore, HasProcedure
+from kilotune.search.space import Assignment, HasCore, HasFinish, HasProcedure, Space, Trial
 from kilotune.search.strategies.local import DescentSteps, LocalSearch, MeasuredCandidate
 from kilotune.search.strategies.moves import Moves
 
 CORE_KICKS = 4
 """Kicks in vain that end the search of a space's core."""
+
+KICKS_BEFORE_FINISH = 2
+"""Kicks in vain after which a search has settled."""
+
+FINISHED_BESIDE = 2
+"""How many candidates that break a constraint, and would be better, are finished beside what was settled at."""
 
 TRADED = 12
 """How many changes of either kind are tried with one another."""
@@ -26,16 +37,52 @@ TRADED = 12
 class RefineSearch(LocalSearch):
     """Local search with a warm start. For a space without a procedure it begins as plain local search."""
 
+    def __init__(self, space: Space, seed: int) -> None:
+        self._finishing = space if isinstance(space, HasFinish) else None
+        super().__init__(space if self._finishing is None else self._finishing.flat_view(), seed)
+        self._settled_at: list[Assignment] = []
+
     def start(self) -> DescentSteps:
         """The best-ranked candidate of the procedure's; in a space with a core, what a search of that finds from there."""
         here = yield from self._first()
         core = self._space.core() if isinstance(self._space, HasCore) else None
         if core is None:
             return here
-        self._moves = Moves(self._space, core)
+        self._moves, finishing, self._finishing = Moves(self._space, core), self._finishing, None
         here = yield from self.walk((yield from self.descend(here)), CORE_KICKS)
-        self._moves = Moves(self._space)
+        self._moves, self._finishing = Moves(self._space), finishing
         return here
+
+    def settled(self, home: MeasuredCandidate, in_vain: int) -> Generator[list[Assignment], list[Trial], None]:
+        """Once at each place: finish it, and go on from a better one beside it."""
+        if self._finishing is None or in_vain != KICKS_BEFORE_FINISH or home.candidate in self._settled_at:
+            return
+        self._settled_at.append(home.candidate)
+        self.hurdle, best = None, None
+        chosen = yield [home.candidate]
+        while chosen:
+            finished = [self._finishing.finished(trial.assignment, trial.measurement) for trial in chosen]
+            pairs = [
+                (trial.assignment, whole) for trial, whole in zip(chosen, finished, strict=True) if whole is not None
+            ]
+            if not pairs:
+                return
+            ranked = self._ranked((yield [whole for _, whole in pairs]))
+            rank, here = min(
+                ((point.rank, before) for point, (before, _) in zip(ranked, pairs, strict=True)),
+                key=lambda pair: pair[0],
+            )
+            if best is not None and rank >= best:
+                return
+            best = rank
+            chosen = yield from self._promising(here, rank)
+
+    def _promising(self, here: Assignment, best: Rank) -> Generator[list[Assignment], list[Trial], list[Trial]]:
+        """Changes of one decision that would be better than `best` if they broke no constraint, those first that break it least."""
+        trials = yield [self._moves.apply(here, dict([move])) for move in self._moves.of(here)]
+        ranked = [(self._ranking.rank(trial.measurement), trial) for trial in trials]
+        better = [(rank, trial) for rank, trial in ranked if rank[0] > 0.0 and rank[1:] < best[1:]]
+        return [trial for _, trial in sorted(better, key=lambda pair: pair[0])[:FINISHED_BESIDE]]
 
     def _first(self) -> DescentSteps:
         if not isinstance(self._space, HasProcedure):

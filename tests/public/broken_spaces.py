@@ -320,6 +320,17 @@ class GoodView(ToyTree):
 
 
 @dataclass(frozen=True)
+class FinishesAstray(GoodView):
+    """What it finishes answers a decision that nobody asks."""
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        return {name: answers[name] for name in sorted(answers) if name != "finished"}
+
+    def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
+        return {**candidate, "finished": 1}
+
+
+@dataclass(frozen=True)
 class Astray(ToyTable):
     def procedure(self) -> Procedure:
         yield [{"d0": 0, "d1": 7, "d2": 0}]

@@ -21,6 +21,7 @@ BUNDLED = {
     "seedot-limited": {"space": "seedot", "input": "protonn-cancer", "limits": ["flash=400"]},
     "shiftry": {"space": "shiftry", "input": "worked-example"},
     "shiftry-bonsai": {"space": "shiftry", "input": "bonsai-digits", "limits": ["flash=3KiB"]},
+    "shiftry-fitted": {"space": "shiftry", "input": "worked-example", "options": {"narrow": True, "fitted": True}},
     "memory": {"space": "memory"},
     "reverse-split": {"space": "reverse-split", "input": "sobel"},
     "fpga": {"space": "fpga", "input": "worked-example"},

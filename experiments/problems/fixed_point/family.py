@@ -84,6 +84,12 @@ FAMILY = SpaceFamily(
             help="shiftry: whether parameters may be stored as 4-bit numbers of 16 integers in a table of their own  [default: no]",
         ),
         click.Option(
+            ["--fitted/--no-fitted"],
+            default=None,
+            help="shiftry, strategy refine: whether the codes of the weights of what it settles at may be moved, each to the one below or"
+            " above its weight, until the whole program is expected to change the fewest classes  [default: no]",
+        ),
+        click.Option(
             ["--front"],
             is_flag=False,
             flag_value="flash",

@@ -24,6 +24,7 @@ from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.space import Assignment
 from kilotune.spaces.objectives import DEFAULT
 from kilotune.spaces.seedot.space import SeeDotSpace
+from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.NARROW, "32": Accumulator.WIDE})
@@ -38,9 +39,10 @@ FASTEST = "latency"
 class ModelOptions:
     """What the command line says of a fixed-point program. `device`: as `evaluators.devices.Device.as_json` writes it;
     `validation`: the share of the training samples that the search does not see. `narrow`, `truer`, `finer`, `codebook` and `front`: as
-    `ShiftryOptions` has them; studies from before they were there have none of them. `seedot_drop` and `seedot_loss`: what --drop and
-    --loss say to seedot, which has no permitted loss of its own; None where they say nothing. `data` (an absolute path), `label` and
-    `returns`: of a model of another tool, see `fixed_point.source`. `metric`: what accuracy is counted in, of `ClassScore`."""
+    `ShiftryOptions` has them; `fitted`: whether codes may be fitted (`FittedSpace`); studies from before they were there have none of
+    them. `seedot_drop` and `seedot_loss`: what --drop and --loss say to seedot, which has no permitted loss of its own; None where
+    they say nothing. `data` (an absolute path), `label` and `returns`: of a model of another tool, see `fixed_point.source`.
+    `metric`: what accuracy is counted in, of `ClassScore`."""
 
     flash_limit_bytes: int | None = None
     ram_limit_bytes: int | None = None
@@ -62,6 +64,7 @@ class ModelOptions:
     truer: bool = False
     finer: bool = False
     codebook: bool = False
+    fitted: bool = False
     seedot_drop: float | None = None
     seedot_loss: float | None = None
     front: tuple[str, ...] = ()
@@ -98,7 +101,7 @@ class TunedModel:
 
     request: TuneRequest
     bundle: Bundle
-    space: SeeDotSpace | ShiftrySpace
+    space: SeeDotSpace | ShiftrySpace | FittedSpace
 
     @property
     def options(self) -> ModelOptions:

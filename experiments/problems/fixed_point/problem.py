@@ -33,6 +33,7 @@ from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 COMPILED = (
@@ -164,6 +165,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         objective=asked.objective or DEFAULT,
         front=front,
     )
+    if front and options.fitted:
+        raise ValueError("--fitted: codes are fitted for single programs, expected no --front with it.")
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}
@@ -215,8 +218,8 @@ def build_problem(request: TuneRequest) -> ModelProblem:
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
     own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer", "finer", "codebook")
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
-    space = ShiftrySpace(task, ShiftryOptions(**decided))
-    return ModelProblem(request, bundle, space, held_out)
+    formats = ShiftrySpace(task, ShiftryOptions(**decided))
+    return ModelProblem(request, bundle, FittedSpace(formats) if options.fitted else formats, held_out)
 
 
 def _parts(bundle: Bundle, share: float, seed: int) -> tuple[Dataset | None, Dataset | None]:

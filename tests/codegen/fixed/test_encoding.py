@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kilotune.codegen import ir
-from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding, RowShifts, stored_bytes, stored_integers
+from kilotune.codegen.fixed.encoding import (
+    LAYOUTS,
+    GivenCodes,
+    ParameterEncoding,
+    RowShifts,
+    stored_bytes,
+    stored_integers,
+)
 from kilotune.codegen.fixed.parameter_rows import parameter_rows, row_scales
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
 
@@ -138,3 +145,47 @@ def test_rows_of_parameters_are_the_weights_of_one_sum() -> None:
     )
     program = ir.Program("rows", (x, a, b, c, y, z, w), body, ir.whole(z), ir.ResultKind.REAL)
     assert parameter_rows(program) == {"A": (0,), "B": (1,)}
+
+
+ENCODINGS = st.one_of(
+    st.builds(ParameterEncoding, st.sampled_from([1, 2, 3, 4, 6, 8]), st.integers(0, 2)),
+    st.builds(ParameterEncoding, st.sampled_from([2, 3, 4]), rows=st.just(RowShifts((0,), (0, 2, 1)))),
+    st.just(ParameterEncoding(4, codebook=True)),
+)
+
+
+@given(ENCODINGS, st.lists(st.floats(-40, 40), min_size=36, max_size=36), st.integers(-1, 3))
+def test_the_codes_around_a_value_are_next_to_it(encoding: ParameterEncoding, drawn: list[float], scale: int) -> None:
+    """Of all integers that the value's codes can stand for, by trying each."""
+    values = np.array(drawn).reshape(3, 12)
+    table = encoding.table(values, scale) if encoding.codebook else None
+    half = 1 << (encoding.width - 1)
+    all_codes = [-1, 1] if encoding.width == 1 else list(range(-half, half))
+
+    def of_code(code: int) -> np.ndarray:
+        codes = np.full(values.shape, code)
+        return ParameterEncoding(
+            encoding.width, encoding.shift, None, encoding.rows, encoding.codebook, GivenCodes(codes, table)
+        ).integers(values, scale)
+
+    known = {code: of_code(code) for code in all_codes}
+    below, above = encoding.around(values, scale)
+    for place, value in np.ndenumerate(np.ldexp(values, scale)):
+        integers = sorted({int(known[code][place]) for code in all_codes})
+        low = max((i for i in integers if i <= value), default=integers[0])
+        high = min((i for i in integers if i > value), default=integers[-1])
+        if encoding.width == 1:
+            low, high = integers
+        assert (int(known[int(below[place])][place]), int(known[int(above[place])][place])) == (low, high)
+
+
+def test_given_codes_are_what_is_stored_whatever_the_values() -> None:
+    codes = np.array([[1, -8], [7, 0]])
+    encoding = ParameterEncoding(4, 2, given=GivenCodes(codes))
+    np.testing.assert_array_equal(encoding.codes(np.zeros((2, 2)), 5), codes)
+    np.testing.assert_array_equal(stored_integers(np.zeros((2, 2)), 8, 5, encoding), codes * 4)
+    table = np.arange(16) * 3
+    booked = ParameterEncoding(4, codebook=True, given=GivenCodes(codes, table))
+    np.testing.assert_array_equal(booked.integers(np.zeros((2, 2)), 0), table[codes + 8])
+    np.testing.assert_array_equal(booked.table(np.zeros((2, 2)), 0), table)
+    assert ParameterEncoding(4, given=GivenCodes(codes)) != ParameterEncoding(4, given=GivenCodes(codes + 0))

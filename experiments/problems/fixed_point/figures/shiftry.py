@@ -22,6 +22,7 @@ from kilotune.experiments.problems.problem import Problem
 from kilotune.search.front import Ranking
 from kilotune.search.space import Measurement, Option, Trial
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -31,7 +32,8 @@ NAMED = 8
 
 def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
     """See `problems.drawing.Drawing`."""
-    space, trials = cast(ShiftrySpace, study.space), study.trials()
+    whole, trials = cast(ShiftrySpace | FittedSpace, study.space), study.trials()
+    space = whole.formats if isinstance(whole, FittedSpace) else whole
     best = study.front.best
     order = demotion_order(space, measure_beside(study))
     blocks: tuple[Block, ...] = (

@@ -1,0 +1,191 @@
+"""Codes of weights chosen for the whole program: what rounding loses in one place, rounding in another makes up for.
+
+Sequential rounding keeps the sums of one operation (`codegen.fixed.sequential_rounding`). Here the choice is AdaRound's (Nagel et al., ICML
+2020), each weight goes to the code below it or to the one above, but what is minimised is what the search ranks by: the flips that the
+program as it is, with all its widths, scales and tables, is expected to make (for numerical models its expected error), on the training
+samples and on inputs like them. It is descent by measurements: moves of a few weights are measured together, and those that gain are
+made. Neither flash nor RAM nor cycles change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray, IntArray
+from kilotune.codegen.fixed.encoding import GivenCodes, ParameterEncoding, stored_integers
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
+from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+from kilotune.spaces.shiftry.formats import DEMOTED_BITS
+from kilotune.spaces.shiftry.similar_inputs import similar_inputs
+
+INPUTS_A_SAMPLE = 4
+"""Similar inputs that are made for each training sample."""
+
+MOST_INPUTS = 8192
+"""Inputs that moves are measured on, the training samples among them, which come first."""
+
+MEASURED_TOGETHER = 32
+"""Weights whose moves are measured in one batch."""
+
+MOST_SWEEPS = 2
+"""Times that every weight is asked; a sweep without a gain is the last."""
+
+MOST_PRODUCTS = 4e11
+"""Multiplications of all measurements: some ten seconds. What is left then keeps the codes that it has."""
+
+
+@dataclass(frozen=True)
+class CodeMove:
+    """Another code for one weight: parameter (its column), place among its values, code."""
+
+    column: int
+    place: int
+    code: int
+
+
+class CodeFitting:
+    """Fits the codes of candidates of one task. Pickles."""
+
+    def __init__(self, formats: ShiftryCandidates) -> None:
+        self._formats = formats
+
+    def encodings(self, batch: FixedBatch) -> dict[int, ParameterEncoding]:
+        """By column the encodings of the parameters of a single candidate whose codes have been fitted. The same for the same candidate."""
+        evaluator = self._evaluator.afresh()  # what it keeps of every code that was tried goes with it
+        encodings, choices = dict(self._given(batch)), list(self._choices(batch))
+        rng, left = np.random.default_rng(0), MOST_PRODUCTS / self._products(batch)
+        loss = self._losses(evaluator, batch, [encodings])[0]
+        for _ in range(MOST_SWEEPS):
+            before = loss
+            ordered = [choices[i] for i in rng.permutation(len(choices))]
+            for start in range(0, len(ordered), MEASURED_TOGETHER):
+                moves = [move for choice in ordered[start : start + MEASURED_TOGETHER] for move in choice]
+                moves = [move for move in moves if move.code != code_of(encodings, move)]
+                left -= len(moves)
+                if left < 0:
+                    return encodings
+                if moves:
+                    encodings, loss = self._bettered(evaluator, batch, encodings, loss, moves)
+            if loss >= before:
+                break
+        return encodings
+
+    @cached_property
+    def _evaluator(self) -> FixedPointEvaluator:
+        """An evaluator of the training samples and what is like them. The float program's own classes are the labels: no other count matters."""
+        task = self._formats.task
+        samples = task.features[:MOST_INPUTS]
+        made = similar_inputs(samples, min(INPUTS_A_SAMPLE * len(samples), MOST_INPUTS - len(samples)))
+        features = np.concatenate([samples, made])
+        return self._formats.evaluator.on(replace(task, features=features, targets=np.zeros(len(features))))
+
+    def _products(self, batch: FixedBatch) -> float:
+        counts = self._formats.evaluator.costs(batch)[0]
+        multiplies = sum(count for name, count in counts.items() if name.startswith("multiplies"))
+        return max(1.0, multiplies) * len(self._evaluator.task.features)
+
+    def _given(self, batch: FixedBatch) -> Iterator[tuple[int, ParameterEncoding]]:
+        """The codes as they are rounded now, of all parameters of at most 8 bits."""
+        for column, values in self._parameters():
+            encoding, scale = batch.encoding(0, column), int(batch.scales[0, column])
+            if encoding is not None:
+                table = encoding.table(values, scale) if encoding.codebook else None
+                yield column, replace(encoding, given=GivenCodes(encoding.codes(values, scale), table))
+            elif batch.bits[0, column] == DEMOTED_BITS:
+                codes = stored_integers(values, DEMOTED_BITS, scale, None)
+                yield column, ParameterEncoding(DEMOTED_BITS, given=GivenCodes(codes))
+
+    def _choices(self, batch: FixedBatch) -> Iterator[tuple[CodeMove, CodeMove]]:
+        """The code below and the one above, for every weight that may move: of sparse matrices those that are stored."""
+        encodings = dict(self._given(batch))
+        for column, values in self._parameters():
+            if column not in encodings:
+                continue
+            below, above = encodings[column].around(values, int(batch.scales[0, column]))
+            sparse = self._formats.task.program.variables[column].sparse
+            for place in np.flatnonzero(values) if sparse else range(values.size):
+                low, high = int(below.reshape(-1)[place]), int(above.reshape(-1)[place])
+                yield CodeMove(column, int(place), low), CodeMove(column, int(place), high)
+
+    def _parameters(self) -> Iterator[tuple[int, FloatArray]]:
+        """Column and values of every parameter."""
+        task, stored = self._formats.task, self._formats.evaluator.footprint.storage
+        for column, variable in enumerate(task.program.variables):
+            if variable.name in stored:
+                yield column, np.reshape(task.parameters[variable.name], variable.shape)
+
+    def _bettered(
+        self,
+        evaluator: FixedPointEvaluator,
+        batch: FixedBatch,
+        encodings: Mapping[int, ParameterEncoding],
+        loss: float,
+        moves: list[CodeMove],
+    ) -> tuple[dict[int, ParameterEncoding], float]:
+        """The encodings with the moves that gain: all of them, the better half or the best, whichever gains most."""
+        alone = self._losses(evaluator, batch, [moved(encodings, [move]) for move in moves])
+        gains = [i for i in np.argsort(alone, kind="stable").tolist() if alone[i] < loss]
+        if not gains:
+            return dict(encodings), loss
+        sets = [[moves[i] for i in gains[:count]] for count in dict.fromkeys((1, (len(gains) + 1) // 2, len(gains)))]
+        made = [moved(encodings, chosen) for chosen in sets]
+        losses = [float(alone[gains[0]]), *self._losses(evaluator, batch, made[1:])]
+        best = int(np.argmin(losses))
+        return made[best], losses[best]
+
+    def _losses(
+        self, evaluator: FixedPointEvaluator, batch: FixedBatch, sets: list[dict[int, ParameterEncoding]]
+    ) -> FloatArray:
+        if not sets:
+            return np.zeros(0)
+        measured = evaluator.measure(with_encodings(batch, sets))
+        return np.array([metrics[self._formats.precision_metric] for metrics in measured])
+
+
+def code_of(encodings: Mapping[int, ParameterEncoding], move: CodeMove) -> int:
+    """The code that the weight of a move has."""
+    given = encodings[move.column].given
+    assert given is not None
+    return int(given.codes.reshape(-1)[move.place])
+
+
+def moved(encodings: Mapping[int, ParameterEncoding], moves: list[CodeMove]) -> dict[int, ParameterEncoding]:
+    """The encodings after some moves, of which the first of a weight counts."""
+    codes: dict[int, IntArray] = {}
+    done: set[tuple[int, int]] = set()
+    for move in moves:
+        given = encodings[move.column].given
+        assert given is not None
+        of_column = codes.setdefault(move.column, given.codes.copy())
+        if (move.column, move.place) not in done:
+            of_column.reshape(-1)[move.place] = move.code
+            done.add((move.column, move.place))
+    result = dict(encodings)
+    for column, array in codes.items():
+        given = encodings[column].given
+        assert given is not None
+        result[column] = replace(encodings[column], given=replace(given, codes=array))
+    return result
+
+
+def with_encodings(batch: FixedBatch, sets: list[dict[int, ParameterEncoding]]) -> FixedBatch:
+    """A single candidate with one of several sets of encodings by column, as a batch of so many."""
+    numbers: dict[ParameterEncoding, int] = {}
+    encoded = np.repeat(batch.encoded, len(sets), axis=0)
+    for row, encodings in zip(encoded, sets, strict=True):
+        for column, encoding in encodings.items():
+            row[column] = numbers.setdefault(encoding, len(numbers))
+    times = [0] * len(sets)
+    return replace(
+        batch,
+        bits=batch.bits[times],
+        scales=batch.scales[times],
+        rows=batch.rows[times],
+        encoded=encoded,
+        encodings=tuple(numbers),
+    )

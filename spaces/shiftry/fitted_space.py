@@ -1,0 +1,157 @@
+"""Shiftry's problem with one more decision: whether the codes of weights are those that each is rounded to, or fitted to the program.
+
+Fitting takes seconds for a candidate (`fitted_codes`), measuring one without it less than a millisecond. So it is for a few good
+candidates: searches look at formats (the flat view), and `refine` has those fitted that it settles at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.placement import PlacedVariables
+from kilotune.codegen.profile import Profile
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
+from kilotune.search.fingerprint import fingerprint
+from kilotune.search.flat_state import FlatState
+from kilotune.search.racing import Hurdle
+from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Option, Procedure
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.fitted_codes import CodeFitting, with_encodings
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+CODES = "codes of weights"
+"""The decision. No variable has a name with spaces."""
+
+ROUNDED, FITTED = "rounded", "fitted"
+
+SEMANTICS = 1
+"""Version of how codes are fitted, part of the fingerprint."""
+
+
+class FittedSpace:
+    """Formats first, then whether codes are fitted. A candidate that does not say so has rounded ones."""
+
+    name = "shiftry"
+    prefers_flat = True
+
+    def __init__(self, formats: ShiftrySpace) -> None:
+        """`formats`: the problem without fitting. ValueError, a sentence, where a front is asked for."""
+        if formats.options.front:
+            raise ValueError("Codes are fitted for single programs: expected no front with them.")
+        self.formats = formats
+        self._fitting = CodeFitting(formats)
+        self._known: dict[tuple[Option, ...], FixedBatch] = {}
+
+    @property
+    def task(self) -> Task:
+        """The program and its data."""
+        return self.formats.task
+
+    @property
+    def options(self) -> ShiftryOptions:
+        """What was asked."""
+        return self.formats.options
+
+    @property
+    def evaluator(self) -> FixedPointEvaluator:
+        """What measures candidates."""
+        return self.formats.evaluator
+
+    @property
+    def profile(self) -> Profile:
+        """What the float program's values are like."""
+        return self.formats.profile
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """Those of the problem without fitting."""
+        return self.formats.objectives
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Those of the problem without fitting."""
+        return self.formats.constraints
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the task and the options."""
+        return fingerprint("shiftry with fitted codes", SEMANTICS, self.formats.fingerprint)
+
+    def start(self) -> FlatState:
+        """Nothing decided."""
+        decisions = (*self.formats.decisions, Decision(CODES, (ROUNDED, FITTED)))
+        return FlatState(decisions, self.formats.least_loss)
+
+    def in_order(self, answers: Assignment) -> dict[str, Option]:
+        """The answers of a candidate in the order in which they were asked."""
+        ordered = {decision.name: answers[decision.name] for decision in self.formats.decisions}
+        return {**ordered, CODES: answers[CODES]} if CODES in answers else ordered
+
+    def flat_view(self) -> ShiftrySpace:
+        """The candidates with rounded codes."""
+        return self.formats
+
+    def finished(self, candidate: Assignment, measurement: Measurement) -> Assignment | None:
+        """The candidate with fitted codes; None for one that breaks a limit on what they do not change."""
+        costs = self.costs([candidate])[0]
+        if any(limit.metric in costs and limit.violation(costs) > 0.0 for limit in self.constraints):
+            return None
+        return {**candidate, CODES: FITTED}
+
+    def procedure(self) -> Procedure:
+        """The paper's, which rounds."""
+        return self.formats.procedure()
+
+    def core(self) -> dict[str, list[Option]] | None:
+        """That of the flat view."""
+        return self.formats.core()
+
+    def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
+        """The fixed-point programs of complete assignments: of several ones rounded ones only. ValueError for others."""
+        if len(batch) == 1 and _is_fitted(batch[0]):
+            return self._fitted(batch[0])
+        if any(map(_is_fitted, batch)):
+            raise ValueError("Programs with fitted codes have encodings of their own: expected one at a time.")
+        return self.formats.lower([_formats_of(candidate) for candidate in batch])
+
+    def _fitted(self, candidate: Assignment) -> FixedBatch:
+        formats = _formats_of(candidate)
+        key = tuple(formats[decision.name] for decision in self.formats.decisions)
+        if key not in self._known:
+            rounded = self.formats.lower([formats])
+            self._known[key] = with_encodings(rounded, [self._fitting.encodings(rounded)])
+        return self._known[key]
+
+    def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
+        """Metrics on the training data."""
+        return self._measured(batch, None)
+
+    def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
+        """As `evaluate`; rounded candidates of classifiers that are out by `hurdle` are censored."""
+        return self._measured(batch, hurdle)
+
+    def _measured(self, batch: Sequence[Assignment], hurdle: Hurdle | None) -> list[Measurement]:
+        plain = [_formats_of(candidate) for candidate in batch if not _is_fitted(candidate)]
+        found = iter(self.formats.evaluate(plain) if hurdle is None else self.formats.evaluate_against(plain, hurdle))
+        return [
+            Measurement(self.evaluator.measure(self._fitted(candidate))[0]) if _is_fitted(candidate) else next(found)
+            for candidate in batch
+        ]
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        """What is known of candidates without running them on any sample, which their codes do not change."""
+        return self.formats.costs([_formats_of(candidate) for candidate in batch])
+
+    def placed(self, assignment: Assignment) -> PlacedVariables:
+        """Where the temporaries of a candidate lie."""
+        return self.formats.placed(_formats_of(assignment))
+
+
+def _is_fitted(candidate: Assignment) -> bool:
+    return candidate.get(CODES) == FITTED
+
+
+def _formats_of(candidate: Assignment) -> dict[str, Option]:
+    return {name: option for name, option in candidate.items() if name != CODES}

@@ -1,0 +1,48 @@
+"""Inputs like those of the training data: what a program is looked at on besides, where the training samples themselves say too little.
+
+A model was trained on its samples, so their margins are wide, and whatever is fitted to them alone is fitted to what is special about
+them. Half of the inputs made here are samples with noise, half lie between a sample and one of its nearest neighbours (as in SMOTE,
+Chawla et al., JAIR 2002). Noise may leave the range of a feature: held to it, the inputs help half as much on generated models.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray
+
+NOISE = 0.3
+"""Standard deviations of a feature."""
+
+NEIGHBOURS = 7
+"""Of so many nearest ones each sample is mixed with one."""
+
+LOOKED_AT = 1024
+"""Samples among which neighbours are looked for, so that the time is linear in the samples."""
+
+
+def similar_inputs(features: FloatArray, count: int, seed: int = 0) -> FloatArray:
+    """`count` inputs [count, features] like `features` [samples, features]; the same ones for the same seed."""
+    rng = np.random.default_rng(seed)
+    noisy, between = _noisy(features, count // 2, rng), _between(features, count - count // 2, rng)
+    return np.concatenate([noisy, between])
+
+
+def _noisy(features: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    chosen = features[rng.integers(len(features), size=count)]
+    return np.asarray(chosen + NOISE * features.std(axis=0) * rng.standard_normal(chosen.shape))
+
+
+def _between(features: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    known = features[rng.permutation(len(features))[:LOOKED_AT]]
+    chosen = rng.integers(len(known), size=count)
+    most = min(NEIGHBOURS, len(known) - 1)
+    if most < 1:
+        return np.asarray(known[chosen])
+    squares = (known * known).sum(axis=1)
+    distances = squares[:, None] + squares - 2.0 * (known @ known.T)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, :most]
+    others = known[nearest[chosen, rng.integers(most, size=count)]]
+    mixed: FloatArray = known[chosen] + rng.random((count, 1)) * (others - known[chosen])
+    return mixed

@@ -1,0 +1,175 @@
+"""Codes of weights fitted to the whole program: what they are, what they gain, and that they are what is emitted."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.emit.c import emit_c
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
+from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
+from kilotune.search.budget import Budget
+from kilotune.search.space import Assignment
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry import fitted_codes
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.fitted_codes import CodeFitting, CodeMove, moved, with_encodings
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, ROUNDED, FittedSpace
+from kilotune.spaces.shiftry.similar_inputs import similar_inputs
+from kilotune.spaces.shiftry.space import ShiftrySpace
+from tests.codegen.emit.compiled import compile_sources, needs_compiler
+from tests.spaces.small_network import small_network
+
+TASK = small_network(13)  # of two classes; most others have one
+SPACE = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0, narrow=True, finer=True))
+
+
+def narrow_candidate(space: ShiftrySpace = SPACE) -> Assignment:
+    """Weights of W and F in 3 bits, of U by rows in 4, B and all else in 8."""
+    wanted = {"W": "int3@", "F": "int3@", "U": "int4@"}
+    by_rows = {"U"}
+
+    def chosen(name: str, options: list[str]) -> str:
+        fitting = [o for o in options if o.startswith(wanted.get(name, "int8@"))]
+        return min(fitting, key=lambda o: ("by rows" in o) != (name in by_rows))
+
+    return {d.name: chosen(d.name, [str(o) for o in d.options]) for d in space.decisions}
+
+
+def on_fitting_inputs() -> FixedPointEvaluator:
+    """An evaluator of its own of the inputs that codes are fitted to."""
+    made = similar_inputs(TASK.features, 4 * len(TASK.features))
+    features = np.concatenate([TASK.features, made])
+    return SPACE.evaluator.on(replace(TASK, features=features, targets=np.zeros(len(features))))
+
+
+def fitted_batch(fitting: CodeFitting) -> FixedBatch:
+    rounded = SPACE.lower([narrow_candidate()])
+    return with_encodings(rounded, [fitting.encodings(rounded)])
+
+
+def codes_of(batch: FixedBatch) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """Column, codes, and the codes below and above the values, of all encoded parameters of a single candidate."""
+    for column, variable in enumerate(TASK.program.variables):
+        encoding = batch.encoding(0, column)
+        if encoding is not None:
+            values, scale = TASK.parameters[variable.name], int(batch.scales[0, column])
+            yield column, encoding.codes(values, scale), *encoding.around(values, scale)
+
+
+def test_fitted_codes_lie_around_their_weights_and_no_single_move_betters_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every move by itself, measured by an evaluator that has fitted nothing."""
+    monkeypatch.setattr(fitted_codes, "MOST_SWEEPS", 50)
+    rounded, fitting = SPACE.lower([narrow_candidate()]), CodeFitting(SPACE)
+    encodings = fitting.encodings(rounded)
+    fitted, evaluator = with_encodings(rounded, [encodings]), on_fitting_inputs()
+    loss, before = (evaluator.measure(batch)[0]["expected_flips"] for batch in (fitted, rounded))
+    assert loss < before
+    first = {
+        column: codes for column, codes, _, _ in codes_of(with_encodings(rounded, [dict(fitting._given(rounded))]))
+    }
+    others = []
+    for column, codes, below, above in codes_of(fitted):
+        assert ((codes == below) | (codes == above) | (codes == first[column])).all()
+        for place in range(codes.size):
+            near = {int(array.reshape(-1)[place]) for array in (below, above)} - {int(codes.reshape(-1)[place])}
+            others += [moved(encodings, [CodeMove(column, place, code)]) for code in sorted(near)]
+    losses = [metrics["expected_flips"] for metrics in evaluator.measure(with_encodings(rounded, others))]
+    assert min(losses) >= loss
+
+
+def test_fitting_is_the_same_each_time_and_wherever_it_is_done() -> None:
+    here, there = CodeFitting(SPACE), pickle.loads(pickle.dumps(CodeFitting(SPACE)))
+    one, again, other = fitted_batch(here), fitted_batch(here), fitted_batch(there)
+    for batch in (again, other):
+        for (_, codes, _, _), (_, same, _, _) in zip(codes_of(one), codes_of(batch), strict=True):
+            np.testing.assert_array_equal(codes, same)
+
+
+def test_a_fit_that_may_measure_little_keeps_the_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitted_codes, "MOST_PRODUCTS", 1.0)
+    rounded = SPACE.lower([narrow_candidate()])
+    kept = fitted_batch(CodeFitting(SPACE))
+    np.testing.assert_array_equal(
+        Simulator(TASK.program, TASK.parameters, TASK.features).run(rounded),
+        Simulator(TASK.program, TASK.parameters, TASK.features).run(kept),
+    )
+
+
+@needs_compiler
+def test_emitted_c_has_the_fitted_codes(tmp_path: Path) -> None:
+    """The host's program and the NumPy definition compute the same, and others than those of rounded codes."""
+    space = FittedSpace(SPACE)
+    candidate = {**narrow_candidate(), CODES: FITTED}
+    batch, rounded = space.lower([candidate]), SPACE.lower([narrow_candidate()])
+    source = emit_c(batch, TASK.parameters, space.placed(candidate).offsets)
+    compiled = compile_sources([source], tmp_path).run(0, TASK.features)
+    definition = Simulator(TASK.program, TASK.parameters, TASK.features, Backend.NUMPY).run(batch)[0]
+    np.testing.assert_array_equal(compiled, definition)
+    np.testing.assert_array_equal(Simulator(TASK.program, TASK.parameters, TASK.features).run(batch)[0], definition)
+    assert any(
+        (codes != before).any()
+        for (_, codes, _, _), (_, before, _, _) in zip(codes_of(batch), codes_of(rounded), strict=False)
+    )
+
+
+def test_only_precision_changes() -> None:
+    space, candidate = FittedSpace(SPACE), narrow_candidate()
+    rounded, said, fitted = (
+        space.evaluate([given])[0].metrics
+        for given in (candidate, {**candidate, CODES: ROUNDED}, {**candidate, CODES: FITTED})
+    )
+    assert rounded == said
+    costs = SPACE.costs([candidate])[0]
+    assert {name: fitted[name] for name in costs} == {name: rounded[name] for name in costs}
+    assert fitted["expected_flips"] < rounded["expected_flips"]
+
+
+def test_a_limit_that_codes_cannot_change_is_not_worth_a_fit() -> None:
+    small = {d.name: next(o for o in d.options if str(o).startswith("int8@")) for d in SPACE.decisions}
+    large = {d.name: d.options[0] for d in SPACE.decisions}
+    most = int(SPACE.costs([small])[0]["flash_bytes"])
+    limited = FittedSpace(ShiftrySpace(TASK, ShiftryOptions(flash_limit_bytes=most, narrow=True, finer=True)))
+    measured = limited.evaluate([small, large])
+    assert limited.finished(small, measured[0]) == {**small, CODES: FITTED}
+    assert limited.finished(large, measured[1]) is None
+
+
+def test_refine_fits_few_candidates_and_ends_no_worse() -> None:
+    plain = ShiftrySpace(TASK, ShiftryOptions(accuracy_drop=5.0))
+    ranks = []
+    for space in (plain, FittedSpace(plain)):
+        study = Study(space, "refine", 1)
+        study.run(InProcessExecutor(space), Budget(trials=500))
+        ranks.append(study.front.best_rank)
+        chosen = [trial.assignment.get(CODES) for trial in study.trials()]
+    assert ranks[1] <= ranks[0]
+    assert set(chosen) == {None, FITTED}
+    assert chosen.count(FITTED) < len(chosen) // 20
+
+
+def test_a_front_is_not_fitted() -> None:
+    with pytest.raises(ValueError, match="no front"):
+        FittedSpace(ShiftrySpace(TASK, ShiftryOptions(front=("flash",))))
+
+
+def test_similar_inputs_are_near_samples_or_between_two() -> None:
+    features = TASK.features
+    made = similar_inputs(features, 60)
+    np.testing.assert_array_equal(made, similar_inputs(features, 60))
+    assert made.shape == (60, features.shape[1])
+    between = made[30:]
+    pairs = [(a, b) for a in range(len(features)) for b in range(len(features)) if a != b]
+    first, second = features[[a for a, _ in pairs]], features[[b for _, b in pairs]]
+    lengths = np.linalg.norm(first - second, axis=1)
+    for row in between:
+        excess = np.linalg.norm(row - first, axis=1) + np.linalg.norm(row - second, axis=1) - lengths
+        assert excess.min() < 1e-9
+    assert len(similar_inputs(features[:1], 5)) == 5
