@@ -24,6 +24,7 @@ SLOW = frozenset(
             "numpy",
             "onnx",
             "onnxruntime",
+            "tflite_micro",
         ),
         *("optuna", "optuna_dashboard", "ortools", "pandas", "playwright", "plotly", "ray", "rich", "scipy", "skimage"),
         *("google", "skl2onnx", "sklearn", "sqlalchemy", "tflite", "torch", "waitress", "werkzeug", "z3"),

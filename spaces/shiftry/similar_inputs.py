@@ -15,7 +15,7 @@ NOISE = 0.3
 """Standard deviations of a feature."""
 
 NEIGHBOURS = 7
-"""Of so many nearest ones each sample is mixed with one."""
+"""How many nearest samples each one may be mixed with."""
 
 LOOKED_AT = 1024
 """Samples among which neighbours are looked for, so that the time is linear in the samples."""
