@@ -77,7 +77,7 @@ class CodeFitting:
 
     @cached_property
     def _evaluator(self) -> FixedPointEvaluator:
-        """An evaluator of the training samples and what is like them. The float program's own classes are the labels: no other count matters."""
+        """An evaluator of the training samples and what is like them. The labels are the float program's own: no other count matters."""
         task = self._formats.task
         samples = task.features[:MOST_INPUTS]
         made = similar_inputs(samples, min(INPUTS_A_SAMPLE * len(samples), MOST_INPUTS - len(samples)))
