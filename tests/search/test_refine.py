@@ -146,7 +146,7 @@ class Finishing:
 
 def test_refine_finishes_where_it_settles_and_what_finishing_makes_feasible() -> None:
     """Beside it, plain refine on the flat view: never better, whose best is finished too."""
-    broken = 0
+    broken = furthest = 0
     for seed in range(8):
         space = Finishing(seed)
         study, plain = search(space, "refine", 800, seed)[0], search(space.flat, "refine", 800, seed)[0]
@@ -159,4 +159,7 @@ def test_refine_finishes_where_it_settles_and_what_finishing_makes_feasible() ->
         flat = {tuple(t.assignment.items()): t for t in study.trials() if DONE not in t.assignment}
         before = [flat[tuple(t.assignment.items())[:-1]] for t in settled]  # each had been measured unfinished
         broken += any(t.metrics["loss"] > 0.0 for t in before)
+        ranks = [Ranking.of(space).rank(t.measurement) for t in settled]
+        furthest = max(furthest, sum(rank < min(ranks[:i]) for i, rank in enumerate(ranks) if i))
     assert broken >= 4
+    assert furthest >= 3  # from one that finishing made feasible to the next
