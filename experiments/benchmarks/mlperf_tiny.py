@@ -1,0 +1,155 @@
+"""MLPerf Tiny's four reference models on a simulated Cortex-M4: class agreement, flash, RAM and cycles.
+
+    python -m kilotune.experiments.benchmarks.mlperf_tiny MODELS FOLDER [--only NAME ...] [--budget 120s] [--options OPTIONS]
+
+MODELS holds the reference files (github.com/mlcommons/tiny: kws_float.tflite, kws_int8.tflite, ...), FOLDER keeps samples and studies.
+A model is imported from its float file, searched by the `tune` command for a Nano 33 and run on 500 inputs that the search has not seen
+(`plausible_inputs`); outputs that are not the batch simulator's bit for bit end it with the operation's name. Agreement is with the
+class of the float program, and with that of the int8 file executed by TensorFlow Lite Micro; of anomaly detection, which has no
+classes, it is the mean squared difference of the reconstruction. RAM is static RAM with one sample, and the peak of the stack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tflite_micro.python.tflite_micro import runtime
+
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.evaluators.architectures.registry import code_shapes
+from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.evaluators.on_device import measure_checked
+from kilotune.experiments.benchmarks.inner_loops import best_program, products
+from kilotune.experiments.benchmarks.plausible_inputs import machines, photographs, spoken
+from kilotune.experiments.problems.fixed_point.export import emit_program
+
+TRAINING, TEST, SEED = 200, 500, 16
+ARENA_BYTES = 2_000_000
+LEVELS = ("-Os", "-O2")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A model's files, how its inputs are made, and the search: drop or loss, objective and limits."""
+
+    float_file: str
+    int8_file: str
+    inputs: Callable[[int, np.random.Generator], FloatArray]
+    options: str
+
+
+REFERENCES = {
+    "kws": Reference("kws_float", "kws_int8", spoken, "--drop 0.5 --objective latency"),
+    "ad01": Reference("ad01_fp32", "ad01_int8", machines, "--loss 20 --objective latency --limit flash=300KB"),
+    "ic": Reference(
+        "ic_float",
+        "ic_int8",
+        lambda count, rng: photographs(count, 32, 255.0, rng),
+        "--drop 0.5 --objective latency",
+    ),
+    "vww": Reference(
+        "vww_96_float",
+        "vww_96_int8",
+        lambda count, rng: photographs(count, 96, 1.0, rng),
+        "--drop 0.5 --objective latency --limit flash=400KB",
+    ),
+}
+
+
+def int8_outputs(path: Path, features: FloatArray) -> FloatArray:
+    """What TensorFlow Lite Micro makes of an int8 file, as real numbers [samples, outputs]."""
+    interpreter = runtime.Interpreter.from_file(str(path), arena_size=ARENA_BYTES)
+    given, wanted = interpreter.get_input_details(0), interpreter.get_output_details(0)
+    scales = [np.asarray(d["quantization_parameters"]["scales"])[0] for d in (given, wanted)]
+    zeros = [int(d["quantization_parameters"]["zero_points"][0]) for d in (given, wanted)]
+    rows = []
+    for sample in features:
+        integers = np.clip(np.round(sample / scales[0]) + zeros[0], -128, 127).astype(np.int8)
+        interpreter.set_input(integers.reshape(given["shape"]), 0)
+        interpreter.invoke()
+        rows.append((interpreter.get_output(0).ravel().astype(float) - zeros[1]) * scales[1])
+    return np.asarray(rows)
+
+
+def measure(name: str, models: Path, folder: Path, budget: str, options: str) -> None:
+    """Search, run and print the rows of one model."""
+    reference, samples = REFERENCES[name], folder / f"{name}.npz"
+    if not samples.exists():
+        random = np.random.default_rng(SEED)
+        np.savez(
+            samples,
+            X=reference.inputs(TRAINING, random).astype(np.float32),
+            Xt=reference.inputs(TEST, random).astype(np.float32),
+        )
+    storage = f"sqlite:///{(folder / 'studies.db').resolve()}"
+    command = [sys.executable, "-m", "kilotune.experiments", "--space", "shiftry", "--data", str(samples)]
+    command += ["--input", str(models / f"{reference.float_file}.tflite"), "--label", "none", "--device", "nano33"]
+    command += ["--study", name, "--storage", storage, "--budget", budget, "--no-output", "--quiet"]
+    subprocess.run([*command, *shlex.split(options or reference.options)], check=True)
+    problem, batch = best_program(name, storage)
+    test, device = problem.bundle.test, problem.device
+    assert test is not None
+    assert device is not None
+    expected = np.asarray(Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0])
+    floats = run_float(batch.program, problem.bundle.parameters, test.features).outputs
+    int8 = int8_outputs(models / f"{reference.int8_file}.tflite", np.load(samples)["Xt"].astype(float))
+    if problem.bundle.class_count:
+        ours, whole, other = expected.reshape(-1), floats.reshape(-1), int8.argmax(axis=1)
+        agreement = " | ".join(
+            f"{100 * np.mean(a == b):.1f} %" for a, b in ((ours, whole), (ours, other), (other, whole))
+        )
+    else:
+        scale = int(batch.scales[0, [v.name for v in batch.program.variables].index(batch.program.result.variable)])
+        real = expected.reshape(len(floats), -1) / 2.0**scale
+        floats = floats.reshape(len(floats), -1)
+        pairs = (real, floats), (real, int8), (int8, floats)
+        agreement = " | ".join(f"{np.mean((a - b) ** 2):.3g}" for a, b in pairs)
+    multiplications = sum(count for count, _ in products(batch))
+    for level in LEVELS:
+        source = emit_program(problem, batch, code_shapes(device.processor)[0])
+        found = measure_checked(device, source, batch, problem.bundle.parameters, test.features, expected, level)
+        print(
+            f"| {name} {level} | {agreement} | {found.sizes.flash_bytes} | {found.sizes.static_ram_bytes} |"
+            f" {found.ram_bytes} | {found.cycles / 1e6:.2f} | {found.cycles / multiplications:.2f} |"
+            f" {len(expected)} of {len(expected)} |",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Print the table."""
+    arguments = argparse.ArgumentParser(description="MLPerf Tiny's reference models on a simulated Cortex-M4.")
+    arguments.add_argument("models", type=Path)
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--only", nargs="+", choices=sorted(REFERENCES), default=list(REFERENCES))
+    arguments.add_argument("--budget", default="120s")
+    arguments.add_argument("--options", default="")
+    given = arguments.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    titles = (
+        "model",
+        "to float",
+        "to int8",
+        "int8 to float",
+        "flash",
+        "static RAM",
+        "RAM",
+        "Mcycles",
+        "a MAC",
+        "equal",
+    )
+    print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}", flush=True)
+    for name in given.only:
+        measure(name, given.models, given.folder, given.budget, given.options)
+
+
+if __name__ == "__main__":
+    main()
