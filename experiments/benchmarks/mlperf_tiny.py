@@ -37,7 +37,7 @@ LEVELS = ("-Os", "-O2")
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceModel:
     """A model's files, how its inputs are made, and the search: drop or loss, objective and limits."""
 
     float_file: str
@@ -47,15 +47,15 @@ class Reference:
 
 
 REFERENCES = {
-    "kws": Reference("kws_float", "kws_int8", spoken, "--drop 0.5 --objective latency"),
-    "ad01": Reference("ad01_fp32", "ad01_int8", machines, "--loss 20 --objective latency --limit flash=300KB"),
-    "ic": Reference(
+    "kws": ReferenceModel("kws_float", "kws_int8", spoken, "--drop 0.5 --objective latency"),
+    "ad01": ReferenceModel("ad01_fp32", "ad01_int8", machines, "--loss 20 --objective latency --limit flash=300KB"),
+    "ic": ReferenceModel(
         "ic_float",
         "ic_int8",
         lambda count, rng: photographs(count, 32, 255.0, rng),
         "--drop 0.5 --objective latency",
     ),
-    "vww": Reference(
+    "vww": ReferenceModel(
         "vww_96_float",
         "vww_96_int8",
         lambda count, rng: photographs(count, 96, 1.0, rng),
