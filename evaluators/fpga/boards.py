@@ -211,15 +211,24 @@ def board_from_json(content: Mapping[str, Any], path: str) -> Board:
             raise InputError(path, place=key, expected="a text", found=_found(content, key))
     if content["family"] not in FAMILIES:
         raise InputError(path, place="family", expected=f"one of {', '.join(FAMILIES)}", found=repr(content["family"]))
-    part = content.get("part")
-    if not isinstance(part, list) or not all(isinstance(word, str) for word in part):
-        raise InputError(path, place="part", expected="a list of texts", found=_found(content, "part"))
+    part = _part(content, path)
     for key in counts:
         value = content.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise InputError(path, place=key, expected="a whole number from 0", found=_found(content, key))
     gates = Gates(*(content[key] for key in counts))
-    return Board(content["name"], str(content.get("description", "")), content["family"], tuple(part), gates)
+    return Board(content["name"], str(content.get("description", "")), content["family"], part, gates)
+
+
+def _part(content: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """Arguments of a program, and words of a line in a Makefile."""
+    part = content.get("part")
+    if not isinstance(part, list) or not all(isinstance(word, str) for word in part):
+        raise InputError(path, place="part", expected="a list of texts", found=_found(content, "part"))
+    for word in part:
+        if not word.isprintable():
+            raise InputError(path, place="part", expected="texts of printable characters on one line", found=repr(word))
+    return tuple(part)
 
 
 def _found(content: Mapping[str, Any], key: str) -> str:

@@ -15,6 +15,7 @@ from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates, counted_gates
+from kilotune.evaluators.fpga.placer_refusals import device_is_full
 from kilotune.evaluators.fpga.tools import (
     LONGEST_RUN_S,
     NO_AMARANTH,
@@ -47,8 +48,8 @@ class Implementation:
 
 
 class NoRoomError(ToolError):
-    """A design that the board has no room for: by its gates, or because the placer has found none. `least`: what synthesis has counted,
-    where that is too much."""
+    """A design that the board has no room for: by its gates, or because the placer says so or does not end. `least`: what synthesis has
+    counted, where that is too much."""
 
     def __init__(self, message: str, log: str = "", least: Gates | None = None) -> None:
         super().__init__(message, log)
@@ -57,8 +58,8 @@ class NoRoomError(ToolError):
 
 def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
     """Synthesise, place and route a plan's hardware; each tool gets `seconds`. NoRoomError when the board has too few gates, when the
-    placer fails, or when a tool does not end, which is kept too; ToolError when a tool is missing or synthesis fails: the message says
-    where all that it said is kept."""
+    placer says that it is full, or when a tool does not end, which is kept too; ToolError when a tool is missing, or fails for another
+    reason: the message says where all that it said is kept."""
     rtlil = _rtlil(plan)
     try:
         kept = _kept_file(rtlil, board)
@@ -173,12 +174,19 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
         return Implementation(least, None)
     if family.registers_move:
         multiplier_registers.change_file(str(folder / "model.json"))
-    arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json", "-q"]
+    arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json"]
     try:
         run_tool(family.placer, arguments, folder, seconds)
+    except NoEndError as error:
+        raise NoEndError(f"The design is not placed on {board.name}: {error}", error.log) from None
+    except MissingToolError:
+        raise
     except ToolError as error:
-        refused = NoEndError if isinstance(error, NoEndError) else NoRoomError
-        raise refused(f"The design is not placed on {board.name}: {error}", error.log) from None
+        if device_is_full(error.log, family):
+            raise NoRoomError(f"The design is not placed on {board.name}, which is full: {error}", error.log) from None
+        raise ToolError(
+            f"The design is not placed on {board.name}, and a smaller one is not asked for: {error}", error.log
+        ) from None
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     used = {kind: int(report["utilization"].get(name, {"used": 0})["used"]) for kind, name in family.placed.items()}
     clock = min(float(path["achieved"]) for path in report["fmax"].values())

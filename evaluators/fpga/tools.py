@@ -92,7 +92,8 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: 
     said = run.stdout + run.stderr
     if run.returncode:
         lines = (
-            [line.strip() for line in said.splitlines() if "error" in line.lower()]
+            [line.strip() for line in said.splitlines() if line.lower().startswith("error")]
+            or [line.strip() for line in said.splitlines() if "error" in line.lower()]
             or said.splitlines()[-1:]
             or ["nothing"]
         )

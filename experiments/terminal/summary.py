@@ -19,6 +19,7 @@ from kilotune.experiments.terminal.budget_usage import usage_sentence
 from kilotune.experiments.terminal.front_table import front_table
 from kilotune.experiments.terminal.sample_differences import sample_differences
 from kilotune.search.candidates import count_candidates
+from kilotune.search.result import Result
 from kilotune.search.strategy import Outcome
 
 
@@ -129,10 +130,8 @@ def conclusion(outcome: TuneOutcome) -> str:
         text = f"{proved}: every candidate was measured, and none is better."
     elif result.proved:
         text = f"{proved}: no candidate is better in {leading}."
-    elif result.bound is not None and result.gap is not None:
-        text = f"No candidate is better than {number(result.bound)} in {leading} (gap {100 * result.gap:.1f} %)."
     else:
-        text = f"How far the best {leading} is from the optimum is not known."
+        text = distance_from_optimum(result, leading)
     rate = result.evaluations / result.elapsed_s if result.elapsed_s > 0 else 0.0
     count = count_candidates(outcome.problem.space)
     size = "" if count is None else f" of {count:.3g}"
@@ -141,6 +140,13 @@ def conclusion(outcome: TuneOutcome) -> str:
         f"{text}\n{result.evaluations} {candidates}{size} in {result.elapsed_s:.1f} s "
         f"({rate_text(rate)}; {outcome.problem.measured_by}); {result.status.value}; study {result.study}"
     )
+
+
+def distance_from_optimum(result: Result, leading: str) -> str:
+    """What a bound on the metric `leading` says, a sentence; a bound of 0 says nothing, being one on every latency and size."""
+    if result.bound and result.gap is not None:
+        return f"No candidate is better than {number(result.bound)} in {leading} (gap {100 * result.gap:.1f} %)."
+    return f"How far the best {leading} is from the optimum is not known."
 
 
 def _unseen_metrics(part: str, unseen: Mapping[str, float] | None, metrics: Mapping[str, float]) -> dict[str, float]:

@@ -53,8 +53,8 @@ class LeastCosts:
                 most = max(needs, key=needs.__getitem__)
                 board = next(iter(self.tables.values())).board.name
                 return (
-                    f"{name} needs at least {counted_gates(least, kind)}; {board} has {limit:g}; {most} takes most of them, "
-                    f"{needs[most]}."
+                    f"{name} needs at least {counted_gates(least, kind)}, as the cost model predicts; {board} has {limit:g}; "
+                    f"{most} takes most of them, {needs[most]}."
                 )
         return None
 

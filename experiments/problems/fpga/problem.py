@@ -27,7 +27,7 @@ from kilotune.experiments.problems.fixed_point.problem import input_names as mod
 from kilotune.experiments.problems.fixed_point.problem import resolve_input as resolve_model
 from kilotune.experiments.problems.fpga.further_candidates import FurtherCandidates
 from kilotune.experiments.problems.fpga.tables import hardware_section
-from kilotune.experiments.problems.placing import FinalistPlacing, placed_in_turn
+from kilotune.experiments.problems.placing import FinalistPlacing, PlacedTrial, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Metrics, Trial
@@ -181,6 +181,7 @@ class HardwareProblem:
             "board": self.space.board.name,
             "assignment": dict(trial.assignment),
             "metrics": dict(trial.measurement.metrics),
+            "measured": PlacedTrial(trial, self._kept(trial), None).metrics() or None,
             **formats_of(batch),
         }
         return export_batch(self._exporter, batch, folder, decided, kind, level or self.model.options.level)
@@ -194,12 +195,16 @@ class HardwareProblem:
         design = self.space.choices.design_of(trial.assignment)
         return hardware_target(self.space.board, self._clock(trial), design)
 
+    def _kept(self, trial: Trial) -> Implementation | None:
+        """What the tools have found of a candidate before; None where nothing is kept, or the tools are gone."""
+        try:
+            return kept_implementation(self.space.plan(trial.assignment), self.space.board)
+        except ToolError:
+            return None
+
     def _clock(self, trial: Trial) -> ClockGoal:
         """What place and route has measured of a candidate where it is kept, else what the cost model predicts."""
-        try:
-            kept = kept_implementation(self.space.plan(trial.assignment), self.space.board)
-        except ToolError:
-            kept = None
+        kept = self._kept(trial)
         if kept is not None and kept.clock_mhz is not None:
             return ClockGoal(kept.clock_mhz, "the clock that place and route measured")
         return ClockGoal(trial.measurement.metrics["clock_mhz"], "the clock that the cost model predicts")

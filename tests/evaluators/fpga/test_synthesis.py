@@ -61,8 +61,9 @@ def test_a_design_that_is_not_placed_is_said_and_leaves_its_log(
     use(monkeypatch, tmp_path)
     bundle, batch = candidate("worked-example")
     board = replace(find_board("ecp5-25f"), name="odd", part=("--25k", "--package", "NO-SUCH-PACKAGE"))
-    with pytest.raises(ToolError, match=r"^The design is not placed on odd: nextpnr-ecp5 failed") as found:
+    with pytest.raises(ToolError, match=r"odd, and a smaller one is not asked for: nextpnr-ecp5 failed") as found:
         implement(make_plan(batch, bundle.parameters), board)
+    assert not isinstance(found.value, NoRoomError), "a smaller design would meet the same package"
     assert "NO-SUCH-PACKAGE" in found.value.log
     assert not list(tmp_path.glob("gates-*"))
 

@@ -204,6 +204,26 @@ def test_an_export_is_for_the_board_and_the_clock_of_the_study(tmp_path: Path, m
     assert f"asks for {asked} MHz (the clock that the cost model predicts)" in (folder / "README.md").read_text()
     assert "runs 1 recorded sample with" in (folder / "README.md").read_text()
     assert not (folder / "model.lpf").exists()
+    assert json.loads((folder / "decisions.json").read_text())["measured"] is None
+
+
+@pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
+def test_an_export_has_what_was_measured_beside_what_was_predicted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Implementation(Gates(410, 300, 0, 2), 125.0)
+    monkeypatch.setattr("kilotune.experiments.problems.fpga.problem.kept_implementation", lambda *_: found)
+    built = problem()
+    answer = run_procedure(built.space)
+    assert answer is not None
+    built.export(Trial(0, answer.assignment, answer.measurement), tmp_path / "out")
+    decided = json.loads((tmp_path / "out" / "decisions.json").read_text())
+    cycles = answer.measurement.metrics["hardware_cycles"]
+    assert decided["metrics"] == answer.measurement.metrics
+    assert decided["measured"] == {
+        "luts": 410, "flip_flops": 300, "block_rams": 0, "multipliers": 2,
+        "hardware_cycles": cycles, "clock_mhz": 125.0, "latency_us": cycles / 125.0,
+    }  # fmt: skip
 
 
 def test_reading_a_model_tabulates_no_parts() -> None:
@@ -336,5 +356,5 @@ def test_a_board_that_is_too_small_ends_with_status_4(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert "worked-example needs at least" in done.stderr
-    assert "tiny has 100; operation 2 matmul takes most of them" in done.stderr
+    assert "as the cost model predicts; tiny has 100; operation 2 matmul takes most of them" in done.stderr
     assert not list(tmp_path.rglob("model.v"))

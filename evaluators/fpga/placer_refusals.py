@@ -1,0 +1,30 @@
+"""Whether a placer that failed has found the device full, by its own words, or has failed for another reason.
+
+A smaller design is worth a try on a device that is full. It meets the same unknown package, unknown pin or missing pin again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kilotune.evaluators.fpga.boards import GateFamily
+
+NONE_LEFT = re.compile(r"no BELs remaining to implement cell type '([^']+)'")
+NO_PLACE = re.compile(r"Unable to find (?:a placement location|(?:a )?legal placement) for cell '([^']+)'")
+AT_LIMIT = "design is probably at utilisation limit"
+"""What nextpnr's placers say where they give up: `common/place/placer_heap.cc` and its kin."""
+
+UTILISATION = re.compile(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%$", re.MULTILINE)
+"""A line of nextpnr's table of what is used: a kind of cells, how many there are of it in the design and on the device."""
+
+PIN_ENDINGS = ("$sb_io", "$tr_io")
+"""How nextpnr's packers end the names of cells of pins. A package may have fewer pins than its die has such cells."""
+
+
+def device_is_full(log: str, family: GateFamily) -> bool:
+    """Whether `log`, all that a placer has said that failed, says that cells are too few of a kind that a smaller design takes fewer of.
+    Pins are none: a smaller design has as many."""
+    over = {kind for kind, used, there in UTILISATION.findall(log) if int(used) > int(there)}
+    short = (over | set(NONE_LEFT.findall(log))) & set(family.placed.values())
+    homeless = [cell for cell in NO_PLACE.findall(log) if not cell.endswith(PIN_ENDINGS)]
+    return bool(short or homeless) or AT_LIMIT in log
