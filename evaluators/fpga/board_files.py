@@ -55,7 +55,12 @@ def board_steps(board: Board, clock: ClockGoal) -> str:
     """What `make` does for the board, in sentences."""
     family = FAMILIES[board.family]
     asks = f"`{family.constraints.name}` asks for {clock.asked_mhz:g} MHz ({clock.source})"
-    tools = "Tools are those of `pip install 'kilotune[fpga]'` or others of these names on the PATH"
+    placed = family.placer is not None and family.packing is not None
+    variables = ["YOSYS", *(["NEXTPNR", "PACK"] if placed else []), *(["PYTHON"] if family.registers_move else [])]
+    tools = (
+        "Tools are those of `pip install 'kilotune[fpga]'` or others of these names on the PATH; one that lies elsewhere is given to "
+        f"make, as in `make YOSYS=/opt/bin/yosys` (variables: {', '.join(variables)})"
+    )
     if family.placer is None or family.packing is None:
         return (
             f"`make gates` synthesises the model for {_called(board)} with Yosys and shows its cells; that is all, since no open tool "

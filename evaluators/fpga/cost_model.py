@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Any
 
 from kilotune.codegen.rtl.plan import HardwarePlan
@@ -28,6 +29,11 @@ from kilotune.evaluators.fpga.paths import PATH, Path, unit_paths
 from kilotune.evaluators.fpga.unit_parts import frame_parts, memory_parts, unit_parts
 
 TABLE = FilePath(__file__).with_name("gate_costs.json")
+
+MOST_TOO_MANY: Mapping[str, float] = MappingProxyType(
+    {"luts": 1.4, "flip_flops": 1.3, "block_rams": 1.6, "multipliers": 1.25}
+)
+"""How many times as many gates as were placed the model has predicted at most, of designs that its tables are not fitted to."""
 
 CROWDING_STEPS = 8
 """So many parts of equal size a board's look-up tables have: the longest path is one length in each."""
@@ -91,6 +97,11 @@ def estimate(plan: HardwarePlan, board: Board) -> Estimate:
     return Estimate(gates, path_ns, plan.cycles, energy_nj(gates, path_ns, plan.cycles))
 
 
+def most_predicted(there: Gates) -> Gates:
+    """What this model may predict of a design that turns out to take so many gates: see `MOST_TOO_MANY`."""
+    return Gates(**{kind: int(MOST_TOO_MANY[kind] * count) for kind, count in asdict(there).items()})
+
+
 @dataclass(frozen=True)
 class Crowd:
     """A step of `crowding`: designs of at most so many look-up tables, and how many times as long a path is as in an empty board."""
@@ -109,8 +120,8 @@ def crowds(board: Board, most_luts: int) -> tuple[Crowd, ...]:
 
 def crowding(luts: int, board: Board) -> float:
     """How many times as long the paths of a design of so many look-up tables are on a board as those of a small one: signals go further,
-    and around more. Of families of which no large designs have been placed 1."""
-    step = max(0, -(-luts * CROWDING_STEPS // board.gates.luts) - 1) if board.gates.luts else 0
+    and around more. Of families of which no large designs have been placed 1; more than a board has is as crowded as a full one."""
+    step = min(max(0, -(-luts * CROWDING_STEPS // board.gates.luts) - 1), CROWDING_STEPS - 1) if board.gates.luts else 0
     return 1.0 + gate_costs(board.family).crowding * step
 
 

@@ -65,7 +65,7 @@ def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) 
         kept = _kept_file(rtlil, board)
         if kept.exists():
             return _stored(kept)
-        _refuse_again(kept, seconds)
+        _refuse_again(kept, board, seconds)
         return _made_and_kept(rtlil, board, kept, seconds)
     except MissingToolError:
         raise
@@ -75,8 +75,10 @@ def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) 
         log = cache_folder() / f"failed-{hashlib.sha256(f'{rtlil}{board}'.encode()).hexdigest()[:20]}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(error.log)
-        kind = NoRoomError if isinstance(error, NoRoomError) else ToolError
-        raise kind(f"{error} All that it said is in {log}.", error.log) from None
+        said = f"{error} All that it said is in {log}."
+        if isinstance(error, NoRoomError):
+            raise NoRoomError(said, error.log, error.least) from None
+        raise ToolError(said, error.log) from None
 
 
 def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Implementation:
@@ -87,6 +89,10 @@ def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Impl
         except NoEndError as error:
             _write(folder, _unplaced_file(kept), {"seconds": seconds, "said": str(error)})
             raise NoRoomError(str(error)) from None
+        except NoRoomError as error:
+            least = None if error.least is None else asdict(error.least)
+            _write(folder, _refused_file(kept, board), {"said": str(error), "log": error.log, "least": least})
+            raise
         _write(folder, kept, asdict(made))
     return made
 
@@ -96,13 +102,21 @@ def _unplaced_file(kept: Path) -> Path:
     return kept.with_name(kept.name.replace("gates-", "unplaced-"))
 
 
-def _refuse_again(kept: Path, seconds: float) -> None:
-    """NoRoomError where the tools have been given as long before, and one did not end."""
-    unplaced = _unplaced_file(kept)
+def _refused_file(kept: Path, board: Board) -> Path:
+    """Where it is kept that a board has no room: boards of one part may be given other gates."""
+    return kept.with_name(f"refused-{hashlib.sha256(f'{kept.stem}{board}'.encode()).hexdigest()[:20]}.json")
+
+
+def _refuse_again(kept: Path, board: Board, seconds: float) -> None:
+    """NoRoomError where the tools have found no room before, or were given as long, and one did not end."""
+    unplaced, refused = _unplaced_file(kept), _refused_file(kept, board)
     if unplaced.exists():
         stored = json.loads(unplaced.read_text())
         if stored["seconds"] >= seconds:
             raise NoRoomError(stored["said"])
+    if refused.exists():
+        stored = json.loads(refused.read_text())
+        raise NoRoomError(stored["said"], stored["log"], None if stored["least"] is None else Gates(**stored["least"]))
 
 
 def _write(scratch: Path, kept: Path, content: Mapping[str, Any]) -> None:

@@ -74,9 +74,11 @@ class FinalistPlacing:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any], trials: Sequence[Trial]) -> FinalistPlacing:
-        """What `as_json` has written, of a study with these trials by number."""
+        """What `as_json` has written, of a study with these trials by number. Older ones do not say `no_room`."""
         tried = [
-            PlacedTrial(trials[found["trial"]], _implementation(found["measured"]), found["reason"])
+            PlacedTrial(
+                trials[found["trial"]], _implementation(found["measured"]), found["reason"], found.get("no_room", False)
+            )
             for found in stored["tried"]
             if found["trial"] < len(trials)
         ]
@@ -87,7 +89,12 @@ class FinalistPlacing:
         return {
             "board": self.board,
             "tried": [
-                {"trial": placed.trial.number, "measured": placed.metrics() or None, "reason": placed.reason}
+                {
+                    "trial": placed.trial.number,
+                    "measured": placed.metrics() or None,
+                    "reason": placed.reason,
+                    "no_room": placed.no_room,
+                }
                 for placed in self.tried
             ],
             "held": None if self.held is None else self.held.trial.number,

@@ -113,6 +113,10 @@ class PlacesFinalists(Protocol):
     """Ability: candidates are hardware, which synthesis, place and route measure once the search is over."""
 
     @property
+    def only_placing_tells(self) -> bool:
+        """Whether no candidate can be used before it has been placed."""
+
+    @property
     def places_beyond_budget(self) -> bool:
         """Whether it was asked for, and takes what time it needs; else it ends with the budget."""
 

@@ -20,6 +20,7 @@ from kilotune.experiments.problems.device_check import DeviceCheck
 from kilotune.experiments.problems.placing import FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import (
     LoadsTestData,
+    PlacesFinalists,
     Problem,
     RunsOnDevice,
     approximation_of,
@@ -83,8 +84,12 @@ class TuneOutcome:
     @property
     def usable(self) -> bool:
         """Whether a candidate keeps all limits, and where some were tried on a board, one of these does there."""
-        placing = self.placing
-        return self.result.feasible and (placing is None or not placing.tried or placing.held is not None)
+        placing, problem = self.placing, self.problem
+        if not self.result.feasible:
+            return False
+        if isinstance(problem, PlacesFinalists) and problem.only_placing_tells:
+            return placing is not None and placing.held is not None
+        return placing is None or not placing.tried or placing.held is not None
 
 
 def free_study_name(store: Store, space: str) -> str:

@@ -46,8 +46,7 @@ class LeastCosts:
     def shortage(self, name: str) -> str | None:
         """Why nothing fits, a sentence; None where a part of each operation may."""
         for kind in GATE_KINDS:
-            limit = self.limits[kind]
-            needs = min((self._needs(table, kind) for table in self.tables.values()), key=lambda n: sum(n.values()))
+            limit, needs = self.limits[kind], self._least_needs(kind)
             least = sum(needs.values())
             if least > limit:
                 most = max(needs, key=needs.__getitem__)
@@ -57,6 +56,13 @@ class LeastCosts:
                     f"{most} takes most of them, {needs[most]}."
                 )
         return None
+
+    def least_gates(self) -> Gates:
+        """The least of each kind that a candidate takes."""
+        return Gates(**{kind: sum(self._least_needs(kind).values()) for kind in GATE_KINDS})
+
+    def _least_needs(self, kind: str) -> dict[str, int]:
+        return min((self._needs(table, kind) for table in self.tables.values()), key=lambda needs: sum(needs.values()))
 
     def _needs(self, table: PartTable, kind: str) -> dict[str, int]:
         """The least of a kind that each operation, and everything else, takes."""

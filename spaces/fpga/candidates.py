@@ -5,8 +5,9 @@ What it takes is the cost model's estimate; its cycles are exact.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kilotune.codegen.arrays import FloatArray
@@ -75,11 +76,20 @@ class FixedProgram:
     parameters: Mapping[str, FloatArray]
 
 
+class NoRoomPredictedError(ValueError):
+    """The cost model says that a program has no room whatever is decided. `least`: the gates that every candidate takes by the model;
+    `sequential`: those of hardware of one lane."""
+
+    def __init__(self, message: str, least: Gates, sequential: Gates) -> None:
+        super().__init__(message)
+        self.least, self.sequential = least, sequential
+
+
 class HardwareCandidates:
     """See the module's text."""
 
     def __init__(self, program: FixedProgram, board: Board, goal: HardwareGoal = FASTEST) -> None:
-        """ValueError, a sentence, for a program that the board has no room for whatever is decided."""
+        """NoRoomPredictedError, a sentence, for a program that the board, or the goal's budget, has no room for whatever is decided."""
         self.program, self.board, self.goal = program, board, goal
         batch = program.batch
         factors = decidable(batch.program, batch)
@@ -89,9 +99,9 @@ class HardwareCandidates:
         }
         self.least = LeastCosts(self.tables, goal.objective, {c.metric: c.limit for c in self.constraints})
         # tables of all parts take seconds, in which nothing is searched: they are asked where hardware of one lane has no room only
-        short = None if self._one_lane_fits() else self.least.shortage(program.name)
+        short = None if self.sequential_fits() else self.least.shortage(program.name)
         if short is not None:
-            raise ValueError(short)
+            raise NoRoomPredictedError(short, self.least.least_gates(), self.smallest_sequential())
         self.decisions: tuple[Decision, ...] = self.choices.decisions
 
     def part_table(self, pipelined: bool, ports: int) -> PartTable:
@@ -99,16 +109,26 @@ class HardwareCandidates:
         program = self.program
         return PartTable(self.choices, program.batch, program.parameters, self.board, pipelined, ports)
 
-    def _one_lane_fits(self) -> bool:
-        """Whether the gates do for hardware that does one step after the other, of multipliers or without."""
-        board, choices = replace(self.board, gates=self.goal.budget or self.board.gates), self.choices
+    def sequential_fits(self) -> bool:
+        """Whether hardware has room, by the model, that does one step after the other."""
+        there = self.goal.budget or self.board.gates
+        return any(not gates.missing(there) for gates in self._sequential)
+
+    def smallest_sequential(self) -> Gates:
+        """What hardware takes, by the model, that does one step after the other: of multipliers or without, whichever lacks less room."""
+        there = self.goal.budget or self.board.gates
+        return min(self._sequential, key=lambda gates: _excess(gates, there))
+
+    @cached_property
+    def _sequential(self) -> tuple[Gates, ...]:
+        """By multipliers, and without them."""
+        choices, found = self.choices, []
         ways = [choices.ways(row) for row in range(len(choices.operations))]
         for soft in (False, True):
             chosen = {row: next((w for w in several if w.soft == soft), several[0]) for row, several in enumerate(ways)}
             plan = make_plan(self.program.batch, self.program.parameters, choices.design(chosen, True, 1))
-            if not estimate(plan, board).gates.missing(board.gates):
-                return True
-        return False
+            found.append(estimate(plan, self.board).gates)
+        return tuple(found)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
@@ -138,3 +158,8 @@ class HardwareCandidates:
             return Measurement(hardware_metrics(estimate(self.plan(assignment), self.board)))
         except ValueError as error:
             return Measurement(failure=str(error))
+
+
+def _excess(gates: Gates, there: Gates) -> float:
+    """How much more of a kind than there is a design takes, as a share."""
+    return max((taken / most - 1.0 if most else math.inf for taken, most in gates.missing(there).values()), default=0.0)

@@ -25,21 +25,25 @@ ASKED = SolveLimit(25.0, 300.0)
 
 
 def corrected_goal(goal: HardwareGoal, board: Board, tried: Iterable[PlacedTrial]) -> HardwareGoal:
-    """The goal with limits tightened by all that were placed; the same where none of them broke one."""
-    there, limit_us = goal.budget or board.gates, goal.latency_limit_us
-    luts, gates, latency_us = there.luts, asdict(there), limit_us
+    """The goal with limits tightened by all that were placed; the same where none of them broke one. The goal's budget is for
+    predictions: what was measured is held against the board where it has less."""
+    allowed, limit_us = goal.budget or board.gates, goal.latency_limit_us
+    gates, latency_us = asdict(allowed), limit_us
+    there = {kind: min(most, asdict(board.gates)[kind]) for kind, most in gates.items()}
     for placed in tried:
         predicted, measured = placed.trial.measurement.metrics, placed.metrics()
         if placed.no_room and not measured:
-            luts = min(luts, int(NO_ROOM_SHARE * predicted["luts"]))
-        for kind, limit in asdict(there).items():
+            gates["luts"] = min(gates["luts"], int(NO_ROOM_SHARE * predicted["luts"]))
+        for kind, limit in there.items():
             if measured.get(kind, 0.0) > limit:
                 gates[kind] = min(gates[kind], math.floor(limit * predicted[kind] / measured[kind]))
         if limit_us is not None and latency_us is not None and measured.get("latency_us", 0.0) > limit_us:
             latency_us = min(latency_us, limit_us * predicted["latency_us"] / measured["latency_us"])
-    budget = Gates(**{**gates, "luts": min(luts, gates["luts"])})
+    budget = Gates(**gates)
     return (
-        goal if (budget, latency_us) == (there, limit_us) else replace(goal, budget=budget, latency_limit_us=latency_us)
+        goal
+        if (budget, latency_us) == (allowed, limit_us)
+        else replace(goal, budget=budget, latency_limit_us=latency_us)
     )
 
 

@@ -26,12 +26,13 @@ from kilotune.experiments.problems.fixed_point.problem import build_problem as b
 from kilotune.experiments.problems.fixed_point.problem import input_names as model_input_names
 from kilotune.experiments.problems.fixed_point.problem import resolve_input as resolve_model
 from kilotune.experiments.problems.fpga.further_candidates import FurtherCandidates
+from kilotune.experiments.problems.fpga.predicted_room import overfull, overfull_sentence, space_on_board
 from kilotune.experiments.problems.fpga.tables import hardware_section
 from kilotune.experiments.problems.placing import FinalistPlacing, PlacedTrial, placed_in_turn
 from kilotune.experiments.requests.request import TuneRequest, stored_fields
 from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment, Metrics, Trial
-from kilotune.spaces.fpga.candidates import FixedProgram, HardwareGoal
+from kilotune.spaces.fpga.candidates import FixedProgram, HardwareGoal, gate_constraints
 from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
@@ -83,6 +84,11 @@ class HardwareProblem:
         return "cost model; cycles exact"
 
     @property
+    def only_placing_tells(self) -> bool:
+        """Whether the cost model says of no candidate that the board has room for it."""
+        return bool(overfull(self.space.goal, self.space.board))
+
+    @property
     def places_beyond_budget(self) -> bool:
         """Whether a number of candidates was given."""
         return self.options.place is not None
@@ -117,6 +123,9 @@ class HardwareProblem:
             return [trial.measurement.failure]
         whose = "decided jointly" if isinstance(self.space, JointSpace) else f"of {self.options.formats}'s procedure"
         said = [f"Widths and scales are {whose}. Cycles are exact; gates, clock and energy are the cost model's."]
+        unsure = overfull_sentence(self.space.goal, self.space.board)
+        if unsure is not None:
+            said.append(unsure)
         if FAMILIES[self.space.board.family].placer is None:
             said.append(
                 "No open tool places on this board: its clock, and so its latency, is an ECP5's and not verified."
@@ -157,7 +166,7 @@ class HardwareProblem:
     def _broken(self, found: Metrics) -> str | None:
         """The first limit that measurements break."""
         words = {**GATE_KINDS, "latency_us": "us"}
-        for limit in self.space.constraints:
+        for limit in gate_constraints(self.space.board, replace(self.space.goal, budget=None)):
             taken = found.get(limit.metric)
             if limit.metric in words and taken is not None and taken > limit.limit:
                 return f"Place and route finds {taken:g} {words[limit.metric]}; the limit is {limit.limit:g}."
@@ -260,7 +269,7 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 
 def build_problem(request: TuneRequest) -> HardwareProblem:
     """Load the model, decide its widths and scales, and make the space. InputError for a model that cannot be used, ValueError for one
-    that the board has no room for."""
+    that the board has no room for, as far as the cost model can tell."""
     options = stored_fields(HardwareOptions, request.options, "request")
     board = board_from_json(options.board, "the stored board")
     limit = options.latency_limit_ms
@@ -274,4 +283,4 @@ def build_problem(request: TuneRequest) -> HardwareProblem:
     answer = run_procedure(model.space)
     assert answer is not None
     program = FixedProgram(model.bundle.name, model.lower(answer.assignment), model.bundle.parameters)
-    return HardwareProblem(request, model, FpgaSpace(program, board, goal), answer.assignment)
+    return HardwareProblem(request, model, space_on_board(program, board, goal), answer.assignment)

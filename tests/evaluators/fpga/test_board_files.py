@@ -65,6 +65,12 @@ def test_a_board_that_no_open_tool_places_on_is_synthesised_and_that_is_said(tmp
 
 
 @pytest.mark.parametrize("board", shipped_boards(), ids=str)
+def test_the_steps_name_every_variable_that_takes_a_tool(board: Board) -> None:
+    variables = re.findall(r"^(\w+) \?=", board_files(board, MEASURED)["Makefile"], re.MULTILINE)
+    assert f"(variables: {', '.join(variables)})" in board_steps(board, MEASURED)
+
+
+@pytest.mark.parametrize("board", shipped_boards(), ids=str)
 def test_the_names_are_known_before_there_is_a_design(board: Board) -> None:
     assert sorted(board_file_names(FAMILIES[board.family])) == sorted(board_files(board, MEASURED))
 

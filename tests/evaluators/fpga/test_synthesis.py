@@ -88,6 +88,27 @@ def test_a_design_that_a_board_has_too_few_gates_for(monkeypatch: pytest.MonkeyP
         implement(make_plan(batch, bundle.parameters), board)
 
 
+def test_what_a_board_has_no_room_for_is_not_synthesised_again_but_on_another_board(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(monkeypatch, tmp_path / "cache")
+    asked = tmp_path / "asked"
+    does = f"echo once >> {asked}; echo '{{}}' > model.json; echo 'LUT4 300' > statistics.txt"
+    (tmp_path / "quick-yosys").write_text(f'#!/bin/sh\ncase "$*" in -V) echo 1; exit 0;; esac\n{does}\n')
+    (tmp_path / "quick-yosys").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice(("quick-yosys",), None, "", "gates"))
+    monkeypatch.setattr(synthesis, "FAMILIES", {"ecp5": replace(FAMILIES["ecp5"], placer=None, registers_move=False)})
+    bundle, batch = candidate("worked-example")
+    plan, known = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
+    for luts, times in ((200, 1), (200, 1), (299, 2)):
+        with pytest.raises(NoRoomError, match=rf"^The design needs at least 300 LUTs; ecp5-25f has {luts}\.$") as found:
+            implement(plan, replace(known, gates=replace(known.gates, luts=luts)))
+        assert found.value.least == Gates(luts=300)
+        assert asked.read_text().split() == ["once"] * times
+    assert implement(plan, known).gates == Gates(luts=300)
+
+
 def test_a_synthesiser_that_does_not_even_say_its_version_leaves_its_log(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

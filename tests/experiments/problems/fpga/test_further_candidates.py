@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,15 @@ def test_no_room_without_a_figure_takes_a_tenth_of_the_look_up_tables() -> None:
     assert corrected_goal(FASTEST, BOARD, [tried(None, no_room=True)]).budget == Gates(18000, 24288, 56, 28)
     assert corrected_goal(FASTEST, BOARD, [tried(None)]) == FASTEST, "a tool that fails says nothing of the model"
     assert corrected_goal(FASTEST, BOARD, [tried(Implementation(Gates(9, 9, 9, 9), 99.0))]) == FASTEST
+
+
+def test_what_may_be_predicted_beyond_the_board_is_held_against_the_board_once_it_is_measured() -> None:
+    """372 look-up tables for 499 predicted: of 370 there may be 496 predicted, though 518 were let through before."""
+    board = replace(BOARD, gates=replace(BOARD.gates, luts=370))
+    goal = HardwareGoal(budget=replace(board.gates, luts=518))
+    fits, large = (tried(Implementation(Gates(luts, 100, 0, 0), 99.0), luts=499.0) for luts in (369, 372))
+    assert corrected_goal(goal, board, [fits]) == goal
+    assert corrected_goal(goal, board, [large]).budget == replace(board.gates, luts=496)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates
-from kilotune.evaluators.fpga.synthesis import Implementation
+from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError
 from kilotune.evaluators.fpga.tools import YOSYS, MissingToolError, ToolError
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.presentation.section import Figure
@@ -88,6 +89,15 @@ def test_none_that_holds_and_a_tool_that_is_not_there() -> None:
     missing = placing([MissingToolError("nextpnr is not installed: pip install it."), SMALL])
     assert missing.tried == ()
     assert missing.sentences() == ["Nothing is placed: nextpnr is not installed: pip install it."]
+
+
+def test_what_was_tried_is_read_as_it_was_written() -> None:
+    full = NoRoomError("The board is full.")
+    counted = NoRoomError("The design needs at least 9 LUTs; small has 8.", least=Gates(luts=9))
+    found = placing([full, counted, ToolError("not placed"), SMALL])
+    assert [placed.no_room for placed in found.tried] == [True, True, False, False]
+    stored = json.loads(json.dumps(found.as_json()))
+    assert FinalistPlacing.from_json(stored, trials(4)) == found
 
 
 def problem(**asked: object) -> HardwareProblem:
@@ -344,6 +354,59 @@ def test_what_held_when_it_was_placed_is_exported_and_reported(tmp_path: Path) -
     assert "On the board" in page
     assert "Too much." in page
     assert "at 125.0 MHz" in page
+
+
+def board_of(luts: int, tmp_path: Path) -> str:
+    """An ECP5 of which only so many look-up tables are there: the path of its file."""
+    gates = {"luts": luts, "flip_flops": 24288, "block_rams": 56, "multipliers": 28}
+    part = ["--25k", "--package", "CABGA256"]
+    path = tmp_path / f"board{luts}.json"
+    path.write_text(json.dumps({"name": "tiny", "family": "ecp5", "part": part, **gates}))
+    return str(path)
+
+
+def test_a_board_that_lacks_less_than_the_cost_model_may_be_wrong_is_searched_and_only_placing_tells(
+    tmp_path: Path,
+) -> None:
+    """By the model the worked example takes 469 look-up tables at least, of one lane 542; it has been 1.4 times too high."""
+    refused = r"^worked-example needs at least \d+ LUTs, as the cost model predicts; tiny has 290;"
+    with pytest.raises(ValueError, match=refused):
+        problem(options={"board": board_of(290, tmp_path)})
+    for luts, let_through in ((370, 518), (460, 542)):
+        unsure = problem(options={"board": board_of(luts, tmp_path)})
+        assert unsure.only_placing_tells
+        assert unsure.space.goal.budget is not None
+        assert unsure.space.goal.budget.luts == let_through
+        line = unsure.lines(Trial(0, {}, Measurement({"luts": 500.0})))
+        assert any(f"up to {let_through} LUTs, {luts} of which are there" in said for said in line)
+        assert unsure._broken({"luts": float(luts)}) is None
+        assert unsure._broken({"luts": luts + 1.0}) is not None
+    for luts in (480, 600):  # one lane has no room on the first, another candidate does
+        assert not problem(options={"board": board_of(luts, tmp_path)}).only_placing_tells
+
+
+@pytest.mark.slow
+def test_what_only_placing_tells_cannot_be_used_without(tmp_path: Path) -> None:
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    asked = ("--space", "fpga", "--input", "worked-example", "--board", board_of(370, tmp_path), "--place", "0")
+    done = tune(tmp_path, env, *asked, "--no-output", "--study", "s")
+    assert done.returncode == ExitStatus.INFEASIBLE
+    assert "only place and route tell whether there is room." in done.stdout
+
+
+@pytest.mark.skipif(YOSYS.find() is None, reason=f"no Yosys: {YOSYS.advice}")
+@pytest.mark.slow
+def test_a_board_that_just_does_is_found_by_the_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Synthesis makes 450 look-up tables or fewer of a design of which the model predicts 469 at least."""
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(synthesis, "SYNTHESISER", YOSYS)  # whichever starts sooner
+    monkeypatch.setattr(synthesis, "FAMILIES", {"ecp5": replace(FAMILIES["ecp5"], placer=None, registers_move=False)})
+    asked = problem(options={"board": board_of(450, tmp_path), "place": 3})
+    study = searched(asked, tmp_path / "s.db")
+    found = place_finalists(asked, study, study.result(), lambda: False)
+    assert found is not None
+    assert found.held is not None
+    assert found.held.metrics()["luts"] <= 450 < found.held.trial.measurement.metrics["luts"]
 
 
 @pytest.mark.slow
