@@ -28,6 +28,7 @@ from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.simulated import of_emitted, quantised
 from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.problems.fixed_point.model import ANY_ROUNDING
 from kilotune.experiments.problems.fixed_point.problem import ModelProblem, build_problem, resolve_input
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.budget import Budget
@@ -47,7 +48,7 @@ SETTINGS: Mapping[str, Mapping[str, bool]] = {
     "fitted": {**ALL, "fitted": True},
 }
 SAMPLES = 5
-ROUNDINGS = tuple(rounding.value for rounding in Rounding)
+ROUNDINGS = (*(rounding.value for rounding in Rounding), ANY_ROUNDING)
 
 
 def on_uno(problem: ModelProblem, trial: Trial) -> tuple[int, float]:

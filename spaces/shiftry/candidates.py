@@ -11,13 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kilotune.codegen import ir
+from kilotune.codegen.fixed.arithmetic import Rounding
 from kilotune.codegen.fixed.codebook import CODEBOOK_SIZE
 from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
 from kilotune.codegen.fixed.parameter_rows import all_row_scales
@@ -45,6 +47,12 @@ from kilotune.spaces.shiftry.ram_limit import FitLimit
 
 MOST_BOUNDS_KEPT = 1 << 16
 
+ROUNDING = "rounding of divisions"
+"""The decision on how a program divides, which comes after the formats. No variable has a name with spaces."""
+
+
+FoundT = TypeVar("FoundT")
+
 
 @dataclass(frozen=True)
 class ShiftryOptions(FixedPointOptions):
@@ -60,7 +68,7 @@ class ShiftryOptions(FixedPointOptions):
 
     `narrow`: parameters may be stored in fewer than 8 bits; `truer`: weights may be rounded sequentially, with regard to their inputs on
     the training data; `finer`: rows of weights may have scales of their own; `codebook`: parameters may be stored as 4-bit numbers of 16
-    integers in a table.
+    integers in a table. `any_rounding`: how a program divides is decided, too, for the whole program; `rounding` is what comes first.
 
     `front`: names of quantities (`spaces.objectives`) against which the whole curve of precision is asked for, as far as expected
     flips are at most `permitted_flips`, else `accuracy_drop` per cent of the samples (for numerical models: the expected error at
@@ -74,6 +82,7 @@ class ShiftryOptions(FixedPointOptions):
     truer: bool = field(default=False, metadata=absent_as(False))
     finer: bool = field(default=False, metadata=absent_as(False))
     codebook: bool = field(default=False, metadata=absent_as(False))
+    any_rounding: bool = field(default=False, metadata=absent_as(False))
     front: tuple[str, ...] = field(default=(), metadata=absent_as(()))
 
     def __post_init__(self) -> None:
@@ -140,11 +149,12 @@ class ShiftryCandidates:
         self._row_scales = (
             all_row_scales(task.program, task.parameters, (*LAYOUTS, DEMOTED_BITS)) if options.finer else {}
         )
-        self.decisions = tuple(_decisions(task.program, self.profile, self._offered))
-        self._columns = [self._index[d.name] for d in self.decisions]
-        self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.decisions]
+        self.format_decisions = tuple(_decisions(task.program, self.profile, self._offered))
+        self.decisions = (*self.format_decisions, *([_rounding_decision(options)] if options.any_rounding else []))
+        self._columns = [self._index[d.name] for d in self.format_decisions]
+        self._widths = [{option: parse_format(str(option)).bits for option in d.options} for d in self.format_decisions]
         places = itertools.count()
-        self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.decisions]
+        self._format_places = [(d.name, {option: next(places) for option in d.options}) for d in self.format_decisions]
         self._all_formats, self._encodings = self._listed_formats()
         self._least_losses: dict[bytes, float] = {}  # by the widths of the first variables
         largest = {row: float(values[-1]) for row, values in self.profile.exponents.items()}
@@ -210,7 +220,7 @@ class ShiftryCandidates:
         aligned = aligned_parameters(self.task.program)
         encodings: dict[ParameterEncoding, int] = {}
         listed = []
-        for decision in self.decisions:
+        for decision in self.format_decisions:
             for option in decision.options:
                 form = parse_format(str(option))
                 encoding = form.encoding(
@@ -226,27 +236,47 @@ class ShiftryCandidates:
         return np.array(listed, dtype=np.int64).reshape(len(listed), 3), tuple(encodings)
 
     def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
-        """The fixed-point programs of complete assignments."""
+        """The fixed-point programs of complete assignments. ValueError where they do not all round in one way: a batch has one."""
+        roundings = {self.rounding_of(assignment) for assignment in batch} or {self.options.rounding}
+        if len(roundings) > 1:
+            raise ValueError("Programs that round in several ways are lowered apart: expected one rounding.")
         bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
         scales, encoded = np.zeros_like(bits), unencoded(bits.shape)
         chosen = [[places[assignment[name]] for name, places in self._format_places] for assignment in batch]
-        table = self._all_formats[np.array(chosen, dtype=np.intp).reshape(len(batch), len(self.decisions))]
+        table = self._all_formats[np.array(chosen, dtype=np.intp).reshape(len(batch), len(self.format_decisions))]
         bits[:, self._columns] = table[:, :, 0]
         scales[:, self._columns] = table[:, :, 1]
         encoded[:, self._columns] = table[:, :, 2]
-        return self.lowering.lower(bits, scales, encoded, self._encodings)
+        lowering = replace(self.lowering, rounding=roundings.pop())
+        return lowering.lower(bits, scales, encoded, self._encodings)
+
+    def rounding_of(self, assignment: Assignment) -> Rounding:
+        """How the program of a candidate divides."""
+        chosen = assignment.get(ROUNDING)
+        return self.options.rounding if chosen is None else Rounding(chosen)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
-        return [Measurement(metrics) for metrics in self.evaluator.measure(self.lower(batch))] if batch else []
+        measure = self.evaluator.measure
+        return self._by_rounding(batch, lambda programs: [Measurement(metrics) for metrics in measure(programs)])
 
     def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
         """What is known of candidates without running them on any sample: memory, operations, cycles."""
-        return self.evaluator.costs(self.lower(batch)) if batch else []
+        return self._by_rounding(batch, self.evaluator.costs)
 
     def evaluate_against(self, batch: Sequence[Assignment], hurdle: Hurdle) -> list[Measurement]:
         """As `evaluate`; candidates of classifiers that are out by `hurdle` are censored."""
-        return self.evaluator.measure_against(self.lower(batch), hurdle) if batch else []
+        return self._by_rounding(batch, lambda programs: self.evaluator.measure_against(programs, hurdle))
+
+    def _by_rounding(self, batch: Sequence[Assignment], found_of: Callable[[FixedBatch], list[FoundT]]) -> list[FoundT]:
+        """What is found of candidates, in their order, those of one rounding together."""
+        alike: dict[Rounding, list[int]] = {}
+        for place, assignment in enumerate(batch):
+            alike.setdefault(self.rounding_of(assignment), []).append(place)
+        found: dict[int, FoundT] = {}
+        for places in alike.values():
+            found |= zip(places, found_of(self.lower([batch[place] for place in places])), strict=True)
+        return [found[place] for place in range(len(batch))]
 
     def placed(self, assignment: Assignment) -> PlacedVariables:
         """Where the temporaries of a candidate lie: the placement whose extent is its `ram_bytes`."""
@@ -290,8 +320,14 @@ class ShiftryCandidates:
         for column, widths in zip(self._columns, self._widths, strict=True):
             bits[0, column] = min(widths.values())
         for name, option in decided.items():
-            bits[0, self._index[name]] = parse_format(str(option)).bits
+            if name != ROUNDING:
+                bits[0, self._index[name]] = parse_format(str(option)).bits
         return bits
+
+
+def _rounding_decision(options: ShiftryOptions) -> Decision:
+    others = [rounding for rounding in Rounding if rounding is not options.rounding]
+    return Decision(ROUNDING, tuple(rounding.value for rounding in (options.rounding, *others)))
 
 
 def _decisions(program: ir.Program, seen: Profile, offered: Callable[[str], Offered]) -> list[Decision]:

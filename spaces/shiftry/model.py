@@ -158,9 +158,9 @@ class _Encoding:
         self.largest_cost = max(abs(self._least_cost), abs(self._most_cost), 1) * 2
         self._bytes_of = {
             d.name: sum(parse_format(str(o)).computed_bits // 8 * literal for o, literal in chosen.items())
-            for d, chosen in zip(space.decisions, self._chosen, strict=True)
+            for d, chosen in zip(space.format_decisions, self._chosen, strict=False)  # what else is decided comes last
         }
-        self.wide = {d.name: self.model.new_bool_var(f"wide {d.name}") for d in space.decisions}
+        self.wide = {name: self.model.new_bool_var(f"wide {name}") for name in self._bytes_of}
         for name, expression in self._bytes_of.items():
             self.model.add(expression == self.wide[name] + 1)
         flash, self._peak = self._flash(space), self._ram(space)

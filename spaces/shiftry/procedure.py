@@ -27,7 +27,7 @@ def explore_scale_for_x(
     space: ShiftryCandidates, start: Assignment
 ) -> Generator[list[Assignment], list[Trial], Assignment]:
     """Algorithm 12, ExploreScaleForX: the 16-bit scale of X with the best precision."""
-    inputs = [d for d in space.decisions if space.task.program.variable(d.name).role is Role.INPUT]
+    inputs = [d for d in space.format_decisions if space.task.program.variable(d.name).role is Role.INPUT]
     if not inputs:
         yield [start]
         return start
@@ -42,7 +42,7 @@ def partial_demote(
 ) -> Generator[list[Assignment], list[Trial], list[tuple[float, str, Option]]]:
     """Algorithm 13, PartialDemote: (loss of precision, variable, demoted format), best first (Algorithm 14, line 1)."""
     ranked = []
-    for decision in space.decisions:
+    for decision in space.format_decisions:
         least = parse_format(str(start[decision.name])).scale - DEFAULT_BITS // 2
         options = [o for o in decision.options if _papers(o) and parse_format(str(o)).scale >= least]
         options = sorted(options, key=lambda o: parse_format(str(o)).scale)

@@ -90,8 +90,10 @@ class ShiftrySpace(ShiftryCandidates):
 
     def core(self) -> dict[str, list[Option]] | None:
         """The paper's formats, where others are offered besides."""
-        papers = {d.name: [o for o in d.options if parse_format(str(o)).of_paper] for d in self.decisions}
-        return papers if any(len(papers[d.name]) < len(d.options) for d in self.decisions) else None
+        papers = {d.name: [o for o in d.options if parse_format(str(o)).of_paper] for d in self.format_decisions}
+        if all(len(papers[d.name]) == len(d.options) for d in self.format_decisions):
+            return None
+        return {d.name: papers.get(d.name, list(d.options)) for d in self.decisions}
 
     @property
     def error_metric(self) -> str:

@@ -105,8 +105,8 @@ FAMILY = SpaceFamily(
         ),
         click.Option(
             ["--rounding"],
-            type=click.Choice(["toward-zero", "floor", "nearest"]),
-            help="How scaling down rounds  [default: toward-zero]",
+            type=click.Choice(["toward-zero", "floor", "nearest", "any"]),
+            help="How scaling down rounds; any: decided by the search, for the whole program (shiftry)  [default: toward-zero]",
         ),
         click.Option(
             ["--accumulator-bits"],

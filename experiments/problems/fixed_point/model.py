@@ -31,6 +31,9 @@ ACCUMULATORS = MappingProxyType({"auto": Accumulator.DOUBLE, "16": Accumulator.N
 """By the width that --accumulator-bits says."""
 
 
+ANY_ROUNDING = "any"
+"""What --rounding says where the search decides; it begins with the papers' rounding."""
+
 FASTEST = "latency"
 """The objective that asks for the fastest code shape too."""
 

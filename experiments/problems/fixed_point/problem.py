@@ -26,13 +26,19 @@ from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.problems.fixed_point.device_runs import check_program, measure_float
 from kilotune.experiments.problems.fixed_point.export import check_export, export_program
 from kilotune.experiments.problems.fixed_point.holding_out import hold_out
-from kilotune.experiments.problems.fixed_point.model import ACCUMULATORS, ModelOptions, TunedModel, task_of
+from kilotune.experiments.problems.fixed_point.model import (
+    ACCUMULATORS,
+    ANY_ROUNDING,
+    ModelOptions,
+    TunedModel,
+    task_of,
+)
 from kilotune.experiments.problems.fixed_point.source import check_size, data_options, is_trained_model, load_source
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.objectives import DEFAULT, LIMITED, TOTAL_RAM
 from kilotune.spaces.seedot.space import SeeDotOptions, SeeDotSpace
-from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.candidates import ROUNDING, ShiftryOptions
 from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
@@ -88,6 +94,17 @@ class ModelProblem(TunedModel):
         """This problem with the inner loops of its programs written in that shape."""
         request = dataclasses.replace(self.request, options={**self.request.options, "shape": shape})
         return dataclasses.replace(self, request=request)
+
+    def details(self, trial: Trial) -> dict[str, Any]:
+        """How the program divides."""
+        return {"rounding": self._rounding(trial)}
+
+    def lines(self, trial: Trial) -> list[str]:
+        """How the program divides, where that was decided."""
+        return [f"Divisions round: {self._rounding(trial)}."] if ROUNDING in trial.assignment else []
+
+    def _rounding(self, trial: Trial) -> str:
+        return str(trial.assignment.get(ROUNDING, self.options.rounding))
 
     def check_on_device(self, trial: Trial, levels: tuple[str, ...] = ()) -> DeviceCheck | None:
         """The trial's program on the board that was asked for; see `check_program`."""
@@ -165,6 +182,8 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
         objective=asked.objective or DEFAULT,
         front=front,
     )
+    if options.rounding == ANY_ROUNDING and space != "shiftry":
+        raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
     if front and options.fitted:
         raise ValueError("--fitted: codes are fitted for single programs, expected no --front with it.")
     if front:  # refused here, not when the model has been loaded
@@ -207,7 +226,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     decided: dict[str, Any] = {
         **{option: getattr(options, option) for option in LIMIT_OPTIONS.values()},
         "further_limits": options.further_limits,
-        "rounding": Rounding(options.rounding),
+        "rounding": Rounding.TOWARD_ZERO if options.rounding == ANY_ROUNDING else Rounding(options.rounding),
         "accumulator": Accumulator(options.accumulator),
         "in_place": options.in_place,
         "timing": options.timing,
@@ -216,6 +235,7 @@ def build_problem(request: TuneRequest) -> ModelProblem:
     if request.space == "seedot":
         decided |= {"permitted_drop": options.seedot_drop, "permitted_loss": options.seedot_loss}
         return ModelProblem(request, bundle, SeeDotSpace(task, SeeDotOptions(**decided)), held_out)
+    decided["any_rounding"] = options.rounding == ANY_ROUNDING
     own = ("accuracy_drop", "permitted_loss", "permitted_flips", "narrow", "truer", "finer", "codebook")
     decided |= {option: getattr(options, option) for option in own} | {"front": tuple(options.front)}
     formats = ShiftrySpace(task, ShiftryOptions(**decided))

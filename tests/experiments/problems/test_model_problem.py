@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 
 from kilotune.experiments.problems.family import CommandOptions
-from kilotune.experiments.problems.fixed_point.problem import build_problem, read_options, resolve_input
+from kilotune.experiments.problems.fixed_point.problem import (
+    ModelProblem,
+    build_problem,
+    read_options,
+    resolve_input,
+)
 from kilotune.experiments.problems.registry import entries, find_entry
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.search.candidates import random_candidate
+from kilotune.search.space import Measurement, Trial
+from kilotune.spaces.shiftry.candidates import ROUNDING
 
 MODEL = "fastgrnn16-digits"
 
@@ -31,6 +38,24 @@ def test_results_in_place_save_ram_and_test_data_change_no_bytes(space: str) -> 
     in_place, in_place_test = ram_bytes(space)
     apart, apart_test = ram_bytes(space, in_place=False)
     assert in_place == in_place_test < apart == apart_test
+
+
+def test_how_programs_divide_is_decided_where_that_is_asked_for() -> None:
+    def problem_of(space: str, rounding: str) -> ModelProblem:
+        options = read_options(space, CommandOptions({"rounding": rounding}))
+        return build_problem(TuneRequest(space, str(resolve_input(MODEL)), "random", options=options))
+
+    decided, floor = problem_of("shiftry", "any"), problem_of("shiftry", "floor")
+    candidate = random_candidate(floor.space, np.random.default_rng(0))
+    trials = [Trial(0, {**candidate, ROUNDING: name}, Measurement({})) for name in ("floor", "nearest")]
+    assert [decided.lines(trial) for trial in trials] == [["Divisions round: floor."], ["Divisions round: nearest."]]
+    assert floor.lines(Trial(0, candidate, Measurement({}))) == []
+    assert floor.details(Trial(0, candidate, Measurement({}))) == decided.details(trials[0]) == {"rounding": "floor"}
+    measured = decided.space.evaluate([trial.assignment for trial in trials])
+    assert measured[0].metrics == floor.space.evaluate([candidate])[0].metrics != measured[1].metrics
+    assert [decided.lower(trial.assignment).rounding.value for trial in trials] == ["floor", "nearest"]
+    with pytest.raises(ValueError, match=r"^--rounding any: expected the space shiftry, .+ found seedot\.$"):
+        problem_of("seedot", "any")
 
 
 def test_every_space_on_offer_has_a_front_door() -> None:
