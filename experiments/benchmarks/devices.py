@@ -48,6 +48,9 @@ MODELS = (
     "fastgrnn16-digits",
     "fastgrnn32-digits",
     "lenet-digits",
+    "mlp-digits",
+    "gru16-digits",
+    "cnn-exercises",
     "mlp-diabetes",
 )
 FINALISTS = 8

@@ -1,7 +1,9 @@
-"""The bundled models: folders beside this file, each with a program, its parameters and its data."""
+"""The bundled models: folders beside this file, each with a program, its parameters and its data; forests with an ONNX file instead."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from kilotune.codegen.diagnostics import InputError
@@ -18,6 +20,39 @@ PLACEMENTS = _FOLDER / "placements"
 def model_names() -> tuple[str, ...]:
     """Names of the bundled models, sorted."""
     return tuple(sorted(program.parent.name for program in _FOLDER.glob("*/model.sd")))
+
+
+def forest_names() -> tuple[str, ...]:
+    """Names of the bundled forests, sorted."""
+    return tuple(sorted(file.stem for file in _FOLDER.glob("*/*.onnx") if file.stem == file.parent.name))
+
+
+def forest_path(name: str) -> Path:
+    """The ONNX file of a bundled forest, of those that `forest_names` has."""
+    return _FOLDER / name / f"{name}.onnx"
+
+
+def forest_samples(path: Path) -> Path | None:
+    """The samples of a bundled forest, given its ONNX file; None for any other file."""
+    bundled = path.stem in forest_names() and path == forest_path(path.stem)
+    return path.parent / "data.npz" if bundled else None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the data of a bundled model (without data: the model) come from: their name or authors, and their licence."""
+
+    source: str
+    licence: str
+
+
+def model_origin(name: str) -> Origin:
+    """What the README of a bundled model or forest says of it, in its second line."""
+    said = (_FOLDER / name / "README.md").read_text(encoding="utf-8").splitlines()[1]
+    source, licence = re.match(r"(?:Data|Source): ([^(\"]+)", said), re.search(r"CC BY 4\.0|BSD-3-Clause", said)
+    if source is None or licence is None:
+        raise ValueError(f"The README of {name} names no source or no licence in its second line.")
+    return Origin(source[1].strip(" ,"), licence[0])
 
 
 def model_path(name: str) -> Path:

@@ -1,1 +1,1 @@
-"""Trains the bundled models on scikit-learn's real data sets: `python -m kilotune.experiments.models.train NAME`."""
+"""Trains the bundled models on real data sets, most of them scikit-learn's: `python -m kilotune.experiments.models.train NAME`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.experiments.models.catalogue import model_names, model_path
+from kilotune.experiments.models.catalogue import model_names, model_origin, model_path
 from kilotune.experiments.problems.family import ListedRows, ListingRequest
 
 
@@ -19,6 +19,7 @@ def models(asked: ListingRequest) -> ListedRows:
             if data is not None and bundle.class_count:
                 labels = run_float(bundle.program, bundle.parameters, data.features).labels
                 accuracy[part] = round(100.0 * float((labels == data.targets).mean()), 2)
+        origin = model_origin(name)
         listed.append(
             {
                 "name": name,
@@ -27,6 +28,8 @@ def models(asked: ListingRequest) -> ListedRows:
                 "train_samples": None if bundle.train is None else len(bundle.train.features),
                 "float_train_accuracy_percent": accuracy["train"],
                 "float_test_accuracy_percent": accuracy["test"],
+                "source": origin.source,
+                "licence": origin.licence,
             }
         )
     return listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kilotune.codegen.emit.levels import LEVELS
-from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily
+from kilotune.experiments.problems.family import SpaceEntry, SpaceFamily, SpaceListing
 from kilotune.experiments.problems.sample_options import data_option, label_option
 
 OBJECTIVES = ("flash", "latency")
@@ -28,7 +28,7 @@ FAMILY = SpaceFamily(
         click.Option(["--level"], type=click.Choice(LEVELS), help="-O level of the device's compiler  [default: Os]"),
     ),
     "kilotune.experiments.problems.forest.problem",
-    inputs="an ONNX file of a tree ensemble (of scikit-learn by skl2onnx) with --data",
+    inputs="an ONNX file of a tree ensemble (of scikit-learn by skl2onnx) with --data, or a bundled forest of `tune list forests`",
     metrics=(
         ("flash_bytes", "flash bytes"),
         ("ram_bytes", "RAM bytes"),
@@ -42,6 +42,7 @@ FAMILY = SpaceFamily(
         ("mean_absolute_error", "mean absolute error"),
         ("largest_error", "largest error"),
     ),
+    listings=(SpaceListing("forests", "kilotune.experiments.problems.forest.listings:forests"),),
     model_files=("ONNX",),
     rank=15,
 )

@@ -29,10 +29,12 @@ from kilotune.evaluators.on_device import DeviceMeasurement, measure_artefact
 from kilotune.evaluators.simulated import of_emitted
 from kilotune.experiments.artefacts.folder import ArtefactFolder
 from kilotune.experiments.artefacts.inputs import files_read
+from kilotune.experiments.models.catalogue import forest_names, forest_path, forest_samples
 from kilotune.experiments.problems.device_check import DeviceCheck, check_builds
 from kilotune.experiments.problems.family import CommandOptions
 from kilotune.experiments.requests.request import ACCURACY, TuneRequest, stored_fields
 from kilotune.search.space import Assignment, Metrics, Trial
+from kilotune.search.suggestion import did_you_mean
 from kilotune.spaces.forest.space import ForestOptions, ForestSpace, ForestTask, quality
 
 RECORDED_SAMPLES = 100
@@ -176,12 +178,21 @@ def _float_quality(task: ForestTask) -> Metrics:
 
 
 def resolve_input(text: str | None) -> Path:
-    """An ONNX file. InputError when it is none."""
+    """An ONNX file, or that of a bundled forest by its name. InputError when it is neither."""
     path = Path(text or "")
+    if text is not None and not path.exists() and text in forest_names():
+        return forest_path(text)
     if text is None or not path.is_file():
-        found = "none" if text is None else "no such file"
-        raise InputError(text or "--input", expected="an ONNX file of a tree ensemble", found=found)
+        found = "none" if text is None else f"no such file{did_you_mean(text, forest_names())}"
+        bundled = ", ".join(forest_names())
+        expected = f"an ONNX file of a tree ensemble, or the bundled {bundled}"
+        raise InputError(text or "--input", expected=expected, found=found)
     return path.resolve()
+
+
+def input_names() -> tuple[str, ...]:
+    """The bundled forests."""
+    return forest_names()
 
 
 def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
@@ -216,13 +227,14 @@ def libraries(request: TuneRequest) -> tuple[str, ...]:
 def build_problem(request: TuneRequest) -> ForestProblem:
     """Load the trees and their samples, and make the space. InputError for files that cannot be used."""
     options = stored_fields(TreeOptions, request.options, "request")
-    if options.data is None:
+    data = forest_samples(Path(request.input)) if options.data is None else Path(options.data)
+    if data is None:
         expected = "--data FILE with samples for it (.npz with X and y, .npy or .csv)"
         raise InputError(request.input, expected=expected, found="a model without any")
     forest = read_forest(Path(request.input))
-    samples = read_samples(Path(options.data), (1, forest.feature_count), options.label)
-    train = _task(forest, samples.train, Path(options.data))
-    test = None if samples.test is None else _task(forest, samples.test, Path(options.data))
+    samples = read_samples(data, (1, forest.feature_count), options.label)
+    train = _task(forest, samples.train, data)
+    test = None if samples.test is None else _task(forest, samples.test, data)
     metric = {"flash": "flash_bytes", "latency": "cycles"}[options.objective]
     board = options.board
     processor = "avr" if board is None else architecture_of(board.processor).name

@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kilotune.experiments.models.catalogue import DEFAULT_MODEL, model_names, model_path
+from kilotune.experiments.models.catalogue import (
+    DEFAULT_MODEL,
+    forest_names,
+    forest_path,
+    forest_samples,
+    model_names,
+    model_origin,
+    model_path,
+)
 
 Array = npt.NDArray[np.float64]
 Model = dict[str, Array]
 
-DIGITS = ("bonsai-digits", "fastgrnn16-digits", "fastgrnn32-digits", "lenet-digits", "protonn-digits")
-CLASSIFIERS = (*DIGITS, "protonn-cancer")
+DIGITS = (
+    "bonsai-digits",
+    "fastgrnn16-digits",
+    "fastgrnn32-digits",
+    "gru16-digits",
+    "lenet-digits",
+    "mlp-digits",
+    "protonn-digits",
+)
+CLASSIFIERS = (*DIGITS, "cnn-exercises", "protonn-cancer")
 WITH_DATA = (*CLASSIFIERS, "mlp-diabetes")
 LEAST_TEST_ACCURACY = {
     "bonsai-digits": 94.0,
+    "cnn-exercises": 80.0,
     "fastgrnn16-digits": 97.0,
     "fastgrnn32-digits": 97.0,
+    "gru16-digits": 97.0,
     "lenet-digits": 97.5,
+    "mlp-digits": 97.0,
     "protonn-cancer": 95.0,
     "protonn-digits": 95.0,
 }
@@ -113,11 +133,44 @@ def lenet(name: str, features: Array) -> Array:
     return np.asarray(image.reshape(len(image), -1) @ model["FC"] + model["FCbias"])
 
 
+def mlp(name: str, features: Array) -> Array:
+    model, values = parameters(name), features.T
+    for layer in "12":
+        values = np.maximum(model[f"W{layer}"] @ values + model[f"B{layer}"], 0.0)
+    return np.asarray((model["W3"] @ values + model["B3"]).T)
+
+
+def gru(name: str, features: Array) -> Array:
+    """As PyTorch's documentation writes it, where z is how much of the old state stays."""
+    m = parameters(name)
+    hidden = np.zeros((len(features), 16))
+    for step in range(8):
+        x = features[:, 8 * step : 8 * step + 8]
+        z = sigmoid(x @ m["Wz"] + m["Bz"] + hidden @ m["Uz"])
+        r = sigmoid(x @ m["Wr"] + m["Br"] + hidden @ m["Ur"])
+        new = np.tanh(x @ m["Wn"] + m["Bn"] + r * (hidden @ m["Un"] + m["Cn"]))
+        hidden = new + z * (hidden - new)
+    return np.asarray(hidden @ m["FC"] + m["FCbias"])
+
+
+def over_time(name: str, features: Array) -> Array:
+    """5 steps at a time, 2 of zeros before and after; values [samples, steps, channels], filters [1, 5, 1, C, C']."""
+    model, values = parameters(name), features.reshape(-1, 32, 6)
+    for layer in "12":
+        padded, steps = np.pad(values, ((0, 0), (2, 2), (0, 0))), values.shape[1]
+        found = sum(padded[:, k : k + steps] @ model[f"F{layer}"][0, k, 0] for k in range(5)) + model[f"B{layer}"]
+        values = np.maximum(np.maximum(found[:, 0::2], found[:, 1::2]), 0.0)
+    return np.asarray(values.reshape(len(values), -1) @ model["FC"] + model["FCbias"])
+
+
 FORWARD: dict[str, Callable[[str, Array], Array]] = {
     "bonsai-digits": bonsai,
+    "cnn-exercises": over_time,
     "fastgrnn16-digits": fastgrnn,
     "fastgrnn32-digits": fastgrnn,
+    "gru16-digits": gru,
     "lenet-digits": lenet,
+    "mlp-digits": mlp,
     "protonn-cancer": protonn,
     "protonn-digits": protonn,
 }
@@ -171,6 +224,33 @@ def test_worked_example_gives_the_printed_result() -> None:
     model = parameters("worked-example")
     result = model["W2"] @ (model["W1"] @ model["X"] + model["B1"]) + model["B2"]
     assert result.item() == pytest.approx(-5.11167404, abs=5e-9)
+
+
+def test_the_forest_decides_in_onnxruntime_as_its_readme_says() -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    assert forest_names() == ("forest-digits",)
+    path = forest_path("forest-digits")
+    session = runtime.InferenceSession(str(path))
+    readme = path.with_name("README.md").read_text(encoding="utf-8")
+    samples = forest_samples(path)
+    assert samples is not None
+    with np.load(samples) as data:
+        for part, names in (("train", ("X", "y")), ("test", ("Xt", "yt"))):
+            features, classes = (data[name] for name in names)
+            right = int((session.run(["label"], {"X": features.astype(np.float32)})[0] == classes).sum())
+            assert f"{part} {100 * right / len(classes):.2f} % ({right} of {len(classes)})" in readme
+
+
+def test_samples_of_a_forest_are_only_those_of_a_bundled_one(tmp_path: Path) -> None:
+    assert forest_samples(tmp_path / "forest-digits" / "forest-digits.onnx") is None
+    assert forest_samples(forest_path("forest-digits").with_name("other.onnx")) is None
+
+
+@pytest.mark.parametrize("name", [*model_names(), *forest_names()])
+def test_every_model_says_where_its_data_come_from_and_under_which_licence(name: str) -> None:
+    origin = model_origin(name)
+    assert 10 < len(origin.source) < 80
+    assert origin.licence in ("CC BY 4.0", "BSD-3-Clause")
 
 
 @pytest.mark.parametrize("name", model_names())

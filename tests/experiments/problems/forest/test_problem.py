@@ -75,6 +75,21 @@ def test_devices_return_what_the_integers_say(device: str, folder: Path) -> None
     np.testing.assert_array_equal(found.run.outputs, made.outputs(integers))
 
 
+def test_a_bundled_forest_needs_its_name_only_and_brings_its_samples(folder: Path) -> None:
+    listed = json.loads(tune(folder, {}, "list", "forests", "--json").stdout)
+    assert [(row["name"], row["trees"], row["float_test_accuracy_percent"]) for row in listed] == [
+        ("forest-digits", 10, 93.47)
+    ]
+    search = ("--space", "forest", "--input", "forest-digits", "--budget", "5trials", "--no-output", "--json", "s.json")
+    status, error = run(folder, *search)
+    assert status == 0, error
+    found = json.loads((folder / "s.json").read_text())["best"]["test_metrics"]
+    assert (found["disagreements"], round(found["accuracy_percent"], 2)) == (0, 93.47)
+    status, error = run(folder, "--space", "forest", "--input", "forest-digit", "--budget", "5trials")
+    assert status == 4
+    assert "forest-digits" in error
+
+
 def test_the_exported_folder_checks_itself(folder: Path) -> None:
     search = (*FOREST, "--budget", "10trials", "--output", "out")
     told = tune(folder, {"KILOTUNE_STORAGE": str(folder / "studies.db"), "PATH": "/usr/bin:/bin"}, *search)
