@@ -6,10 +6,12 @@ training, sharper and sharper, and hard at the end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
+from kilotune.experiments.models.train.bundle import TrainedArray, TrainedModel, declarations, parameter_count
 from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
 
 PROJECTION = 10
@@ -19,19 +21,19 @@ HARD_FROM = 0.6  # share of the training after which paths are hard
 RECIPE = TrainingSettings(epochs=200, noise=0.25, bound=1.95, keep={"Z": 0.5})
 
 PROGRAM = """\
-// Bonsai: 64 features, sparse projection to 10, a tree of depth 2 (7 nodes), 10 classes
-// Rows 10k .. 10k+9 of W and V belong to node k; the children of k are 2k+1 (T_k z >= 0) and 2k+2
-let X = (64, 1) in [-1.0, 1.0] in
+// Bonsai: {features} features, sparse projection to 10, a tree of depth 2 (7 nodes), {classes} classes
+// Rows {classes}k .. {classes}k+{last} of W and V belong to node k; the children of k are 2k+1 (T_k z >= 0) and 2k+2
+let X = ({features}, 1) in [-1.0, 1.0] in
 {declarations}
 let z = Z |*| X in
 let node = (W * z) <*> tanh(V * z) in
 let side = T * z in
-let leaf1 = side[1:+1][0:+1] >= 0 ? node[30:+10][0:+1] : node[40:+10][0:+1] in
-let leaf2 = side[2:+1][0:+1] >= 0 ? node[50:+10][0:+1] : node[60:+10][0:+1] in
-let below1 = node[10:+10][0:+1] + leaf1 in
-let below2 = node[20:+10][0:+1] + leaf2 in
+let leaf1 = side[1:+1][0:+1] >= 0 ? {node3} : {node4} in
+let leaf2 = side[2:+1][0:+1] >= 0 ? {node5} : {node6} in
+let below1 = {node1} + leaf1 in
+let below2 = {node2} + leaf2 in
 let below = side[0:+1][0:+1] >= 0 ? below1 : below2 in
-argmax(node[0:+10][0:+1] + below)
+argmax({node0} + below)
 """
 
 
@@ -39,7 +41,7 @@ def scores(parameters: Parameters, features: torch.Tensor, progress: float) -> t
     """Scores summed over the nodes, each weighted with how much of the sample's path goes through it."""
     projected = features @ parameters["Z"].T
     nodes = (projected @ parameters["W"].T) * torch.tanh(projected @ parameters["V"].T)
-    by_node = nodes.reshape(len(features), NODES, digits.CLASSES)
+    by_node = nodes.reshape(len(features), NODES, -1)
     return (reach(projected @ parameters["T"].T, progress)[:, :, None] * by_node).sum(dim=1)
 
 
@@ -53,7 +55,7 @@ def reach(sides: torch.Tensor, progress: float) -> torch.Tensor:
     return torch.stack(shares, dim=1)
 
 
-def start(seed: int) -> Parameters:
+def start(features: int, classes: int, seed: int) -> Parameters:
     """Random weights, small enough that tanh is not saturated."""
     random = torch.Generator().manual_seed(seed)
 
@@ -61,21 +63,29 @@ def start(seed: int) -> Parameters:
         return deviation * torch.randn((rows, columns), generator=random)
 
     return {
-        "Z": normal(PROJECTION, digits.FEATURES, 0.15),
-        "W": normal(NODES * digits.CLASSES, PROJECTION, 0.3),
-        "V": normal(NODES * digits.CLASSES, PROJECTION, 0.3),
+        "Z": normal(PROJECTION, features, 0.15),
+        "W": normal(NODES * classes, PROJECTION, 0.3),
+        "V": normal(NODES * classes, PROJECTION, 0.3),
         "T": normal(INNER, PROJECTION, 0.3),
     }
+
+
+def program_text(features: int, classes: int, shipped: Mapping[str, TrainedArray]) -> str:
+    """The program of a Bonsai of depth 2, features in [-1, 1]."""
+    nodes = {f"node{k}": f"node[{classes * k}:+{classes}][0:+1]" for k in range(NODES)}
+    return PROGRAM.format(
+        features=features, classes=classes, last=classes - 1, declarations=declarations(shipped), **nodes
+    )
 
 
 def train() -> TrainedModel:
     """Bonsai on digits."""
     split = digits.load_split()
-    fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
+    fitted = fit(start(digits.FEATURES, digits.CLASSES, RECIPE.seed), scores, split.train, RECIPE)
     shipped = to_arrays(fitted)
     readme = (
         f"Bonsai: projection 10, tree of depth 2, 10 classes; {parameter_count(shipped)}.\n"
         f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
     )
-    program = PROGRAM.format(declarations=declarations(shipped))
+    program = program_text(digits.FEATURES, digits.CLASSES, shipped)
     return TrainedModel("bonsai-digits", program, shipped, readme, split.train, split.test)
