@@ -93,7 +93,7 @@ def measured(path: Path, drop: float, trials: int) -> dict[str, Any]:
     assert isinstance(space, ShiftryCandidates)
     assert bundle.test is not None
     test = bundle.test
-    on_board = measure_float(problem)
+    floats = measure_float(problem)
     answer = run_procedure(space)
     assert answer is not None
     row: dict[str, Any] = {
@@ -104,20 +104,20 @@ def measured(path: Path, drop: float, trials: int) -> dict[str, Any]:
         "trials": trials,
         "float": {
             "accuracy": _float_accuracy(bundle, bundle.parameters, test),
-            **({} if on_board is None else {"flash": on_board.sizes.flash_bytes, "cycles": on_board.cycles}),
+            **({} if floats is None else {"flash": floats.sizes.flash_bytes, "cycles": floats.cycles}),
         },
         "hybrid": {"accuracy": _float_accuracy(bundle, eight_bit_weights(bundle.parameters), test)},
         "wide": {"accuracy": _wide(path, test)},
         **{f"ap_fixed {bits}": {"accuracy": uniform(space, test, bits)} for bits in (8, 16)},
         "all 8": {"accuracy": _accuracy(problem, _all_bits(space, answer.assignment, 8), test)},
         "all 16": {"accuracy": _accuracy(problem, _all_bits(space, answer.assignment, 16), test)},
-        "procedure": _program(problem, answer.assignment, test),
+        "procedure": on_board(problem, answer.assignment, test),
     }
     for what, asked in _searches(path, problem, answer.assignment, drop):
         study = Study(asked.space, "refine", 0, procedure_first=True)
         result = study.run(InProcessExecutor(asked.space), Budget(trials=trials))
         found = result.best.assignment if result.best is not None and result.feasible else answer.assignment
-        row[what] = _program(asked, _least(asked, (found, answer.assignment)), test)
+        row[what] = on_board(asked, _least(asked, (found, answer.assignment)), test)
     return row
 
 
@@ -146,7 +146,7 @@ def _searches(path: Path, plain: TunedModel, procedure: Assignment, drop: float)
 def _problem(path: Path, drop: float, **further: Any) -> TunedModel:
     options = {"device": find_device(DEVICE).as_json(), "accuracy_drop": drop, **further}
     found = build_problem(TuneRequest("shiftry", str(path), "refine", options=options))
-    few = _fewer(found.bundle)
+    few = with_fewer_samples(found.bundle)
     if few is found.bundle:
         return found
     assert few.train is not None
@@ -156,26 +156,26 @@ def _problem(path: Path, drop: float, **further: Any) -> TunedModel:
     return dataclasses.replace(found, bundle=few, space=ShiftrySpace(task, found.space.options))
 
 
-def _fewer(bundle: Bundle) -> Bundle:
+def with_fewer_samples(bundle: Bundle, most: int = SEARCHED) -> Bundle:
+    """The bundle with at most so many training samples, the first ones."""
     assert bundle.train is not None
-    if len(bundle.train.features) <= SEARCHED:
+    if len(bundle.train.features) <= most:
         return bundle
     train = dataclasses.replace(
-        bundle.train, features=bundle.train.features[:SEARCHED], targets=bundle.train.targets[:SEARCHED]
+        bundle.train, features=bundle.train.features[:most], targets=bundle.train.targets[:most]
     )
     return dataclasses.replace(bundle, train=train)
 
 
-def _program(problem: TunedModel, assignment: Assignment, test: Dataset) -> dict[str, Any]:
+def on_board(problem: TunedModel, assignment: Assignment, test: Dataset) -> dict[str, Any]:
     """A program's accuracy on all test samples, and its bytes and cycles on the board; DivergenceError when an output differs there."""
-    batch = problem.lower(assignment)
+    board, batch = problem.options.board, problem.lower(assignment)
+    assert board is not None
     outputs = Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0]
     accuracy = 100.0 * float((outputs[:, 0] == test.targets).mean())
     source, count = emit_program(problem, batch), min(COMPARED, len(outputs))
     try:
-        found = measure_checked(
-            find_device(DEVICE), source, batch, problem.bundle.parameters, test.features[:count], outputs[:count]
-        )
+        found = measure_checked(board, source, batch, problem.bundle.parameters, test.features[:count], outputs[:count])
     except DivergenceError:
         raise
     except DeviceError as error:
