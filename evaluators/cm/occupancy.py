@@ -1,4 +1,4 @@
-"""How full the buffers get when nothing is in the way: the room that a stream needs in order not to slow anything down."""
+"""How full buffers get: the room that a stream needs in order not to slow anything down."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.recurrence import schedule, sending_ticks
+from kilotune.evaluators.cm.ticks import TickArray
 
 IMAGES = 3
 
@@ -16,19 +17,33 @@ IMAGES = 3
 def occupancies(
     pipeline: Pipeline, streams: Sequence[Stream], ticks: Sequence[int], hops: Sequence[int], pace_ticks: int
 ) -> tuple[int, ...]:
-    """Packets by stream, those under way included; at least the stream's minimum capacity. 0 for streams into GMEM."""
+    """When nothing is in the way: see `held_packets`."""
     starts = schedule(pipeline, ticks, hops, IMAGES, pace_ticks).starts
-    sent = sending_ticks(pipeline.input_iterations, IMAGES, pace_ticks)
+    return held_packets(pipeline, streams, ticks, starts, pace_ticks)
+
+
+def held_packets(
+    pipeline: Pipeline,
+    streams: Sequence[Stream],
+    ticks: Sequence[int],
+    starts: Sequence[TickArray],
+    pace_ticks: int,
+) -> tuple[int, ...]:
+    """The most packets that a stream ever holds, by stream, those under way included; at least the stream's minimum capacity. 0 for
+    streams into GMEM. ticks: of an iteration, by stage. starts: of all iterations of all images, by stage. pace_ticks: in which GMEM
+    sends an image."""
+    images = len(starts[0]) // pipeline.stages[0].iterations
+    sent = sending_ticks(pipeline.input_iterations, images, pace_ticks)
     found = []
     for stream in streams:
         if stream.reader == GMEM:
             found.append(0)
             continue
         written = sent if stream.writer == GMEM else starts[stream.writer]
-        issued = written[np.tile(stream.sends, IMAGES)]
+        issued = written[np.tile(stream.sends, images)]
         finished = starts[stream.reader] + ticks[stream.reader]
-        images = np.arange(IMAGES)[:, None] * stream.packets
-        freed = np.concatenate(([0], (images + stream.released).ravel()))
+        before = np.arange(images)[:, None] * stream.packets
+        freed = np.concatenate(([0], (before + stream.released).ravel()))
         left = freed[np.searchsorted(finished, issued, side="right")]
         most = int((np.arange(1, len(issued) + 1) - left).max(initial=1))
         found.append(max(most, stream.minimum_capacity))

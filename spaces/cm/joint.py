@@ -11,11 +11,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from kilotune.codegen.cm.mapping import node_of, sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.evaluators.cm.bound import link_loads
 from kilotune.search.space import Assignment
@@ -24,9 +22,11 @@ from kilotune.spaces.cm.arrangement import arranged
 from kilotune.spaces.cm.baselines import snake_cores
 from kilotune.spaces.cm.buffers import ALL_OF_IT
 from kilotune.spaces.cm.candidates import OBJECTIVES, CmCandidates
-from kilotune.spaces.cm.lowered import LoweredPipeline, cores_needed
+from kilotune.spaces.cm.designs import Design, carried_over, routes_of
+from kilotune.spaces.cm.lowered import cores_needed
 from kilotune.spaces.cm.pacing import Replicas, paced_replicas, paces, thinned_replicas
 from kilotune.spaces.cm.replication import ONCE, Replication
+from kilotune.spaces.cm.room import FOLLOWED_IMAGES, crowded, roomier, spread_out, too_large
 
 FIRST_MOVES, LONG_MOVES = 150_000, 1_000_000
 HOTTEST_LINKS = 4
@@ -38,24 +38,11 @@ SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
 MUCH_FEWER = 0.9
 EQUALLY_GOOD = 8
+SPREADING_ROUNDS = 3
+"""The first brings most; what is left after three are single layers."""
+
 BUFFERS = (ALL_OF_IT, 128, 32)
 """Options of the buffer decisions that are measured for every design. Less room slows most designs down."""
-
-Part = tuple[str, int, int, int]
-"""Layer, replica, row block and column block."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """A replication with the best placement known for it. ticks: of the busiest core or link."""
-
-    replicas: Replicas
-    lowered: LoweredPipeline
-    placement: AnnealedPlacement
-
-    @property
-    def ticks(self) -> int:
-        return max(self.lowered.compute_ticks, self.placement.ticks)
 
 
 def joint_annealing(space: CmCandidates, seed: int) -> Iterator[Assignment | None]:
@@ -129,6 +116,8 @@ def _levelled(
         if last and not search.fits(design):
             design = search.improve(roomier, 0)
     waiting = best is not None and not search.fits(best)
+    if best is not None and not waiting and search.is_better(design, best):
+        design = search.uncrowded(design)
     if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
         yield from search.shown(design, at_once=waiting)
         return design, design
@@ -240,7 +229,7 @@ class _Joint:
             one = shrinkable[int(rng.integers(len(shrinkable)))].shape
             fewer = [r for r in one.replications() if r.count < replicas[one.name].count]
             replicas[one.name] = fewer[-1]
-        return self._carried_over(design, replicas)
+        return carried_over(self.space, design, replicas, self.rng)
 
     def _hot_layers(self, design: Design) -> list[str]:
         """Those that send or receive over the busiest links, or the slowest ones where the cores are the bottleneck."""
@@ -248,7 +237,7 @@ class _Joint:
         if lowered.compute_ticks >= design.placement.ticks:
             stages = zip(lowered.pipeline.stages, lowered.ticks, strict=True)
             return sorted({s.layer for s, t in stages if s.iterations * t == lowered.compute_ticks})
-        routes = self._routes(design)
+        routes = routes_of(self.space, design)
         use = link_loads(lowered.streams, routes, hardware.links) / [k.width for k in hardware.links]
         hottest = set(np.argsort(-use)[:HOTTEST_LINKS].tolist())
         ends = {
@@ -259,60 +248,33 @@ class _Joint:
         }
         return sorted({lowered.pipeline.stages[end].layer for end in ends - {GMEM}})
 
-    def _routes(self, design: Design) -> list[tuple[int, ...]]:
-        placement, hardware = design.placement, self.space.hardware
-        routes = []
-        for stream, shape in zip(design.lowered.streams, placement.shapes, strict=True):
-            start, goal = (node_of(hardware, placement.cores, end) for end in (stream.writer, stream.reader))
-            routes.append(self.space.tables.route(start, goal, shape))
-        return routes
-
-    def _carried_over(self, design: Design, replicas: Replicas) -> Design:
-        lowered, hardware = self.space.lowered(replicas), self.space.hardware
-        # A replica keeps its core by its number; a layer that was whole until now leaves its core to the first one.
-        before = dict(zip(_parts(design.lowered), design.placement.cores, strict=True))
-        kept = [before.get(part) for part in _parts(lowered)]
-        free = iter(self.rng.permutation([c for c in range(hardware.cores) if c not in set(kept)]).tolist())
-        cores = tuple(core if core is not None else next(free) for core in kept)
-        routed = dict(zip(_ends(design.lowered), design.placement.shapes, strict=True))
-        shapes = tuple(routed.get(ends, 0) for ends in _ends(lowered))
-        return Design(replicas, lowered, AnnealedPlacement(cores, shapes, 1 << 60))
-
     def is_better(self, design: Design, best: Design) -> bool:
         """Fewer ticks, and its least buffers fit into the cores."""
         return design.ticks < best.ticks and self.fits(design)
 
     def fits(self, design: Design) -> bool:
         """Whether no core's buffers exceed its SRAM when they have no room to spare."""
-        return not self._too_large(design)
-
-    def _too_large(self, design: Design) -> set[str]:
-        """Layers whose buffers exceed a core's SRAM when they have no room to spare."""
-        space, lowered = self.space, design.lowered
-        candidate = space.candidate(design.replicas, design.placement.cores, design.placement.shapes, 0)
-        capacities = space.mapping(candidate).capacities
-        used = sram_bytes(lowered.streams, capacities, len(lowered.pipeline.stages))
-        stages = zip(lowered.pipeline.stages, used, strict=True)
-        return {stage.layer for stage, size in stages if size > space.hardware.sram_bytes}
+        return not too_large(self.space, design)
 
     def roomier(self, design: Design) -> Design | None:
-        """The design with more replicas of the layers whose buffers are too large, until they fit; where they stay, stages stay where
-        they are. None: they fit as they are, or there are no more replicas or cores."""
-        space, costs = self.space, {cost.shape.name: cost for cost in self.space.costs}
-        wanted, large = design, self._too_large(design)
-        while large:
-            replicas = dict(wanted.replicas)
-            for layer in large:
-                one = replicas[layer]
-                more = (
-                    r for r in costs[layer].shape.replications() if r.count > one.count and r.chained == one.chained
-                )
-                replicas[layer] = next((r for r in more if one.count == 1 or r.axis == one.axis), one)
-            if replicas == wanted.replicas or cores_needed(space.costs, replicas) > space.hardware.cores:
-                return None
-            wanted = self._carried_over(wanted, replicas)
-            large = self._too_large(wanted)
-        return None if wanted is design else wanted
+        """With replicas enough for its least buffers; None: they fit, or cannot: see `spaces.cm.room`."""
+        return roomier(self.space, design, self.rng)
+
+    def uncrowded(self, design: Design) -> Design:
+        """With more replicas of the layers that would hold up others, annealed anew each time; the design itself where there are none,
+        and the last one whose buffers fit where cores or rounds end first."""
+        found = design
+        for _ in range(SPREADING_ROUNDS):
+            crowds = crowded(self.space, found)
+            self._annealed += FOLLOWED_IMAGES * sum(stream.packets for stream in found.lowered.streams)
+            wider = spread_out(self.space, found, crowds, self.rng) if crowds else None
+            if wider is None:
+                break
+            annealed = self.improve(wider, FIRST_MOVES)
+            if not self.fits(annealed):
+                break
+            found = annealed
+        return found
 
     def shown(self, design: Design, *, at_once: bool = False) -> Iterator[Assignment | None]:
         """The design with roomy buffers, when it has not been seen and promises much fewer ticks than the one before it, or as much work
@@ -335,14 +297,3 @@ class _Joint:
         """As the space's decisions say it: with room for all that is held up, then with less."""
         for buffer in BUFFERS:
             yield self.space.candidate(design.replicas, design.placement.cores, design.placement.shapes, buffer)
-
-
-def _parts(lowered: LoweredPipeline) -> list[Part]:
-    """Which part of which layer every stage is."""
-    return [(s.layer, s.replica, s.row_block, s.column_block) for s in lowered.pipeline.stages]
-
-
-def _ends(lowered: LoweredPipeline) -> list[tuple[Part | None, Part | None]]:
-    """Between which parts every stream flows; None: GMEM."""
-    parts = [*_parts(lowered), None]  # GMEM, -1, is the last one
-    return [(parts[s.writer], parts[s.reader]) for s in lowered.streams]

@@ -84,9 +84,9 @@ def thinned_replicas(
         thin = (r for r in own if cost.stream_ticks(r) <= thickness)
         replicas[cost.shape.name] = next(thin, min(own, key=cost.stream_ticks))
     by_name = {cost.shape.name: cost for cost in costs}
-    thick = set(flows)
+    thick = sorted(flows, key=str)
     while thick and cores_needed(costs, replicas) <= cores:
-        worst = max(sorted(thick, key=str), key=lambda flow: flow.least_ticks(replicas))
+        worst = max(thick, key=lambda flow: flow.least_ticks(replicas))
         if worst.least_ticks(replicas) <= thickness:
             break
         wanted = _cheapest_help(by_name, replicas, worst, ticks, thickness)

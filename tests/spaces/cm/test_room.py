@@ -1,0 +1,120 @@
+"""What buffers hold when links are shared, and replicas of the layers that have too little room for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from kilotune.codegen.cm.hardware import load_hardware
+from kilotune.codegen.cm.mapping import Mapping
+from kilotune.codegen.cm.pipeline import GMEM
+from kilotune.codegen.onnx.quantise import integer_shape
+from kilotune.codegen.onnx.topology import IMAGE, Topology
+from kilotune.evaluators.cm.occupancy import held_packets
+from kilotune.evaluators.cm.timing import load_timing
+from kilotune.spaces.cm import joint
+from kilotune.spaces.cm.designs import Design, carried_over, routes_of
+from kilotune.spaces.cm.lowered import cores_needed
+from kilotune.spaces.cm.room import crowded, spread_out, too_large
+from kilotune.spaces.cm.space import CmSpace
+
+IMAGES = 5
+
+
+def dense_space(sram_bytes: int) -> CmSpace:
+    """Every layer reads all before it, over links of 16 elements a tick: short ways wait for long ones."""
+    net = Topology("dense", (3, 32, 32))
+    parts = [net.node("Relu", [net.conv(IMAGE, "stem", 16, 3, bias=True)], "first")]
+    for k in range(5):
+        x = net.node("Concat", parts, f"all{k}", axis=1) if k else parts[0]
+        x = net.node("Relu", [net.conv(x, f"narrow{k}", 40, 1, bias=True)], f"relu{k}")
+        parts.append(net.node("Relu", [net.conv(x, f"wide{k}", 10, 3, bias=True)], f"last{k}"))
+    graph = integer_shape(net.graph(net.node("Concat", parts, "end", axis=1)))
+    mesh = load_hardware("mesh-8x8")
+    narrow = tuple(dataclasses.replace(link, width=16) for link in mesh.links)
+    return CmSpace.of(graph, dataclasses.replace(mesh, links=narrow, sram_bytes=sram_bytes))
+
+
+def annealed(space: CmSpace, level: int) -> tuple[joint._Joint, Design]:
+    search = joint._Joint(space, 0)
+    return search, search.improve(search.laid_out(search.levels()[level]), 3000)
+
+
+def test_buffers_as_large_as_what_they_hold_over_shared_links_slow_nothing_down_and_smaller_ones_do() -> None:
+    space = dense_space(65536)
+    _, design = annealed(space, 1)
+    lowered, routes = design.lowered, tuple(routes_of(space, design))
+    unbounded = Mapping(design.placement.cores, routes, (0,) * len(routes))
+    pace = space.promised_ticks(lowered, unbounded)
+    free = space.simulate(lowered, unbounded, IMAGES, record_starts=True)
+    assert free.starts is not None
+    held = held_packets(lowered.pipeline, lowered.streams, lowered.ticks, free.starts, pace)
+    inner = [n for n, stream in enumerate(lowered.streams) if stream.reader != GMEM]
+    assert all(held[n] > 0 for n in inner)
+
+    def starts(capacities: tuple[int, ...]) -> list[list[int]]:
+        mapping = dataclasses.replace(unbounded, capacities=capacities)
+        timing = space.simulate(lowered, mapping, IMAGES, record_starts=True)
+        assert timing.starts is not None
+        return [stage.tolist() for stage in timing.starts]
+
+    expected = [stage.tolist() for stage in free.starts]
+    assert starts(held) == expected
+    tight = [n for n in inner if lowered.streams[n].writer != GMEM and held[n] > lowered.streams[n].minimum_capacity]
+    changed = [starts((*held[:n], held[n] - 1, *held[n + 1 :])) != expected for n in tight[:6]]
+    assert len(changed) == 6
+    assert all(changed)
+
+
+def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_sooner() -> None:
+    if load_timing() is None:
+        pytest.skip("a C compiler simulates this")
+    space = dense_space(8192)
+    search, crowding = annealed(space, 1)
+    assert not too_large(space, crowding), "there is room for what is under way when nothing is in the way"
+    crowds = crowded(space, crowding)
+    assert crowds
+    assert min(crowds.values()) > 1
+    wider = search.uncrowded(crowding)
+    assert sum(crowded(space, wider).values()) < sum(crowds.values())
+    assert not too_large(space, wider)
+    assert search.measured(wider) < 0.9 * search.measured(crowding)
+
+
+def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:
+    space = dense_space(65536)
+    _, design = annealed(space, 0)
+    rng = np.random.default_rng(0)
+    names = [shape.name for shape in space.shapes][:4]
+    crowds = {names[0]: 1.2, names[1]: 9.0, names[2]: 1.4}
+    found = spread_out(space, design, crowds, rng)
+    assert found is not None
+    assert {name: found.replicas[name].count for name in names} == dict(zip(names, (2, 2, 2, 1), strict=True))
+    taken = cores_needed(space.costs, design.replicas)
+    space.hardware = dataclasses.replace(space.hardware, cores=taken + 1)
+    scarce = spread_out(space, dataclasses.replace(design), crowds, rng)
+    assert scarce is not None
+    assert [name for name in names if scarce.replicas[name].count > 1] == [names[1]]
+    space.hardware = dataclasses.replace(space.hardware, cores=taken)
+    assert spread_out(space, design, crowds, rng) is None
+
+
+def test_stages_that_stay_keep_their_cores() -> None:
+    space = dense_space(65536)
+    _, design = annealed(space, 0)
+    one = space.shapes[1]
+    more = next(r for r in one.replications() if r.count == 2)
+    other = carried_over(space, design, {**design.replicas, one.name: more}, np.random.default_rng(0))
+    before, after = (
+        {
+            (s.layer, s.replica, s.row_block): core
+            for s, core in zip(d.lowered.pipeline.stages, d.placement.cores, strict=True)
+        }
+        for d in (design, other)
+    )
+    assert all(after[part] == core for part, core in before.items())
+    assert len(set(other.placement.cores)) == len(other.placement.cores) == len(before) + one.cores
+    assert math.isfinite(other.ticks)
