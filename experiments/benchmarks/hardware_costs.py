@@ -4,6 +4,7 @@
     python -m kilotune.experiments.benchmarks.hardware_costs fit BOARD ... --gates    # of gates only: paths stay as they are
     python -m kilotune.experiments.benchmarks.hardware_costs check BOARD        # median and worst error on designs that it has not seen
     python -m kilotune.experiments.benchmarks.hardware_costs check BOARD --seeds 60 130    # on these random programs alone
+    python -m kilotune.experiments.benchmarks.hardware_costs check BOARD --seeds 0 60 --narrow    # with weights of 1 to 6 bits
     python -m kilotune.experiments.benchmarks.hardware_costs collect BOARD --seconds 400    # synthesis runs only, kept by content
 
 Boards of one fabric, as the two iCE40s, are fitted together: their gates have weights in common, their paths have not.
@@ -71,13 +72,14 @@ def fitted_probes() -> Iterator[Callable[[], HardwareProbe]]:
         yield partial(unit_probe, seed)
 
 
-def unseen_probes(seeds: range | None = None) -> Iterator[Callable[[], HardwareProbe]]:
-    """Whole programs: the bundled models and `PROGRAMS` random ones, or the random ones of `seeds` alone."""
+def unseen_probes(seeds: range | None = None, narrow: bool = False) -> Iterator[Callable[[], HardwareProbe]]:
+    """Whole programs: the bundled models and `PROGRAMS` random ones, or the random ones of `seeds` alone; `narrow`: these with weights of
+    1 to 6 bits."""
     for model in model_names() if seeds is None else ():
         for most in MODEL_LANES:
             yield partial(_model_probe, model, most)
     for seed in range(PROGRAMS) if seeds is None else seeds:
-        yield partial(program_probe, seed)
+        yield partial(program_probe, seed, narrow)
 
 
 def _model_probe(model: str, most: int) -> HardwareProbe:
@@ -240,6 +242,7 @@ def main() -> None:
     arguments.add_argument("--longest", type=float, default=LONGEST_S, help="seconds for a tool and a design")
     arguments.add_argument("--luts", type=float, default=math.inf, help="that a design may be predicted to take")
     arguments.add_argument("--above", type=float, default=0, help="what it must be predicted to take more than")
+    arguments.add_argument("--narrow", action="store_true", help="random programs with weights of 1 to 6 bits")
     given = arguments.parse_args()
     allowed = Allowed(given.seconds, given.kept_only, given.longest, given.luts, given.above)
     seeds = range(given.seeds[0], given.seeds[1] + 1) if given.seeds else None
@@ -247,7 +250,7 @@ def main() -> None:
         fit(given.boards, allowed, not given.gates)
     for board in given.boards if given.what != "fit" else ():
         if given.what == "check":
-            check(board, measured(unseen_probes(seeds), board, allowed))
+            check(board, measured(unseen_probes(seeds, given.narrow), board, allowed))
         else:
             for probes in (fitted_probes(), unseen_probes()):
                 list(measured(probes, board, replace(allowed, kept_only=False)))

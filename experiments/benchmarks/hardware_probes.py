@@ -42,12 +42,14 @@ class HardwareProbe:
         return HardwareProbe(f"{self.name}, soft", soft, self.parameters)
 
 
-def program_probe(seed: int) -> HardwareProbe:
-    """A random program of several operations (`probe`), with random unroll factors, processing elements, registers and ports."""
-    made = probe(seed)
+def program_probe(seed: int, narrow: bool = False) -> HardwareProbe:
+    """A random program of several operations (`probe`), with random unroll factors, processing elements, registers and ports; `narrow`:
+    with parameters of 1 to 6 bits."""
+    made = probe(seed, narrow)
     random = np.random.default_rng([seed, 1])
     design = random_design(made.batch, made.parameters, random, int(random.choice((1, 1, 2, 4, 8))), 0.2)
-    return HardwareProbe(f"program {seed}", make_plan(made.batch, made.parameters, design), made.parameters)
+    name = f"narrow program {seed}" if narrow else f"program {seed}"
+    return HardwareProbe(name, make_plan(made.batch, made.parameters, design), made.parameters)
 
 
 def unit_probe(seed: int, kinds: tuple[str, ...] = KINDS, soft: float = 0.0) -> HardwareProbe:

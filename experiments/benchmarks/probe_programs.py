@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray
+from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.fixed.arithmetic import Accumulator, Rounding, get_scale
+from kilotune.codegen.fixed.encoding import LAYOUTS, ParameterEncoding
 from kilotune.codegen.fixed.shiftry import ShiftryLowering
-from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.profile import profile
+from kilotune.codegen.fixed.table import FixedBatch, unencoded
+from kilotune.codegen.profile import Profile, profile
 
 _HERE = ir.Location("probe.sd", 1, 1)
 SAMPLES = 4
 FEATURES = 24
+NARROW_COMPUTED_BITS = 8
+"""What parameters of fewer bits are computed with."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,9 @@ class _ProbeBuilder:
         return view
 
 
-def probe(seed: int) -> ProbeProgram:
-    """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit."""
+def probe(seed: int, narrow: bool = False) -> ProbeProgram:
+    """A program of 2 to 6 operations, each reading what the one before wrote; formats are random, scales near those that fit. `narrow`:
+    its parameters are codes of random widths from 1 to 6 bits, which everything else is computed with as without."""
     random = np.random.default_rng(seed)
     b = _ProbeBuilder(random)
     last = b.variable((FEATURES, 1), ir.Role.INPUT)
@@ -78,8 +82,24 @@ def probe(seed: int) -> ProbeProgram:
     largest = {row: float(values.max()) for row, values in seen.exponents.items()}
     rounding = list(Rounding)[b.pick(0, 2)]
     accumulator = list(Accumulator)[b.pick(0, len(Accumulator) - 1)]
-    batch = ShiftryLowering(program, largest, rounding, accumulator).lower(bits, scales)
-    return ProbeProgram(b.parameters, features, batch)
+    lowering = ShiftryLowering(program, largest, rounding, accumulator)
+    if narrow:
+        return ProbeProgram(b.parameters, features, _narrow_batch(lowering, bits, scales, seen, seed))
+    return ProbeProgram(b.parameters, features, lowering.lower(bits, scales))
+
+
+def _narrow_batch(
+    lowering: ShiftryLowering, bits: IntArray, scales: IntArray, seen: Profile, seed: int
+) -> FixedBatch:
+    """Parameters as codes of random widths, each at the scale that holds its largest value; of one bit no sparse ones, which have zeros."""
+    random, encodings = np.random.default_rng([seed, 3]), tuple(ParameterEncoding(width) for width in LAYOUTS)
+    encoded = unencoded(bits.shape)
+    for column, variable in enumerate(lowering.program.variables):
+        if variable.role is ir.Role.PARAMETER:
+            number = int(random.integers(variable.sparse, len(encodings)))
+            encoded[0, column], bits[0, column] = number, NARROW_COMPUTED_BITS
+            scales[0, column] = get_scale(seen.magnitude(variable.name), encodings[number].width)
+    return lowering.lower(bits, scales, encoded, encodings)
 
 
 _UNARY = (ir.Negate, ir.Relu, ir.Relu6, ir.Exp, ir.Sigmoid, ir.Tanh, ir.Copy)
