@@ -21,6 +21,11 @@ PIN_ENDINGS = ("$sb_io", "$tr_io")
 """How nextpnr's packers end the names of cells of pins. A package may have fewer pins than its die has such cells."""
 
 
+def design_is_refused(log: str, family: GateFamily) -> bool:
+    """Whether `log` says that the design has no place on the device, for cells or for pins: the same design has none the next time."""
+    return device_is_full(log, family) or NO_PLACE.search(log) is not None
+
+
 def device_is_full(log: str, family: GateFamily) -> bool:
     """Whether `log`, all that a placer has said that failed, says that cells are too few of a kind that a smaller design takes fewer of.
     Pins are none: a smaller design has as many."""

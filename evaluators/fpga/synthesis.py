@@ -15,7 +15,7 @@ from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates, counted_gates
-from kilotune.evaluators.fpga.placer_refusals import device_is_full
+from kilotune.evaluators.fpga.placer_refusals import design_is_refused, device_is_full
 from kilotune.evaluators.fpga.tools import (
     LONGEST_RUN_S,
     NO_AMARANTH,
@@ -56,10 +56,14 @@ class NoRoomError(ToolError):
         self.least = least
 
 
+class UnplacedDesignError(ToolError):
+    """A design that the placer has no place for on the device, though the device is not full: it has too few pins."""
+
+
 def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
     """Synthesise, place and route a plan's hardware; each tool gets `seconds`. NoRoomError when the board has too few gates, when the
-    placer says that it is full, or when a tool does not end, which is kept too; ToolError when a tool is missing, or fails for another
-    reason: the message says where all that it said is kept."""
+    placer says that it is full, or when a tool does not end; UnplacedDesignError when the placer has no place for a pin; these are kept
+    too. ToolError when a tool is missing, or fails for another reason: the message says where all that it said is kept."""
     rtlil = _rtlil(plan)
     try:
         kept = _kept_file(rtlil, board)
@@ -78,7 +82,8 @@ def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) 
         said = f"{error} All that it said is in {log}."
         if isinstance(error, NoRoomError):
             raise NoRoomError(said, error.log, error.least) from None
-        raise ToolError(said, error.log) from None
+        kind = UnplacedDesignError if isinstance(error, UnplacedDesignError) else ToolError
+        raise kind(said, error.log) from None
 
 
 def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Implementation:
@@ -89,9 +94,11 @@ def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Impl
         except NoEndError as error:
             _write(folder, _unplaced_file(kept), {"seconds": seconds, "said": str(error)})
             raise NoRoomError(str(error)) from None
-        except NoRoomError as error:
-            least = None if error.least is None else asdict(error.least)
-            _write(folder, _refused_file(kept, board), {"said": str(error), "log": error.log, "least": least})
+        except (NoRoomError, UnplacedDesignError) as error:
+            full = isinstance(error, NoRoomError)
+            least = asdict(error.least) if isinstance(error, NoRoomError) and error.least is not None else None
+            said = {"said": str(error), "log": error.log, "least": least, "full": full}
+            _write(folder, _refused_file(kept, board), said)
             raise
         _write(folder, kept, asdict(made))
     return made
@@ -103,12 +110,12 @@ def _unplaced_file(kept: Path) -> Path:
 
 
 def _refused_file(kept: Path, board: Board) -> Path:
-    """Where it is kept that a board has no room: boards of one part may be given other gates."""
+    """Where it is kept that a board has no room, or too few pins: boards of one part may be given other gates."""
     return kept.with_name(f"refused-{hashlib.sha256(f'{kept.stem}{board}'.encode()).hexdigest()[:20]}.json")
 
 
 def _refuse_again(kept: Path, board: Board, seconds: float) -> None:
-    """NoRoomError where the tools have found no room before, or were given as long, and one did not end."""
+    """What the tools have raised before, where they have refused the design, or were given as long, and one did not end."""
     unplaced, refused = _unplaced_file(kept), _refused_file(kept, board)
     if unplaced.exists():
         stored = json.loads(unplaced.read_text())
@@ -116,6 +123,8 @@ def _refuse_again(kept: Path, board: Board, seconds: float) -> None:
             raise NoRoomError(stored["said"])
     if refused.exists():
         stored = json.loads(refused.read_text())
+        if not stored.get("full", True):
+            raise UnplacedDesignError(stored["said"], stored["log"])
         raise NoRoomError(stored["said"], stored["log"], None if stored["least"] is None else Gates(**stored["least"]))
 
 
@@ -198,7 +207,8 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
     except ToolError as error:
         if device_is_full(error.log, family):
             raise NoRoomError(f"The design is not placed on {board.name}, which is full: {error}", error.log) from None
-        raise ToolError(
+        kind = UnplacedDesignError if design_is_refused(error.log, family) else ToolError
+        raise kind(
             f"The design is not placed on {board.name}, and a smaller one is not asked for: {error}", error.log
         ) from None
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())

@@ -88,9 +88,7 @@ def probe(seed: int, narrow: bool = False) -> ProbeProgram:
     return ProbeProgram(b.parameters, features, lowering.lower(bits, scales))
 
 
-def _narrow_batch(
-    lowering: ShiftryLowering, bits: IntArray, scales: IntArray, seen: Profile, seed: int
-) -> FixedBatch:
+def _narrow_batch(lowering: ShiftryLowering, bits: IntArray, scales: IntArray, seen: Profile, seed: int) -> FixedBatch:
     """Parameters as codes of random widths, each at the scale that holds its largest value; of one bit no sparse ones, which have zeros."""
     random, encodings = np.random.default_rng([seed, 3]), tuple(ParameterEncoding(width) for width in LAYOUTS)
     encoded = unencoded(bits.shape)

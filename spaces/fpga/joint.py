@@ -19,10 +19,15 @@ class JointSpace(JointCandidates):
         return JointModel(self, trials)
 
     def procedure(self) -> Procedure:
-        """Both papers' procedures, one after the other: Shiftry's widths and scales, then SeeDot's hints."""
+        """Both papers' procedures, one after the other: Shiftry's widths and scales, then SeeDot's hints. Where the board is predicted to
+        have no room for these widths, hardware of one lane: narrower ones may fit."""
         answer = run_procedure(self.formats)
         assert answer is not None
         formats = dict(answer.assignment)
-        alone = self.unrolling(formats)
+        try:
+            alone = self.unrolling(formats)
+        except ValueError:
+            yield [{**formats, **self.choices.answers({}, True, 1)}]
+            return
         for trials in trials_of(alone.procedure(), alone.evaluate):
             yield [{**formats, **trial.assignment} for trial in trials]

@@ -2,7 +2,7 @@
 
 A figure that was measured r times as large as predicted may be predicted to be at most its limit / r from then on. Where the placer found
 no room, and so measured nothing, a tenth less than that candidate's look-up tables may be predicted. The best that the model has within
-these limits comes next; once it has nothing, the other candidates of the search do, those within the limits first.
+these limits comes next; once it has nothing, the other candidates of the search do, those nearest to the limits first.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class FurtherCandidates:
         goal = corrected_goal(self.space.goal, self.space.board, tried)
         limits = Ranking(self.space.objectives, gate_constraints(self.space.board, goal))
         return self._searched(goal, tried) or min(
-            untried, key=lambda trial: limits.violation(trial.measurement) > 0.0, default=None
+            untried, key=lambda trial: limits.violation(trial.measurement), default=None
         )
 
     def _searched(self, goal: HardwareGoal, tried: Sequence[PlacedTrial]) -> Trial | None:

@@ -35,6 +35,7 @@ from kilotune.search.space import Assignment, Metrics, Trial
 from kilotune.spaces.fpga.candidates import FixedProgram, HardwareGoal, gate_constraints
 from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
+from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 DEFAULT_FORMATS = "seedot"
@@ -279,8 +280,16 @@ def build_problem(request: TuneRequest) -> HardwareProblem:
     model = build_formats(TuneRequest(space, request.input, "procedure", request.seed, widths))
     if options.joint:
         assert isinstance(model.space, ShiftrySpace)
-        return HardwareProblem(request, model, JointSpace(model.space, model.bundle.name, board, goal), None)
+        narrowest = FixedProgram(model.bundle.name, _narrowest(model.space), model.bundle.parameters)
+        allowed = space_on_board(narrowest, board, goal).goal
+        return HardwareProblem(request, model, JointSpace(model.space, model.bundle.name, board, allowed), None)
     answer = run_procedure(model.space)
     assert answer is not None
     program = FixedProgram(model.bundle.name, model.lower(answer.assignment), model.bundle.parameters)
     return HardwareProblem(request, model, space_on_board(program, board, goal), answer.assignment)
+
+
+def _narrowest(formats: ShiftrySpace) -> FixedBatch:
+    """The program with the fewest bits of each variable: what the board has no room for at these widths it has none for at any."""
+    fewest = {d.name: min(d.options, key=lambda option: parse_format(str(option)).bits) for d in formats.decisions}
+    return formats.lower([fewest])

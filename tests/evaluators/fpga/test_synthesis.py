@@ -11,7 +11,7 @@ from kilotune.codegen.rtl.plan import make_plan
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
 from kilotune.evaluators.fpga.cost_model import estimate
-from kilotune.evaluators.fpga.synthesis import NoRoomError, implement
+from kilotune.evaluators.fpga.synthesis import NoRoomError, UnplacedDesignError, implement
 from kilotune.evaluators.fpga.tools import YOSYS, ToolChoice, ToolError
 from kilotune.experiments.benchmarks.hardware_probes import unit_probe
 from tests.codegen.rtl.models import candidate
@@ -107,6 +107,50 @@ def test_what_a_board_has_no_room_for_is_not_synthesised_again_but_on_another_bo
         assert found.value.least == Gates(luts=300)
         assert asked.read_text().split() == ["once"] * times
     assert implement(plan, known).gates == Gates(luts=300)
+
+
+def failing_tools(monkeypatch: pytest.MonkeyPatch, folder: Path, statistics: str, placer_says: str) -> Path:
+    """Tools that end at once, the placer with an error; the file that their names are written to whenever they are run."""
+    use(monkeypatch, folder / "cache")
+    asked = folder / "asked"
+    for name, does in (
+        ("quick-yosys", f"echo '{{}}' > model.json; echo '{statistics}' > statistics.txt"),
+        ("quick-nextpnr", f"echo '{placer_says}' >&2; exit 125"),
+    ):
+        answers = f'case "$*" in *ersion|-V) echo 1; exit 0;; esac; echo {name} >> {asked}; {does}'
+        (folder / name).write_text(f"#!/bin/sh\n{answers}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice(("quick-yosys",), None, "", "gates"))
+    placer = ToolChoice(("quick-nextpnr",), None, "", "places")
+    families = {"ecp5": replace(FAMILIES["ecp5"], placer=placer, registers_move=False)}
+    monkeypatch.setattr(synthesis, "FAMILIES", families)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("says", "kind", "kept"),
+    [
+        ("ERROR: Unable to find a placement location for cell `rst$tr_io`", UnplacedDesignError, True),
+        ("ERROR: Unable to place cell `m`, no BELs remaining to implement cell type `DP16KD`", NoRoomError, True),
+        ("ERROR: Unsupported package", ToolError, False),
+    ],
+)
+def test_what_a_placer_says_of_the_design_is_kept_and_what_it_says_of_how_it_was_asked_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str, kind: type[ToolError], kept: bool
+) -> None:
+    asked = failing_tools(monkeypatch, tmp_path, "", says.replace("`", "'\"'\"'"))
+    bundle, batch = candidate("worked-example")
+    plan, board = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
+    found = []
+    for _ in range(2):
+        with pytest.raises(kind) as raised:
+            implement(plan, board)
+        assert type(raised.value) is kind
+        found.append((str(raised.value), raised.value.log))
+    assert found[0] == found[1]
+    assert "All that it said is in" in found[0][0]
+    assert asked.read_text().split() == ["quick-yosys", "quick-nextpnr"] * (1 if kept else 2)
 
 
 def test_a_synthesiser_that_does_not_even_say_its_version_leaves_its_log(
