@@ -207,8 +207,8 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
     except ToolError as error:
         if device_is_full(error.log, family):
             raise NoRoomError(f"The design is not placed on {board.name}, which is full: {error}", error.log) from None
-        kind = UnplacedDesignError if design_is_refused(error.log, family) else ToolError
-        raise kind(
+        failed = UnplacedDesignError if design_is_refused(error.log, family) else ToolError
+        raise failed(
             f"The design is not placed on {board.name}, and a smaller one is not asked for: {error}", error.log
         ) from None
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())

@@ -1,4 +1,4 @@
-"""The space's own figures: when each unit works, and what it takes."""
+"""The space's own figures: when each unit works, what it takes, and of how much of the whole that is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kilotune.evaluators.fpga.cost_model import unit_gates
 from kilotune.experiments.presentation.palette import BLUE, ORANGE
 from kilotune.experiments.presentation.section import Figure, Section
 from kilotune.experiments.presentation.text import plotly_text
+from kilotune.experiments.problems.fpga.figures.floor_plan import floor_plan_figure
 from kilotune.experiments.problems.fpga.problem import HardwareProblem
 from kilotune.experiments.problems.placing import kept_placing
 from kilotune.experiments.problems.problem import Problem
@@ -41,7 +42,16 @@ def draw(problem: Problem, study: Study) -> tuple[Section, ...]:
         "Look-up tables of each operation and its cycles, summed over all times around.",
         "LUTs by operation",
     )
-    return (Section("The schedule", (schedule,)), Section("Gates and cycles by operation", (shares,)))
+    floor = Figure(
+        floor_plan_figure(plan, problem.space.board),
+        "Predicted look-up tables as areas: operations (blue), memories (orange), the controller (green). Where a tile lies means nothing.",
+        "Floor plan by operation",
+    )
+    return (
+        Section("The schedule", (schedule,)),
+        Section("The floor plan", (floor,)),
+        Section("Gates and cycles by operation", (shares,)),
+    )
 
 
 def schedule_bars(plan: HardwarePlan) -> Iterator[UnitBar]:

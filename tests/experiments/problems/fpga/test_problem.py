@@ -194,7 +194,13 @@ def test_a_search_from_the_command_to_the_report(tmp_path: Path) -> None:
     written = tune(tmp_path, env, "report", "first", "--output", "first.html")
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "first.html").read_text()
-    for heading in ("The schedule", "Gates and cycles by operation", "The best hardware", "Pareto front"):
+    for heading in (
+        "The schedule",
+        "The floor plan",
+        "Gates and cycles by operation",
+        "The best hardware",
+        "Pareto front",
+    ):
         assert heading in page
     assert "0 matmul" in page
 
