@@ -69,9 +69,12 @@ def test_buffers_as_large_as_what_they_hold_over_shared_links_slow_nothing_down_
     assert all(changed)
 
 
-def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_sooner() -> None:
+def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_sooner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     if load_timing() is None:
         pytest.skip("a C compiler simulates this")
+    monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
     space = dense_space(8192)
     search, crowding = annealed(space, 1)
     assert not too_large(space, crowding), "there is room for what is under way when nothing is in the way"
@@ -82,6 +85,26 @@ def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_soon
     assert sum(crowded(space, wider).values()) < sum(crowds.values())
     assert not too_large(space, wider)
     assert search.measured(wider) < 0.9 * search.measured(crowding)
+
+
+def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    if load_timing() is None:
+        pytest.skip("a C compiler simulates this")
+    monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
+    space = dense_space(8192)
+    search, slow = annealed(space, 0)
+    levelled = joint._levelled(search, search.laid_out(search.levels()[1]), 3000, slow)
+    shown = []
+    while True:
+        try:
+            shown.append(next(levelled))
+        except StopIteration as end:
+            best, design = end.value
+            break
+    assert best is design
+    _, without = annealed(space, 1)
+    assert sum(crowded(space, best).values()) < 0.7 * sum(crowded(space, without).values())
+    assert [candidate for candidate in shown if candidate is not None] == [next(search.candidates(best))]
 
 
 def test_the_most_crowded_layers_come_first_where_cores_are_few() -> None:
