@@ -23,10 +23,12 @@ MOVER = Path(multiplier_registers.__file__)
 
 @dataclass(frozen=True)
 class ClockGoal:
-    """What constraints ask for. `source`: where the figure comes from, as a README says it."""
+    """What constraints ask for. `source`: where the figure comes from, as a README says it; `taken`: a sentence that says which gates the
+    design takes, and who says so."""
 
     mhz: float
     source: str
+    taken: str = ""
 
     @property
     def asked_mhz(self) -> float:
@@ -56,18 +58,20 @@ def board_steps(board: Board, clock: ClockGoal) -> str:
     family = FAMILIES[board.family]
     asks = f"`{family.constraints.name}` asks for {clock.asked_mhz:g} MHz ({clock.source})"
     placed = family.placer is not None and family.packing is not None
-    variables = ["YOSYS", *(["NEXTPNR", "PACK"] if placed else []), *(["PYTHON"] if family.registers_move else [])]
+    variables = ["YOSYS", *(["NEXTPNR", "PACK"] if placed else []), "PYTHON"]
     tools = (
         "Tools are those of `pip install 'kilotune[fpga]'` or others of these names on the PATH; one that lies elsewhere is given to "
-        f"make, as in `make YOSYS=/opt/bin/yosys` (variables: {', '.join(variables)})"
+        f"make, as in `make YOSYS=/opt/bin/yosys` (variables: {', '.join(variables)}), and `make PYTHON=/path/to/environment/bin/python` "
+        "also finds the tools of an environment that is not active"
     )
+    taken = f"{clock.taken} " if clock.taken else ""
     if family.placer is None or family.packing is None:
         return (
-            f"`make gates` synthesises the model for {_called(board)} with Yosys and shows its cells; that is all, since no open tool "
-            f"of ours places on this board. For a bitstream give `model.v` to the vendor's tools: {asks}. {tools}."
+            f"{taken}`make gates` synthesises the model for {_called(board)} with Yosys and shows its cells; that is all, since no open "
+            f"tool of ours places on this board. For a bitstream give `model.v` to the vendor's tools: {asks}. {tools}."
         )
     return (
-        f"`make bitstream` synthesises the model for {_called(board)} with Yosys, places and routes it with nextpnr, which says the "
+        f"{taken}`make bitstream` synthesises the model for {_called(board)} with Yosys, places and routes it with nextpnr, which says the "
         f"clock that is reached, and packs `{family.packing.bitstream}` with {family.packing.packer.name}. {asks}, and pins are nextpnr's "
         f"choice: write your board's into it before you load the bitstream. {tools}."
     )
@@ -94,7 +98,7 @@ def _makefile(board: Board, mhz: float) -> str:
         f"# make check: recorded samples in Verilator; make {goal}: {does} for {_called(board)}",
         _variable("YOSYS", SYNTHESISER),
         *variables,
-        *(["PYTHON ?= python3"] if family.registers_move else []),
+        "PYTHON ?= python3",
         f"\n.PHONY: check {goal} clean\n.DELETE_ON_ERROR:\n",
         _CHECK_RULES,
         *rules,
@@ -104,8 +108,9 @@ def _makefile(board: Board, mhz: float) -> str:
 
 
 def _variable(name: str, tool: ToolChoice) -> str:
-    """A tool by the first of its commands that is there, as `ToolChoice.find` looks for it."""
-    return f"{name} ?= $(shell {' || '.join(f'command -v {command}' for command in tool.commands)} || echo {tool.name})"
+    """A tool by the first of its commands that is on the PATH or beside Python, as `ToolChoice.find` looks for it."""
+    places = [f"command -v {place}{command}" for command in tool.commands for place in ("", "$(dir $(PYTHON))")]
+    return f"{name} ?= $(shell {' || '.join(places)} || echo {tool.name})"
 
 
 def _line(words: Sequence[str]) -> str:

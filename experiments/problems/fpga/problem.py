@@ -14,7 +14,15 @@ from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.architectures.registry import project_target
 from kilotune.evaluators.constraint_solver import LIBRARY
 from kilotune.evaluators.fpga.board_files import ClockGoal
-from kilotune.evaluators.fpga.boards import DEFAULT_BOARD, FAMILIES, GATE_KINDS, Board, board_from_json, find_board
+from kilotune.evaluators.fpga.boards import (
+    DEFAULT_BOARD,
+    FAMILIES,
+    GATE_KINDS,
+    Board,
+    board_from_json,
+    counted_gates,
+    find_board,
+)
 from kilotune.evaluators.fpga.project import TARGET, hardware_obstacle, hardware_target
 from kilotune.evaluators.fpga.synthesis import Implementation, implement, kept_implementation
 from kilotune.evaluators.fpga.tools import ToolError
@@ -214,10 +222,23 @@ class HardwareProblem:
 
     def _clock(self, trial: Trial) -> ClockGoal:
         """What place and route has measured of a candidate where it is kept, else what the cost model predicts."""
-        kept = self._kept(trial)
+        kept, predicted = self._kept(trial), trial.measurement.metrics
+        if kept is None:
+            counts = ((kind, predicted[kind]) for kind in GATE_KINDS)
+            taken = _taken(counts, "as the cost model predicts; it has not been placed")
+        else:
+            measured = "synthesis" if kept.clock_mhz is None else "place and route"
+            taken = _taken(
+                asdict(kept.gates).items(), f"as {measured} measured ({predicted['luts']:.0f} LUTs were predicted)"
+            )
         if kept is not None and kept.clock_mhz is not None:
-            return ClockGoal(kept.clock_mhz, "the clock that place and route measured")
-        return ClockGoal(trial.measurement.metrics["clock_mhz"], "the clock that the cost model predicts")
+            return ClockGoal(kept.clock_mhz, "the clock that place and route measured", taken)
+        return ClockGoal(predicted["clock_mhz"], "the clock that the cost model predicts", taken)
+
+
+def _taken(counts: Iterable[tuple[str, float]], who: str) -> str:
+    """A sentence: what a design takes, and who says so."""
+    return f"The design takes {', '.join(counted_gates(count, kind) for kind, count in counts if count)}, {who}."
 
 
 def resolve_input(text: str | None) -> Path:

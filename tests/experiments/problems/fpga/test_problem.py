@@ -219,6 +219,10 @@ def test_an_export_is_for_the_board_and_the_clock_of_the_study(tmp_path: Path, m
     assert "--hx8k --package ct256" in (folder / "Makefile").read_text()
     assert f"asks for {asked} MHz (the clock that the cost model predicts)" in (folder / "README.md").read_text()
     assert "runs 1 recorded sample with" in (folder / "README.md").read_text()
+    assert (
+        "LUTs, as the cost model predicts; it has not been placed. `make bitstream`"
+        in (folder / "README.md").read_text()
+    )
     assert not (folder / "model.lpf").exists()
     assert json.loads((folder / "decisions.json").read_text())["measured"] is None
 
@@ -236,6 +240,8 @@ def test_an_export_has_what_was_measured_beside_what_was_predicted(
     decided = json.loads((tmp_path / "out" / "decisions.json").read_text())
     cycles = answer.measurement.metrics["hardware_cycles"]
     assert decided["metrics"] == answer.measurement.metrics
+    said = "The design takes 410 LUTs, 300 flip-flops, 2 multipliers, as place and route measured (583 LUTs were predicted)."
+    assert said in (tmp_path / "out" / "README.md").read_text()
     assert decided["measured"] == {
         "luts": 410, "flip_flops": 300, "block_rams": 0, "multipliers": 2,
         "hardware_cycles": cycles, "clock_mhz": 125.0, "latency_us": cycles / 125.0,
