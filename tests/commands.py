@@ -14,12 +14,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
+from platformdirs import user_cache_dir
+
 from kilotune.experiments.cli import main
+
+COMPILED_TOOLS = {"YOWASP_CACHE_DIR": user_cache_dir("YoWASP", appauthor=False)}
+"""Where the wheels' synthesiser and placer keep what they compile of themselves: a home of their own costs each a minute."""
 
 
 def tune(cwd: Path, env: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command there to its end; `env` is its whole environment."""
-    with _within(cwd, env) as (stdout, stderr):
+    """Run the command there to its end; `env` is its whole environment, but for `COMPILED_TOOLS`."""
+    with _within(cwd, {**COMPILED_TOOLS, **env}) as (stdout, stderr):
         try:
             main(list(arguments))
         except SystemExit as end:
