@@ -109,7 +109,8 @@ def _makefile(board: Board, mhz: float) -> str:
 
 def _variable(name: str, tool: ToolChoice) -> str:
     """A tool by the first of its commands that is on the PATH or beside Python, as `ToolChoice.find` looks for it."""
-    places = [f"command -v {place}{command}" for command in tool.commands for place in ("", "$(dir $(PYTHON))")]
+    beside = "$(filter-out ./,$(dir $(PYTHON)))"  # nothing where PYTHON is a name: the folder of the Makefile is no place for tools
+    places = [f"command -v {place}{command}" for command in tool.commands for place in ("", beside)]
     return f"{name} ?= $(shell {' || '.join(places)} || echo {tool.name})"
 
 

@@ -17,13 +17,21 @@ AT_LIMIT = "design is probably at utilisation limit"
 UTILISATION = re.compile(r"^Info:\s+(\w+):\s+(\d+)/\s*(\d+)\s+\d+%$", re.MULTILINE)
 """A line of nextpnr's table of what is used: a kind of cells, how many there are of it in the design and on the device."""
 
+PIN_CELLS = ("SB_IO", "TRELLIS_IO")
+"""What nextpnr's table calls the cells of pins."""
+
 PIN_ENDINGS = ("$sb_io", "$tr_io")
 """How nextpnr's packers end the names of cells of pins. A package may have fewer pins than its die has such cells."""
 
 
-def design_is_refused(log: str, family: GateFamily) -> bool:
-    """Whether `log` says that the design has no place on the device, for cells or for pins: the same design has none the next time."""
-    return device_is_full(log, family) or NO_PLACE.search(log) is not None
+def pins_are_short(log: str) -> bool:
+    """Whether `log`, all that a placer has said that failed, says that it has no place for a pin."""
+    return any(cell.endswith(PIN_ENDINGS) for cell in NO_PLACE.findall(log))
+
+
+def pins_wanted(log: str) -> int | None:
+    """How many pins the design has, by the placer's table; None where it has not come to print that."""
+    return next((int(used) for kind, used, _ in UTILISATION.findall(log) if kind in PIN_CELLS), None)
 
 
 def device_is_full(log: str, family: GateFamily) -> bool:

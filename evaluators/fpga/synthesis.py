@@ -15,7 +15,7 @@ from kilotune.codegen.rtl.plan import HardwarePlan
 from kilotune.evaluators.compiled_library import cache_folder
 from kilotune.evaluators.fpga import multiplier_registers
 from kilotune.evaluators.fpga.boards import FAMILIES, Board, GateFamily, Gates, counted_gates
-from kilotune.evaluators.fpga.placer_refusals import design_is_refused, device_is_full
+from kilotune.evaluators.fpga.placer_refusals import device_is_full, pins_are_short, pins_wanted
 from kilotune.evaluators.fpga.tools import (
     LONGEST_RUN_S,
     NO_AMARANTH,
@@ -56,13 +56,13 @@ class NoRoomError(ToolError):
         self.least = least
 
 
-class UnplacedDesignError(ToolError):
-    """A design that the placer has no place for on the device, though the device is not full: it has too few pins."""
+class TooFewPinsError(ToolError):
+    """A design with more pins than the board's package has: so has every other one with the same features and results."""
 
 
 def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
     """Synthesise, place and route a plan's hardware; each tool gets `seconds`. NoRoomError when the board has too few gates, when the
-    placer says that it is full, or when a tool does not end; UnplacedDesignError when the placer has no place for a pin; these are kept
+    placer says that it is full, or when a tool does not end; TooFewPinsError when the placer has no place for a pin; these are kept
     too. ToolError when a tool is missing, or fails for another reason: the message says where all that it said is kept."""
     rtlil = _rtlil(plan)
     try:
@@ -82,7 +82,7 @@ def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) 
         said = f"{error} All that it said is in {log}."
         if isinstance(error, NoRoomError):
             raise NoRoomError(said, error.log, error.least) from None
-        kind = UnplacedDesignError if isinstance(error, UnplacedDesignError) else ToolError
+        kind = TooFewPinsError if isinstance(error, TooFewPinsError) else ToolError
         raise kind(said, error.log) from None
 
 
@@ -94,7 +94,7 @@ def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Impl
         except NoEndError as error:
             _write(folder, _unplaced_file(kept), {"seconds": seconds, "said": str(error)})
             raise NoRoomError(str(error)) from None
-        except (NoRoomError, UnplacedDesignError) as error:
+        except (NoRoomError, TooFewPinsError) as error:
             full = isinstance(error, NoRoomError)
             least = asdict(error.least) if isinstance(error, NoRoomError) and error.least is not None else None
             said = {"said": str(error), "log": error.log, "least": least, "full": full}
@@ -124,7 +124,7 @@ def _refuse_again(kept: Path, board: Board, seconds: float) -> None:
     if refused.exists():
         stored = json.loads(refused.read_text())
         if not stored.get("full", True):
-            raise UnplacedDesignError(stored["said"], stored["log"])
+            raise TooFewPinsError(stored["said"], stored["log"])
         raise NoRoomError(stored["said"], stored["log"], None if stored["least"] is None else Gates(**stored["least"]))
 
 
@@ -207,8 +207,13 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
     except ToolError as error:
         if device_is_full(error.log, family):
             raise NoRoomError(f"The design is not placed on {board.name}, which is full: {error}", error.log) from None
-        failed = UnplacedDesignError if design_is_refused(error.log, family) else ToolError
-        raise failed(
+        if pins_are_short(error.log):
+            wanted = pins_wanted(error.log)
+            has = "" if wanted is None else f"; the design has {wanted}"
+            raise TooFewPinsError(
+                f"The design is not placed on {board.name}, whose package has too few pins{has}: {error}", error.log
+            ) from None
+        raise ToolError(
             f"The design is not placed on {board.name}, and a smaller one is not asked for: {error}", error.log
         ) from None
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())

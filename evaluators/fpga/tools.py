@@ -79,11 +79,13 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: 
         run = subprocess.run(
             [path, *arguments],
             cwd=folder,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
             timeout=seconds,
             check=False,
+            process_group=0,  # a Ctrl-C at the terminal is for the command that waits: a tool that it ended would be a failed trial
         )
     except subprocess.TimeoutExpired:
         raise NoEndError(f"{tool.name} did not end within {seconds:g} seconds.") from None
@@ -95,12 +97,13 @@ def run_tool(tool: ToolChoice, arguments: Sequence[str], folder: Path, seconds: 
             [line.strip() for line in said.splitlines() if line.lower().startswith("error")]
             or [line.strip() for line in said.splitlines() if "error" in line.lower()]
             or said.splitlines()[-1:]
-            or ["nothing"]
         )
         how = (
             f"failed with status {run.returncode}"
             if run.returncode > 0
             else f"was ended by {Signals(-run.returncode).name}"
         )
-        raise ToolError(f"{tool.name} {how}: {lines[0]}", said)
+        raise ToolError(
+            f"{tool.name} {how}: {lines[0].rstrip('.')}." if lines else f"{tool.name} {how}, and said nothing.", said
+        )
     return said

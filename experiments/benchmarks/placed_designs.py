@@ -56,12 +56,13 @@ def placed(space: FpgaSpace, trials: Sequence[Trial], seconds: float, most: int)
     """What comes of the first trial that can be used, or of the best ones within tighter limits, of `most` in all; the space may be
     `narrowed`, the board that is placed on is the whole one."""
     candidates, board = FurtherCandidates(space, trials, most, len(trials)), find_board(space.board.name)
-    return placed_in_turn(
+    *_, found = placed_in_turn(
         candidates.next,
         board.name,
         lambda trial: implement(space.plan(trial.assignment), board, seconds),
         lambda _: None,
     )
+    return found
 
 
 def rows(model: str, design: str, found: FinalistPlacing, beside: Compared) -> Iterator[str]:

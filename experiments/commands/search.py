@@ -29,7 +29,6 @@ from kilotune.experiments.studies.storage import open_store
 from kilotune.experiments.terminal.progress import ProgressDisplay
 from kilotune.experiments.terminal.summary import print_summary
 from kilotune.search.budget import Budget, parse_seconds
-from kilotune.search.result import Status
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.study import Study
 
@@ -159,7 +158,7 @@ def _deliver(outcome: tuning.TuneOutcome, folder: Path | None, options: dict[str
     if options["json_file"]:
         text = json.dumps(outcome_file.as_json(outcome, artefacts), indent=2, allow_nan=False) + "\n"
         write_output(options["json_file"], text)
-    if result.status is Status.INTERRUPTED:
+    if outcome.interrupted:
         click.echo(f"interrupted; `tune resume {result.study}` goes on", err=True)
         return ExitStatus.INTERRUPTED
     return ExitStatus.FEASIBLE if outcome.usable else ExitStatus.INFEASIBLE

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kilotune.evaluators.fpga.boards import GATE_KINDS, Gates
-from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError
+from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError, TooFewPinsError
 from kilotune.evaluators.fpga.tools import MissingToolError, ToolError
 from kilotune.search.space import Metrics, Trial
 from kilotune.search.study import Study
@@ -19,12 +19,13 @@ PLACED = "placed"
 @dataclass(frozen=True)
 class PlacedTrial:
     """`made`: what the tools found, or None; `reason`: why the trial cannot be used, a sentence, or None; `no_room`: whether the board
-    has none for it by synthesis or by the placer."""
+    has none for it by synthesis or by the placer; `no_pins`: whether its package has too few pins."""
 
     trial: Trial
     made: Implementation | None
     reason: str | None
     no_room: bool = False
+    no_pins: bool = False
 
     def metrics(self) -> Metrics:
         """What was measured, by the names of what was predicted; empty where nothing was."""
@@ -41,11 +42,13 @@ class PlacedTrial:
 
 @dataclass(frozen=True)
 class FinalistPlacing:
-    """The finalists that were tried on a board, in order, up to the first that can be used."""
+    """The finalists that were tried on a board, in order, up to the first that can be used. `unplaced`: why no more were tried, a sentence,
+    or None; `interrupted`: whether that was Ctrl-C."""
 
     board: str
     tried: tuple[PlacedTrial, ...]
     unplaced: str | None = None
+    interrupted: bool = False
 
     @property
     def held(self) -> PlacedTrial | None:
@@ -53,7 +56,7 @@ class FinalistPlacing:
         return next((placed for placed in self.tried if placed.reason is None), None)
 
     def sentences(self) -> list[str]:
-        """What was found of each, and why none was tried."""
+        """What was found of each, and why no more were tried."""
         said = [f"Trial {placed.trial.number}: {placed.reason}" for placed in self.tried if placed.reason is not None]
         held = self.held
         if held is not None and held.made is not None:
@@ -74,10 +77,14 @@ class FinalistPlacing:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any], trials: Sequence[Trial]) -> FinalistPlacing:
-        """What `as_json` has written, of a study with these trials by number. Older ones do not say `no_room`."""
+        """What `as_json` has written, of a study with these trials by number. Older ones do not say `no_room` or `no_pins`."""
         tried = [
             PlacedTrial(
-                trials[found["trial"]], _implementation(found["measured"]), found["reason"], found.get("no_room", False)
+                trials[found["trial"]],
+                _implementation(found["measured"]),
+                found["reason"],
+                found.get("no_room", False),
+                found.get("no_pins", False),
             )
             for found in stored["tried"]
             if found["trial"] < len(trials)
@@ -94,6 +101,7 @@ class FinalistPlacing:
                     "measured": placed.metrics() or None,
                     "reason": placed.reason,
                     "no_room": placed.no_room,
+                    "no_pins": placed.no_pins,
                 }
                 for placed in self.tried
             ],
@@ -130,24 +138,28 @@ def placed_in_turn(
     board: str,
     implement: Callable[[Trial], Implementation],
     broken: Callable[[Metrics], str | None],
-) -> FinalistPlacing:
-    """Try trials until one can be used. `implement` raises ToolError; `broken` says which limit measurements break, a sentence or None.
-    A missing tool ends the attempts."""
+) -> Iterator[FinalistPlacing]:
+    """Try trials until one can be used: what has been found, before the first and after each of them. `implement` raises ToolError;
+    `broken` says which limit measurements break, a sentence or None. A missing tool ends the attempts."""
     tried: list[PlacedTrial] = []
+    yield FinalistPlacing(board, ())
     while (trial := following(tried)) is not None:
         try:
-            made = implement(trial)
+            tried.append(_attempt(trial, implement(trial), broken))
         except MissingToolError as error:
-            return FinalistPlacing(board, tuple(tried), f"Nothing is placed: {error}")
+            yield FinalistPlacing(board, tuple(tried), f"Nothing is placed: {error}")
+            return
         except NoRoomError as error:
             counted = None if error.least is None else Implementation(error.least, None)
             tried.append(PlacedTrial(trial, counted, str(error), no_room=True))
-            continue
         except ToolError as error:
-            tried.append(PlacedTrial(trial, None, str(error)))
-            continue
-        placed = PlacedTrial(trial, made, None)
-        tried.append(PlacedTrial(trial, made, broken(placed.metrics())))
+            tried.append(PlacedTrial(trial, None, str(error), no_pins=isinstance(error, TooFewPinsError)))
+        yield FinalistPlacing(board, tuple(tried))
         if tried[-1].reason is None:
-            break
-    return FinalistPlacing(board, tuple(tried))
+            return
+
+
+def _attempt(trial: Trial, made: Implementation, broken: Callable[[Metrics], str | None]) -> PlacedTrial:
+    """A trial that was made, with the limit that it breaks."""
+    placed = PlacedTrial(trial, made, None)
+    return replace(placed, reason=broken(placed.metrics()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -123,9 +123,13 @@ class PlacesFinalists(Protocol):
     def with_places(self, most: int) -> Problem:
         """This problem, with up to so many candidates tried however long that takes; 0: none."""
 
-    def place(self, finalists: Iterable[Trial], new_number: int | None = None) -> FinalistPlacing | None:
-        """Try them in order until one can be used; None where that is not wanted. Others may be tried where none of them can; these are
-        trials from the number `new_number` on, and there are none without."""
+    @property
+    def most_placed(self) -> int:
+        """How many candidates are tried; 0: none."""
+
+    def place(self, finalists: Iterable[Trial], new_number: int | None = None) -> Iterator[FinalistPlacing]:
+        """Try them in order until one can be used: what has been found, before the first and after each. Others may be tried where none
+        of them can; these are trials from the number `new_number` on, and there are none without."""
 
 
 @runtime_checkable

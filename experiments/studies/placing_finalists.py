@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kilotune.experiments.problems.placing import PLACED, FinalistPlacing, kept_placing
 from kilotune.experiments.problems.problem import PlacesFinalists, Problem
@@ -20,17 +21,18 @@ def place_finalists(
     now. None for problems whose candidates are no hardware."""
     if not isinstance(problem, PlacesFinalists):
         return None
-    found = _placed(problem, study, result, is_over) if result.feasible else None
-    if found is not None and found.tried:
+    if not (result.feasible and problem.most_placed):
+        return kept_placing(study)
+    found = _placed(problem, study, result, is_over)
+    if found.tried:
         _record_new(study, found)
         study.keep_in_request(PLACED, found.as_json())
         return found
-    return kept_placing(study) or found
+    kept = kept_placing(study)
+    return found if kept is None else replace(kept, interrupted=found.interrupted)
 
 
-def _placed(
-    problem: PlacesFinalists, study: Study, result: Result, is_over: Callable[[], bool]
-) -> FinalistPlacing | None:
+def _placed(problem: PlacesFinalists, study: Study, result: Result, is_over: Callable[[], bool]) -> FinalistPlacing:
     ranking = Ranking.of(study.space)
     others = sorted(study.trials(), key=lambda trial: ranking.rank(trial.measurement))
     finalists = {trial.number: trial for trial in (*result.front, *others) if not ranking.violation(trial.measurement)}
@@ -40,7 +42,20 @@ def _placed(
 
     over = interrupted if problem.places_beyond_budget else is_over
     new_number = 1 + max(study.book.numbers(), default=-1)
-    return made_in_time(over, lambda: problem.place(finalists.values(), new_number))
+    attempts = problem.place(finalists.values(), new_number)
+    found = [next(attempts)]
+
+    def to_the_end() -> bool:
+        found.extend(attempts)
+        return True
+
+    if made_in_time(over, to_the_end) or found[-1].held:
+        return found[-1]
+    stopped = interrupted()
+    end = "Placing was interrupted" if stopped else "The budget ended"
+    whose = f"`tune resume {study.name} --place {problem.most_placed}` goes on"
+    said = f"{end} before a candidate was found that can be used on {found[-1].board}: {whose}."
+    return replace(found[-1], unplaced=said, interrupted=stopped)
 
 
 def _record_new(study: Study, found: FinalistPlacing) -> None:

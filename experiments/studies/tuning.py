@@ -39,7 +39,7 @@ from kilotune.search.budget import Budget
 from kilotune.search.executor import Executor
 from kilotune.search.interrupts import stops_on_interrupt
 from kilotune.search.procedure import run_procedure
-from kilotune.search.result import Progress, Result
+from kilotune.search.result import Progress, Result, Status
 from kilotune.search.space import Assignment, Measurement, Metrics, Space, Trial
 from kilotune.search.stopping import SETTLED, StopRule
 from kilotune.search.store import Store, StoreError
@@ -80,6 +80,12 @@ class TuneOutcome:
         """The candidate to be used: the best, or the one that a board has turned out to have room for."""
         held = None if self.placing is None else self.placing.held
         return self.result.best if held is None else held.trial
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has ended the search, or the placing of its candidates."""
+        placing = self.placing
+        return self.result.status is Status.INTERRUPTED or (placing is not None and placing.interrupted)
 
     @property
     def usable(self) -> bool:

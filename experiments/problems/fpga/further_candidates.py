@@ -2,7 +2,8 @@
 
 A figure that was measured r times as large as predicted may be predicted to be at most its limit / r from then on. Where the placer found
 no room, and so measured nothing, a tenth less than that candidate's look-up tables may be predicted. The best that the model has within
-these limits comes next; once it has nothing, the other candidates of the search do, those nearest to the limits first.
+these limits comes next; once it has nothing, the other candidates of the search do, those nearest to the limits first. Where pins are too
+few there are no others, unless widths are decided too.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from kilotune.spaces.fpga.joint import JointSpace
 from kilotune.spaces.fpga.space import FpgaSpace
 
 NO_ROOM_SHARE = 0.9
-ASKED = SolveLimit(25.0, 300.0)
+MOST_SOLVING = SolveLimit(25.0, 300.0)
 """What CP-SAT may take for a candidate."""
+
+SAME_PINS = "Every other candidate has as many pins: its features and results are as wide."
 
 
 def corrected_goal(goal: HardwareGoal, board: Board, tried: Iterable[PlacedTrial]) -> HardwareGoal:
@@ -57,11 +60,14 @@ class FurtherCandidates:
     most: int
     number: int | None = None
     verdict: str | None = field(default=None, init=False)
-    """What the model says of its tightened limits, where it was asked and has nothing."""
+    """Why there are no further ones of the model's, a sentence: it has none within its tightened limits, or all have the same pins."""
 
     def next(self, tried: Sequence[PlacedTrial]) -> Trial | None:
         """The candidate after those; None where there is none, or enough were tried."""
         if len(tried) >= self.most:
+            return None
+        if any(placed.no_pins for placed in tried) and isinstance(self.space, FpgaSpace):
+            self.verdict = SAME_PINS
             return None
         numbers = {placed.trial.number for placed in tried}
         untried = [trial for trial in self.finalists if trial.number not in numbers]
@@ -97,6 +103,6 @@ def best_within(space: FpgaSpace | JointSpace, goal: HardwareGoal, near: Assignm
         within = FpgaSpace(alone.program, alone.board, goal)
     except ValueError:  # no room, whatever is decided
         return None, True
-    answer = within.model([]).solve(1, [], 0, ASKED)
+    answer = within.model([]).solve(1, [], 0, MOST_SOLVING)
     found = None if not answer.candidates else {**formats, **answer.candidates[0]}
     return found, answer.exhausted

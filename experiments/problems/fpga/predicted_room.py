@@ -1,4 +1,4 @@
-"""Boards that the cost model finds too small by less than it may be wrong: their candidates are searched, and place and route tells.
+"""Boards that the cost model finds too small by less than it has been wrong: their candidates are searched, and place and route tells.
 
 The search may then predict as many gates as hardware of one lane is predicted to take, as far as these may turn out to be those of the
 board. Its candidates are worth nothing until one of them has been placed: what is measured is held against the board itself.
@@ -14,7 +14,7 @@ from kilotune.search.space import SolveLimit
 from kilotune.spaces.fpga.candidates import FixedProgram, HardwareGoal, NoRoomPredictedError
 from kilotune.spaces.fpga.space import FpgaSpace
 
-ASKED = SolveLimit(5.0, 10.0)
+MOST_SOLVING = SolveLimit(5.0, 10.0)
 """What CP-SAT may take to look for a candidate that the model has room for, where hardware of one lane is too large."""
 
 
@@ -40,7 +40,7 @@ def _allowed(there: Gates, sequential: Gates) -> Gates:
 def _has_room(program: FixedProgram, board: Board) -> bool:
     """Whether the model has room for some candidate."""
     smallest = FpgaSpace(program, board, HardwareGoal("luts"))
-    return bool(smallest.model([]).solve(1, [], 0, ASKED).candidates)
+    return bool(smallest.model([]).solve(1, [], 0, MOST_SOLVING).candidates)
 
 
 def overfull(goal: HardwareGoal, board: Board) -> dict[str, tuple[int, int]]:
@@ -54,11 +54,10 @@ def overfull_sentence(goal: HardwareGoal, board: Board) -> str | None:
     if not short:
         return None
     counts = " and ".join(
-        f"up to {counted_gates(predicted, kind)}, {there} of which are there"
-        for kind, (predicted, there) in short.items()
+        f"up to {counted_gates(predicted, kind)}, where {there} are there" for kind, (predicted, there) in short.items()
     )
     tells = "synthesis tells" if FAMILIES[board.family].placer is None else "place and route tell"
     return (
-        f"The cost model predicts too many gates for {board.name}, by no more than it may be wrong: candidates of {counts}, are let "
-        f"through, and only {tells} whether there is room."
+        f"The cost model predicts too many gates for {board.name}, by no more than it has been wrong elsewhere: candidates that it "
+        f"expects to take {counts}, are let through, and only {tells} whether there is room."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kilotune.evaluators.fpga.boards import ECP5, ICE40, ULTRAPLUS, GateFamily
-from kilotune.evaluators.fpga.placer_refusals import device_is_full
+from kilotune.evaluators.fpga.placer_refusals import device_is_full, pins_are_short, pins_wanted
 
 CELLS_OVER = "Info: \t         ICESTORM_LC:    1670/    384   434%"
 CELLS_UNDER = "Info: \t         ICESTORM_LC:     380/    384    98%"
@@ -47,3 +47,16 @@ NO_LEGAL = (
 )
 def test_a_full_device_is_told_from_other_failures(log: str, family: GateFamily, full: bool) -> None:
     assert device_is_full(log, family) is full
+
+
+@pytest.mark.parametrize(
+    ("log", "short", "wanted"),
+    [
+        (f"{PINS_OVER}\nERROR: Unable to find a placement location for cell 'rst$sb_io'", True, 24),
+        ("ERROR: Unable to find a placement location for cell 'rst$tr_io'", True, None),
+        (f"{PINS_OVER}\n{NO_LEGAL}", False, 24),
+        (CELLS_OVER, False, None),
+    ],
+)
+def test_pins_that_are_too_few_are_told_and_counted(log: str, short: bool, wanted: int | None) -> None:
+    assert (pins_are_short(log), pins_wanted(log)) == (short, wanted)

@@ -11,7 +11,7 @@ from kilotune.codegen.rtl.plan import make_plan
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
 from kilotune.evaluators.fpga.cost_model import estimate
-from kilotune.evaluators.fpga.synthesis import NoRoomError, UnplacedDesignError, implement
+from kilotune.evaluators.fpga.synthesis import NoRoomError, TooFewPinsError, implement
 from kilotune.evaluators.fpga.tools import YOSYS, ToolChoice, ToolError
 from kilotune.experiments.benchmarks.hardware_probes import unit_probe
 from tests.codegen.rtl.models import candidate
@@ -131,7 +131,7 @@ def failing_tools(monkeypatch: pytest.MonkeyPatch, folder: Path, statistics: str
 @pytest.mark.parametrize(
     ("says", "kind", "kept"),
     [
-        ("ERROR: Unable to find a placement location for cell `rst$tr_io`", UnplacedDesignError, True),
+        ("ERROR: Unable to find a placement location for cell `rst$tr_io`", TooFewPinsError, True),
         ("ERROR: Unable to place cell `m`, no BELs remaining to implement cell type `DP16KD`", NoRoomError, True),
         ("ERROR: Unsupported package", ToolError, False),
     ],
@@ -163,7 +163,7 @@ def test_a_synthesiser_that_does_not_even_say_its_version_leaves_its_log(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice((broken.name,), None, "", "gates"))
     bundle, batch = candidate("worked-example")
-    with pytest.raises(ToolError, match=r"failed with status 127: error: a library is missing All that it") as found:
+    with pytest.raises(ToolError, match=r"failed with status 127: error: a library is missing\. All that it") as found:
         implement(make_plan(batch, bundle.parameters), find_board("ecp5-25f"))
     (log,) = (tmp_path / "cache").glob("failed-*.log")
     assert str(log) in str(found.value)

@@ -114,3 +114,11 @@ def test_without_a_number_only_trials_of_the_search_are_tried(space: FpgaSpace) 
     plain = space.choices.answers({}, True, 1)
     trial = Trial(0, plain, space.evaluate([plain])[0])
     assert FurtherCandidates(space, [trial], 3).next([measured(trial, 100.0)]) is None
+
+
+def test_after_too_few_pins_no_candidate_with_the_same_pins_is_tried(space: FpgaSpace) -> None:
+    plain = space.choices.answers({}, True, 1)
+    trials = [Trial(number, plain, space.evaluate([plain])[0]) for number in range(2)]
+    candidates = FurtherCandidates(space, trials, 3, 2)
+    assert candidates.next([PlacedTrial(trials[0], None, "Too few pins.", no_pins=True)]) is None
+    assert candidates.verdict == "Every other candidate has as many pins: its features and results are as wide."
