@@ -34,7 +34,7 @@ MOST_TOO_MANY: Mapping[str, float] = MappingProxyType(
     {"luts": 2.1, "flip_flops": 1.6, "block_rams": 2.0, "multipliers": 1.25}
 )
 """So many times as many gates as were placed the model may predict: a little more than it ever has, of designs that its tables are not
-fitted to. Look-up tables of soft products with weights that synthesis makes of fewer rows (4081 for 2013 on an iCE40 HX8K, 10 454 for 5555
+fitted to. Look-up tables of soft products of which a lane has one or two weights (4081 for 2013 on an iCE40 HX8K, 10 454 for 5555
 on an ECP5), of the smallest design on an UP5K (2561 for 1682) and on an ECP5 (542 for 371); flip-flops 1363 for 884; block memories 2 for
 1; multipliers 5 for 4."""
 
