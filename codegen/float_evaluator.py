@@ -140,8 +140,9 @@ def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:
 
 def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
     """[P, Q, S] x [Q, R, S] -> [P, R, S]; an operand with one sample (a parameter) broadcasts."""
-    if b.shape[2] == 1 and a.shape[2] > 1:
-        return np.asarray(np.einsum("pqs,qr->prs", a, b[..., 0], optimize=True))
-    if a.shape[2] == 1 and b.shape[2] > 1:
-        return np.asarray(np.einsum("pq,qrs->prs", a[..., 0], b, optimize=True))
+    if b.shape[2] == 1:
+        return np.asarray(np.matmul(b[..., 0].T, a))
+    if a.shape[2] == 1:
+        rows, products = a[..., 0], b.reshape(b.shape[0], -1)
+        return np.asarray(rows @ products).reshape(rows.shape[0], *b.shape[1:])
     return np.asarray(np.einsum("pqs,qrs->prs", a, b))

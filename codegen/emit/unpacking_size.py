@@ -67,9 +67,10 @@ class UnpackingSize:
         self.pieces: dict[str, dict[StoredForm, Pieces]] = {}
         self.plain: dict[str, set[str]] = {PLAIN: set(), PLAIN_FILTER: set()}
         """Parameters that need the function of that name as long as they are not packed."""
+        uses = _uses(program, storage)
         for variable in program.variables:
             if variable.role is ir.Role.PARAMETER:
-                kinds = [kind for o in ir.operations(program.body) for kind in _uses(o, variable.name, storage)]
+                kinds = uses.get(variable.name, [])
                 forms = [*((width, False) for width in LAYOUTS), (CODEBOOK_BITS, True)]
                 self.pieces[variable.name] = {form: _pieces(kinds, *form) for form in forms}
                 if any(isinstance(kind, _Run) for kind in kinds):
@@ -126,7 +127,16 @@ _Use = _Run | str
 """A run, or the name of what each other use takes."""
 
 
-def _uses(operation: ir.Operation, name: str, storage: VariableStorage) -> list[_Use]:
+def _uses(program: ir.Program, storage: VariableStorage) -> dict[str, list[_Use]]:
+    """What reads each variable, in program order."""
+    uses: dict[str, list[_Use]] = {}
+    for operation in ir.operations(program.body):
+        for name in {view.variable: None for view in operation.operands if isinstance(view, ir.View)}:
+            uses.setdefault(name, []).extend(_uses_in(operation, name, storage))
+    return uses
+
+
+def _uses_in(operation: ir.Operation, name: str, storage: VariableStorage) -> list[_Use]:
     views = [view for view in operation.operands if isinstance(view, ir.View) and view.variable == name]
     if not isinstance(operation, ir.Product):
         return ["single"] * len(views)

@@ -6,6 +6,8 @@ are slice assignments and rebindings of what a loop carries.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kilotune.codegen.language import syntax as ast
 
 
@@ -36,12 +38,28 @@ def assigned_names(node: ast.Expression, carried: frozenset[str]) -> frozenset[s
 def source_names(node: ast.Expression) -> frozenset[str]:
     """Every name that a program binds."""
     names: set[str] = set()
-    pending = [node]
-    while pending:
-        current = pending.pop()
+    for current in _expressions_in(node):
         if isinstance(current, ast.LetExpression):
             names.add(current.name)
         elif isinstance(current, ast.SumExpression | ast.LoopExpression):
             names.add(current.index)
-        pending.extend(ast.parts(current))
     return frozenset(names)
+
+
+def written_names(node: ast.Expression) -> frozenset[str]:
+    """Every name that `assigned_names` finds in some part of a program: it need not be asked, which takes long, about others."""
+    names: set[str] = set()
+    for current in _expressions_in(node):
+        if isinstance(current, ast.LoopExpression):
+            names.add(current.carried.name)
+        elif isinstance(current, ast.LetExpression) and current.spans:
+            names.add(current.name)
+    return frozenset(names)
+
+
+def _expressions_in(node: ast.Expression) -> Iterator[ast.Expression]:
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(ast.parts(current))

@@ -7,7 +7,7 @@ is copied before a write to its variable can happen (`assigned_names` says where
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import assert_never
@@ -19,7 +19,7 @@ from kilotune.codegen.diagnostics import InputError
 from kilotune.codegen.ir import Affine, Literal, Location, Program, ResultKind, Role, Variable, View
 from kilotune.codegen.language import convolution, gather, subscripts
 from kilotune.codegen.language import syntax as ast
-from kilotune.codegen.language.assigned import assigned_names, source_names
+from kilotune.codegen.language.assigned import assigned_names, source_names, written_names
 from kilotune.codegen.language.chosen_places import with_chosen_places
 from kilotune.codegen.language.emitter import NOWHERE, Destination, Emitter
 from kilotune.codegen.language.lowering import Lowering, as_shape, real
@@ -54,7 +54,7 @@ def elaborate(tree: ast.Expression, name: str, values: Mapping[str, np.ndarray] 
     tree = with_chosen_places(tree)
     emitter = Emitter(source_names(tree))
     try:
-        result = Elaborator(emitter, frozenset(values)).evaluate(tree, {}, NOWHERE)
+        result = Elaborator(emitter, frozenset(values), written_names(tree)).evaluate(tree, {}, NOWHERE)
     except RecursionError:
         raise InputError.at(tree.location, "program", "expressions nested at most some hundred deep", "more") from None
     if isinstance(result, Label):
@@ -74,9 +74,11 @@ def elaborate(tree: ast.Expression, name: str, values: Mapping[str, np.ndarray] 
 class Elaborator:
     """Evaluates expressions to values, emitting the operations that compute them."""
 
-    def __init__(self, emitter: Emitter, supplied: frozenset[str]) -> None:
+    def __init__(self, emitter: Emitter, supplied: frozenset[str], written: frozenset[str]) -> None:
+        """`written`: the names that some part of the tree writes."""
         self._emitter = emitter
         self._supplied = supplied
+        self._written = written
         self._lowering = Lowering(emitter)
 
     def evaluate(self, node: ast.Expression, scope: Scope, goal: Destination = NOWHERE) -> Value:
@@ -197,12 +199,14 @@ class Elaborator:
             value = self.evaluate(node, scope)
             # Names and numbers write nothing, and long programs are made of them.
             to_come = [n for n in nodes[place + 1 :] if not isinstance(n, ast.Name | ast.Number)]
-            if isinstance(value, View) and to_come:
-                later = frozenset[str]().union(*(assigned_names(n, _carried(scope)) for n in to_come))
-                if later & _aliases(value, scope):
-                    value = self._lowering.copy(value, node.location)
+            if isinstance(value, View) and to_come and self._may_write(to_come, _aliases(value, scope), scope):
+                value = self._lowering.copy(value, node.location)
             values.append(value)
         return tuple(values)
+
+    def _may_write(self, nodes: Iterable[ast.Expression], names: frozenset[str], scope: Scope) -> bool:
+        asked = names & self._written
+        return bool(asked) and any(asked & assigned_names(node, _carried(scope)) for node in nodes)
 
     # Lets
 
@@ -244,10 +248,10 @@ class Elaborator:
             aliases = frozenset[str]() if is_new else _aliases(value, scope)
             if not aliases and self._emitter.role(value) is Role.TEMPORARY:
                 return value
-            if assigned_names(let.body, _carried(scope)) & (aliases | {let.name}):
+            if self._may_write([let.body], aliases | {let.name}, scope):
                 return self._lowering.copy(value, let.location, Destination(name=let.name))
             return value
-        if isinstance(value, Label) or let.name not in assigned_names(let.body, _carried(scope)):
+        if isinstance(value, Label) or not self._may_write([let.body], frozenset({let.name}), scope):
             return value
         number = real(value, let.location, f"value of {let.name}")
         assert isinstance(number, Literal)
