@@ -3,10 +3,10 @@
     python -m kilotune.experiments.papers.paper_models DATA FOLDER [--kinds fastgrnn protonn bonsai] [--sets NAME ...]
 
 Every .npz of DATA is a data set, named like the file. It has X, windows [samples, steps, channels] or rows [samples, features], and y,
-labels from 0 on, with what marks test samples as `benchmarks.sequence_models` reads it; without a mark three tenths are tested, drawn with
-seed 0. Bytes (images of pixels) become [-1, 1], other features are standardised channel by channel, 4 deviations becoming 1. MOST_TRAIN
-samples are trained on and MOST_TEST are tested, drawn with seed 0 as well. A row of 784 pixels is read by FastGRNN as 28 steps of 28;
-rows of features that are no series get no FastGRNN.
+labels from 0 on, with what marks test samples as `models.train.sequence_models` reads it; without a mark three tenths are tested, drawn
+with seed 0. Bytes (images of pixels) become [-1, 1], other features are standardised channel by channel, 4 deviations becoming 1.
+MOST_TRAIN samples are trained on and MOST_TEST are tested, drawn with seed 0 as well. A row of 784 pixels is read by FastGRNN as 28 steps
+of 28; rows of features that are no series get no FastGRNN.
 Needs torch (`pip install 'kilotune[train]'`), but for FastGRNN.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray
-from kilotune.experiments.benchmarks.sequence_models import DEVIATIONS, Windows, read_windows
-from kilotune.experiments.benchmarks.sequence_models import trained as trained_fastgrnn
 from kilotune.experiments.models.train.bundle import TrainedModel, parameter_count, write_bundle
+from kilotune.experiments.models.train.sequence_models import DEVIATIONS, Windows, read_windows
+from kilotune.experiments.models.train.sequence_models import trained as trained_fastgrnn
 
 KINDS = ("fastgrnn", "protonn", "bonsai")
 MOST_TRAIN, MOST_TEST = 3000, 1000

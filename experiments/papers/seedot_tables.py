@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 
-from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.devices import find_device
-from kilotune.experiments.papers.shiftry_tables import on_board, uniform, with_fewer_samples
+from kilotune.experiments.papers.fixed_point_baselines import float_accuracy, on_board, uniform, with_fewer_samples
 from kilotune.experiments.problems.fixed_point.device_runs import measure_float
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.requests.request import TuneRequest
@@ -42,8 +43,7 @@ def measured(path: Path) -> dict[str, Any]:
     """What one bundle reaches: `float`, `ap_fixed 8` and `16` (accuracies), and for each of BUILDS the program and the float's cycles."""
     bundle = build_problem(TuneRequest("seedot", str(path), "exhaustive")).bundle
     assert bundle.test is not None
-    labels = run_float(bundle.program, bundle.parameters, bundle.test.features).labels
-    row: dict[str, Any] = {"model": path.name, "float": 100.0 * float((labels == bundle.test.targets).mean())}
+    row: dict[str, Any] = {"model": path.name, "float": float_accuracy(bundle, bundle.parameters, bundle.test)}
     formats = build_problem(TuneRequest("shiftry", str(path), "refine")).space
     assert isinstance(formats, ShiftryCandidates)
     row |= {f"ap_fixed {bits}": uniform(formats, bundle.test, bits) for bits in (8, 16)}
@@ -84,7 +84,8 @@ def lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     for kind in dict.fromkeys(row["model"].split("-")[0] for row in rows):
         chosen = [row for row in rows if row["model"].startswith(f"{kind}-")]
-        means = [_geometric([x for x in found if x is not None]) for found in zip(*map(speed_ups, chosen), strict=True)]
+        known = [[x for x in found if x is not None] for found in zip(*map(speed_ups, chosen), strict=True)]
+        means = [geometric_mean(found) if found else None for found in known]
         lost = [np.mean([row["float"] - _accuracy(row, what) for row in chosen]) for what in accuracies[1:]]
         yield (
             f"{kind}: over float, over wide, MKR1000 over float: {', '.join(map(_times, means))} (geometric means); points lost on "
@@ -109,10 +110,6 @@ def _times(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}x"
 
 
-def _geometric(values: Sequence[float]) -> float | None:
-    return float(np.exp(np.mean(np.log(values)))) if values else None
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -120,7 +117,12 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=[], metavar="NAME")
     given = parser.parse_args()
     paths = sorted(file.parent for file in given.bundles.glob("*/model.sd"))
-    print("\n".join(lines([measured(path) for path in paths if not given.models or path.name in given.models])))
+    rows = []
+    for path in paths:
+        if not given.models or path.name in given.models:
+            rows.append(measured(path))
+            print(f"{path.name} is measured", file=sys.stderr, flush=True)
+    print("\n".join(lines(rows)))
 
 
 if __name__ == "__main__":

@@ -29,26 +29,25 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 
-from kilotune.codegen.arrays import FloatArray
-from kilotune.codegen.bundle import Bundle
-from kilotune.codegen.dataset import Dataset
-from kilotune.codegen.fixed.arithmetic import Rounding
-from kilotune.codegen.fixed.shiftry import ShiftryLowering
 from kilotune.codegen.fixed.table import FixedBatch
-from kilotune.codegen.float_evaluator import run_float
 from kilotune.evaluators.devices import find_device
-from kilotune.evaluators.divergence import DivergenceError
 from kilotune.evaluators.executors.in_process import InProcessExecutor
-from kilotune.evaluators.fixed_point.simulator import Simulator
-from kilotune.evaluators.on_device import measure_checked
-from kilotune.evaluators.simulated import DeviceError
 from kilotune.experiments.artefacts.output_file import write_whole
+from kilotune.experiments.papers.fixed_point_baselines import (
+    eight_bit_weights,
+    float_accuracy,
+    on_board,
+    program_accuracy,
+    uniform,
+    wide,
+    with_fewer_samples,
+)
 from kilotune.experiments.problems.fixed_point.device_runs import measure_float
-from kilotune.experiments.problems.fixed_point.export import emit_program
 from kilotune.experiments.problems.fixed_point.model import TunedModel
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.requests.request import TuneRequest
@@ -57,23 +56,11 @@ from kilotune.search.procedure import run_procedure
 from kilotune.search.space import Assignment
 from kilotune.search.study import Study
 from kilotune.spaces.objectives import TOTAL_RAM
-from kilotune.spaces.seedot.space import COVERAGES, TABLE_INDEX_BITS, SeeDotSpace
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import Format, parse_format
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 DEVICE = "uno"
-SEARCHED = 600
-"""Training samples of a search."""
-
-COMPARED = 300
-"""Test samples whose outputs on the device are compared with the search's."""
-
-WIDE_SAMPLES = 100
-"""Training samples that decide about the maxscale of 32-bit programs, which run in the slow simulator."""
-
-WIDE_SCALES = range(10, 30, 2)
-
 ROUNDING_ERROR = 1e-9
 """Points by which an accuracy may be another one only because it was computed in another order."""
 
@@ -103,14 +90,14 @@ def measured(path: Path, drop: float, trials: int) -> dict[str, Any]:
         "drop": drop,
         "trials": trials,
         "float": {
-            "accuracy": _float_accuracy(bundle, bundle.parameters, test),
+            "accuracy": float_accuracy(bundle, bundle.parameters, test),
             **({} if floats is None else {"flash": floats.sizes.flash_bytes, "cycles": floats.cycles}),
         },
-        "hybrid": {"accuracy": _float_accuracy(bundle, eight_bit_weights(bundle.parameters), test)},
-        "wide": {"accuracy": _wide(path, test)},
+        "hybrid": {"accuracy": float_accuracy(bundle, eight_bit_weights(bundle.parameters), test)},
+        "wide": {"accuracy": wide(path, test)},
         **{f"ap_fixed {bits}": {"accuracy": uniform(space, test, bits)} for bits in (8, 16)},
-        "all 8": {"accuracy": _accuracy(problem, _all_bits(space, answer.assignment, 8), test)},
-        "all 16": {"accuracy": _accuracy(problem, _all_bits(space, answer.assignment, 16), test)},
+        "all 8": {"accuracy": program_accuracy(_all_bits(space, answer.assignment, 8), bundle.parameters, test)},
+        "all 16": {"accuracy": program_accuracy(_all_bits(space, answer.assignment, 16), bundle.parameters, test)},
         "procedure": on_board(problem, answer.assignment, test),
     }
     for what, asked in _searches(path, problem, answer.assignment, drop):
@@ -156,66 +143,6 @@ def _problem(path: Path, drop: float, **further: Any) -> TunedModel:
     return dataclasses.replace(found, bundle=few, space=ShiftrySpace(task, found.space.options))
 
 
-def with_fewer_samples(bundle: Bundle, most: int = SEARCHED) -> Bundle:
-    """The bundle with at most so many training samples, the first ones."""
-    assert bundle.train is not None
-    if len(bundle.train.features) <= most:
-        return bundle
-    train = dataclasses.replace(
-        bundle.train, features=bundle.train.features[:most], targets=bundle.train.targets[:most]
-    )
-    return dataclasses.replace(bundle, train=train)
-
-
-def on_board(problem: TunedModel, assignment: Assignment, test: Dataset) -> dict[str, Any]:
-    """A program's accuracy on all test samples, and its bytes and cycles on the board; DivergenceError when an output differs there."""
-    board, batch = problem.options.board, problem.lower(assignment)
-    assert board is not None
-    outputs = Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0]
-    accuracy = 100.0 * float((outputs[:, 0] == test.targets).mean())
-    source, count = emit_program(problem, batch), min(COMPARED, len(outputs))
-    try:
-        found = measure_checked(board, source, batch, problem.bundle.parameters, test.features[:count], outputs[:count])
-    except DivergenceError:
-        raise
-    except DeviceError as error:
-        return {"accuracy": accuracy, "does_not_run": str(error)[:200]}
-    return {
-        "accuracy": accuracy,
-        "flash": found.sizes.flash_bytes,
-        "ram": found.ram_bytes,
-        "cycles": found.cycles,
-        "equal": count,
-    }
-
-
-def _accuracy(problem: TunedModel, batch: FixedBatch, test: Dataset) -> float:
-    outputs = Simulator(batch.program, problem.bundle.parameters, test.features).run(batch)[0]
-    return 100.0 * float((outputs[:, 0] == test.targets).mean())
-
-
-def _float_accuracy(bundle: Bundle, parameters: Mapping[str, FloatArray], test: Dataset) -> float:
-    labels = run_float(bundle.program, parameters, test.features).labels
-    return 100.0 * float((labels == test.targets).mean())
-
-
-def eight_bit_weights(parameters: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    """Every parameter at the nearest of 255 multiples of its largest magnitude over 127, as TensorFlow Lite's hybrid kernels store it."""
-    steps = {name: float(np.abs(values).max()) / 127.0 or 1.0 for name, values in parameters.items()}
-    return {name: np.round(values / steps[name]) * steps[name] for name, values in parameters.items()}
-
-
-def uniform(space: ShiftryCandidates, test: Dataset, bits: int) -> float:
-    """The accuracy of the best `ap_fixed<bits, I>` over I, on the test samples: one scale for all variables, floor and wraparound."""
-    lowering = dataclasses.replace(space.lowering, rounding=Rounding.FLOOR)
-    assert isinstance(lowering, ShiftryLowering)
-    count = len(space.task.program.variables)
-    scales = np.repeat(np.arange(bits)[:, None], count, axis=1)
-    batch = lowering.lower(np.full((bits, count), bits), scales)
-    outputs = Simulator(batch.program, space.task.parameters, test.features).run(batch)
-    return float(100.0 * (outputs[:, :, 0] == test.targets[None]).mean(axis=1).max())
-
-
 def _all_bits(space: ShiftryCandidates, answer: Assignment, bits: int) -> FixedBatch:
     """All variables at one width, at the data-driven scales (Algorithm 10), 8 bits having 8 fewer after the point; the input as in the
     procedure's answer."""
@@ -230,25 +157,6 @@ def _all_bits(space: ShiftryCandidates, answer: Assignment, bits: int) -> FixedB
 
 def _scale(form: Format, bits: int) -> int:
     return form.scale - (form.bits - bits)
-
-
-def _wide(path: Path, test: Dataset) -> float:
-    """The test accuracy of 32-bit programs, of which the maxscale is chosen on some training samples."""
-    found = build_problem(TuneRequest("seedot", str(path), "exhaustive"))
-    assert found.bundle.train is not None
-    assert isinstance(found.space, SeeDotSpace)
-    task = dataclasses.replace(
-        found.space.task,
-        features=found.bundle.train.features[:WIDE_SAMPLES],
-        targets=found.bundle.train.targets[:WIDE_SAMPLES].astype(np.float64),
-    )
-    space = SeeDotSpace(task, found.space.options)
-    tables = {"table_index_bits": TABLE_INDEX_BITS[0], "coverage": COVERAGES[-1]} if space.exponentials else {}
-    candidates: list[Assignment] = [{"bitwidth": 32, "maxscale": scale, **tables} for scale in WIDE_SCALES]
-    reached = [float(m.metrics["accuracy_percent"]) for m in space.evaluate(candidates)]
-    batch = space.lower(candidates[int(np.argmax(reached))])
-    outputs = Simulator(batch.program, task.parameters, test.features).run(batch)[0]
-    return 100.0 * float((outputs[:, 0] == test.targets).mean())
 
 
 def measure(bundles: Path, rows: Path, models: Sequence[str], drop: float, trials: int) -> None:
@@ -326,13 +234,9 @@ def _means(kind: str, rows: Sequence[Mapping[str, Any]]) -> str:
             smaller.append(row["smallest"]["flash"] / row["float"]["flash"] if "flash" in row["smallest"] else 1.0)
     text = f"{kind}: accuracy drop on average (points): {', '.join(drops)}"
     if faster:
-        text += f"; geometric means over {len(faster)} that fit as floats: fastest {_geometric(faster):.1f} times the float's speed"
-        text += f", smallest {100 * _geometric(smaller):.0f} % of its flash"
+        text += f"; geometric means over {len(faster)} that fit as floats: fastest {geometric_mean(faster):.1f} times the float's speed"
+        text += f", smallest {100 * geometric_mean(smaller):.0f} % of its flash"
     return text
-
-
-def _geometric(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(values))))
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.float_evaluator import run_float
-from kilotune.experiments.benchmarks.sequence_models import Windows, gradients, read_windows, run, start, trained
 from kilotune.experiments.models.train.bundle import write_bundle
+from kilotune.experiments.models.train.sequence_models import Windows, gradients, read_windows, run, start, trained
 
 
 def loss(weights: dict[str, np.ndarray], values: np.ndarray, labels: np.ndarray) -> float:

@@ -11,8 +11,9 @@ from kilotune.codegen.bundle import load_bundle
 from kilotune.evaluators.devices import find_device
 from kilotune.evaluators.on_device import missing_tools
 from kilotune.experiments.models.catalogue import model_path
+from kilotune.experiments.papers.fixed_point_baselines import eight_bit_weights, uniform
 from kilotune.experiments.papers.paper_models import in_steps, read_parts
-from kilotune.experiments.papers.shiftry_tables import eight_bit_weights, lines, measure, read_rows, uniform
+from kilotune.experiments.papers.shiftry_tables import lines, measure, read_rows
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.requests.request import TuneRequest
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates

@@ -1,6 +1,6 @@
 """FastGRNN (Kusupati et al., NeurIPS 2018) on windows of a sensor or of speech, trained in NumPy, as a bundle.
 
-    python -m kilotune.experiments.benchmarks.sequence_models WINDOWS.npz FOLDER [--hidden 16] [--epochs 200]
+    python -m kilotune.experiments.models.train.sequence_models WINDOWS.npz FOLDER [--hidden 16] [--epochs 200]
 
 The file has windows [samples, steps, channels] and labels from 0 on: `Xtr`, `ytr`, `Xte`, `yte`, or `X`, `y` and either `test`, which marks
 the test samples, or `subject`, the number of the person of each: three tenths of the people, those of the largest numbers, are tested.
