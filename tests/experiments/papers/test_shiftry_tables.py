@@ -11,11 +11,12 @@ from kilotune.codegen.bundle import load_bundle
 from kilotune.evaluators.devices import find_device
 from kilotune.evaluators.on_device import missing_tools
 from kilotune.experiments.models.catalogue import model_path
-from kilotune.experiments.papers.fixed_point_baselines import eight_bit_weights, uniform
+from kilotune.experiments.papers.fixed_point_baselines import eight_bit_weights, uniform, with_fewer_samples
 from kilotune.experiments.papers.paper_models import in_steps, read_parts
-from kilotune.experiments.papers.shiftry_tables import lines, measure, read_rows
+from kilotune.experiments.papers.shiftry_tables import _least, _problem, _searches, lines, measure, read_rows
 from kilotune.experiments.problems.fixed_point.problem import build_problem
 from kilotune.experiments.requests.request import TuneRequest
+from kilotune.search.procedure import run_procedure
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 
 
@@ -26,21 +27,67 @@ def test_hybrid_weights_are_the_nearest_of_255() -> None:
     assert (found["zeros"] == 0).all()
 
 
+def toy(folder: Path, weights: list[list[float]], rows: list[list[float]]) -> None:
+    """A bundle of two scores W * X of one feature; rows of class and feature, for training and for tests."""
+    declared = "let X = (1, 1) in [-1.0, 1.0] in let W = (2, 1) in [0.0, 0.01] in argmax(W * X)\n"
+    (folder / "model.sd").write_text(declared)
+    np.save(folder / "W.npy", np.array(weights, dtype=np.float32))
+    for part in ("train", "test"):
+        np.savez(folder / f"{part}.npz", data=np.array(rows, dtype=np.float32))
+
+
 def test_a_uniform_format_loses_what_it_cannot_hold(tmp_path: Path) -> None:
     """A weight of 0.003 is there with 16 bits; with 8 it is 0 in every format, both scores are equal, and all samples are of class 0."""
-    (tmp_path / "model.sd").write_text(
-        "let X = (1, 1) in [-1.0, 1.0] in let W = (2, 1) in [0.0, 0.003] in argmax(W * X)\n"
-    )
-    np.save(tmp_path / "W.npy", np.array([[0.0], [0.003]], dtype=np.float32))
-    rows = np.array([[1, 0.1], [0, -0.1], [1, 0.2], [1, 0.3]], dtype=np.float32)
-    for part in ("train", "test"):
-        np.savez(tmp_path / f"{part}.npz", data=rows)
+    toy(tmp_path, [[0.0], [0.003]], [[1, 0.1], [0, -0.1], [1, 0.2], [1, 0.3]])
     space = build_problem(TuneRequest("shiftry", str(tmp_path), "random")).space
     assert isinstance(space, ShiftryCandidates)
     test = load_bundle(tmp_path).test
     assert test is not None
     assert uniform(space, test, 16) == 100.0
     assert uniform(space, test, 8) == 25.0
+
+
+def test_a_uniform_format_rounds_down(tmp_path: Path) -> None:
+    """At 7 places 0.01 is 1 and -0.1 is -13: rounded down their product -13 / 128 is -1, below the other score, and to nearest 0."""
+    toy(tmp_path, [[0.01], [0.0]], [[0, 0.1], [1, -0.1], [1, -0.2], [1, -0.3]])
+    space = build_problem(TuneRequest("shiftry", str(tmp_path), "random")).space
+    assert isinstance(space, ShiftryCandidates)
+    test = load_bundle(tmp_path).test
+    assert test is not None
+    assert uniform(space, test, 8) == 100.0
+
+
+def test_fewer_samples_are_the_first_ones() -> None:
+    bundle = load_bundle(model_path("protonn-cancer"))
+    few = with_fewer_samples(bundle, 5)
+    assert bundle.train is not None
+    assert few.train is not None
+    assert np.array_equal(few.train.features, bundle.train.features[:5])
+    assert np.array_equal(few.train.targets, bundle.train.targets[:5])
+    assert with_fewer_samples(bundle, len(bundle.train.features)) is bundle
+
+
+def test_searches_are_limited_to_what_the_procedure_reaches() -> None:
+    """Its training accuracy, and for the fastest its memory: its answer is a candidate, and one that is worse in anything is none."""
+    path = model_path("protonn-cancer")
+    plain = _problem(path, 1.0)
+    answer = run_procedure(plain.space)
+    assert answer is not None
+    limits = {}
+    for what, asked in _searches(path, plain, answer.assignment, 1.0):
+        (found,) = asked.space.evaluate([answer.assignment])
+        limits[what] = {limit.metric for limit in asked.space.constraints}
+        for limit in asked.space.constraints:
+            assert found.metrics[limit.metric] == pytest.approx(limit.limit, abs=1e-6)
+    assert limits == {
+        "smallest": {"accuracy_percent"},
+        "fastest": {"accuracy_percent", "flash_bytes", "total_ram_bytes"},
+    }
+    full = {**answer.assignment, **{d.name: d.options[0] for d in plain.space.decisions}}
+    bytes_of = {id(a): plain.space.evaluate([a])[0].metrics["memory_bytes"] for a in (full, answer.assignment)}
+    assert bytes_of[id(full)] != bytes_of[id(answer.assignment)]
+    for order in ((full, answer.assignment), (answer.assignment, full)):
+        assert bytes_of[id(_least(plain, order))] == min(bytes_of.values())
 
 
 def test_rows_and_windows_are_read_apart(tmp_path: Path) -> None:
@@ -90,6 +137,7 @@ def test_a_bundle_becomes_a_row_once(tmp_path: Path) -> None:
         measure(tmp_path / "bundles", rows, (), 1.0, 150)
     (row,) = read_rows(rows)
     assert row["float"]["accuracy"] == pytest.approx(96.83, abs=0.01)
+    assert row["wide"]["accuracy"] == pytest.approx(96.83, abs=1.1)
     assert row["all 16"]["accuracy"] == pytest.approx(96.83, abs=1.1)
     assert row["procedure"]["equal"] == row["smallest"]["equal"] == 189
     assert row["fastest"]["cycles"] <= row["procedure"]["cycles"] < row["float"]["cycles"]
