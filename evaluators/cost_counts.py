@@ -8,35 +8,18 @@ from typing import assert_never
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.arrays import FloatArray, IntArray
-from kilotune.codegen.emit.blocks import filters_lie_beside, lies_in_one_run, rows_of_matrices
-from kilotune.codegen.emit.depthwise import channels_lie_beside
+from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.emit.fusion import find_chains
-from kilotune.codegen.emit.packing import in_whole_groups, walks
 from kilotune.codegen.emit.preshift import preshifted_rows
-from kilotune.codegen.emit.schedule import (
-    Convolution,
-    Cursor,
-    DenseProduct,
-    Nest,
-    SparseProduct,
-    in_order,
-    norm_bits,
-    scales_terms,
-    schedule_elements,
-    schedule_product,
-    window_axes,
-)
+from kilotune.codegen.emit.schedule import norm_bits, schedule_elements, window_axes
 from kilotune.codegen.emit.shape import CodeShape
 from kilotune.codegen.emit.storage import make_storage
-from kilotune.codegen.emit.unrolled import divisor
-from kilotune.codegen.fixed.encoding import LAYOUTS
 from kilotune.codegen.fixed.table import Column, FixedBatch
-from kilotune.evaluators.cost_collector import Access, Collector, CountedOperand, Mask
-from kilotune.evaluators.cost_features import Terms, kind_position, length_position, loop_kind, number, width_position
+from kilotune.evaluators.cost_collector import Access, Collector
+from kilotune.evaluators.cost_features import Terms, kind_position, loop_kind, number, width_position
 from kilotune.evaluators.cost_narrow import NarrowSums
-from kilotune.evaluators.cost_rows import count_calls, takes_rows
-from kilotune.evaluators.cost_steps import count_products, steps_of
+from kilotune.evaluators.cost_products import ProductCosts
+from kilotune.evaluators.cost_variables import CountedVariables, access_of, written
 from kilotune.evaluators.pointwise_costs import CountedNumbers
 
 
@@ -46,17 +29,16 @@ class CostFeatures:
     def __init__(
         self, program: ir.Program, parameters: Mapping[str, FloatArray], shape: CodeShape | None = None
     ) -> None:
-        self._program, self._shape = program, shape or CodeShape()
-        self._columns = {v.name: i for i, v in enumerate(program.variables)}
-        self._labels = [self._columns[name] for name in ir.label_variables(program)]
-        self._parameters = parameters
-        self._storage = make_storage(program, dict.fromkeys(self._columns, 16), dict.fromkeys(self._columns, 0))
-        chains = find_chains(program, self._storage, self._shape).values()
+        shape, self._program, self._variables = shape or CodeShape(), program, CountedVariables(program)
+        columns = self._variables.columns
+        self._labels = [columns[name] for name in ir.label_variables(program)]
+        storage = make_storage(program, dict.fromkeys(columns, 16), dict.fromkeys(columns, 0))
+        self._products = ProductCosts(self._variables, parameters, storage, shape)
+        chains = find_chains(program, storage, shape).values()
         self._chains = {row: chain for chain in chains for row in chain.rows}
         self._narrow = NarrowSums(program, parameters)
         self._executed = tuple(ir.executions(program.body))
         self._rounds = float(sum(ir.rounds(program.body)))
-        self._steps_a_round = steps_of(program, self._shape.unroll)
 
     def terms(self, batch: FixedBatch) -> Terms:
         """All features of a batch."""
@@ -67,7 +49,7 @@ class CostFeatures:
         collector.add(self._rounds, number("loop"))
         for row, (operation, times) in enumerate(self._executed):
             chain = self._chains.get(row)
-            registers = frozenset(self._columns[name] for name in chain.registers) if chain else frozenset()
+            registers = frozenset(self._variables.columns[name] for name in chain.registers) if chain else frozenset()
             with collector.chained(registers, chain is None or chain.first == row):
                 self._operation(collector, row, operation, float(times))
         if self._program.result_kind is ir.ResultKind.REAL:
@@ -77,14 +59,8 @@ class CostFeatures:
     def _copy_result(self, c: Collector) -> None:
         result, size = self._program.result, float(self._program.result.size)
         c.add(size, number("element", kind_position("Copy"), 0))
-        c.load(self._operand(result), Access(size, False))
-        c.store(self._columns[result.variable], Access(size, False))
-
-    def _operand(self, item: ir.Operand) -> CountedOperand:
-        if isinstance(item, ir.Literal):
-            return CountedOperand(-1, 0)
-        role = self._program.variable(item.variable).role
-        return CountedOperand(self._columns[item.variable], 0 if role is ir.Role.PARAMETER else 1)
+        c.load(self._variables.operand(result), Access(size, False))
+        c.store(self._variables.columns[result.variable], Access(size, False))
 
     def _operation(self, c: Collector, row: int, operation: ir.Operation, times: float) -> None:
         kind = type(operation).__name__
@@ -93,29 +69,26 @@ class CostFeatures:
             return
         match operation:
             case ir.MatMul() | ir.Conv2D():
-                self._product(c, row, operation, times)
+                self._products.count(c, row, operation, times)
             case ir.ArgMax(a=a):
                 c.add(times, number("start", kind_position(kind)))
-                c.scan(times * a.size, kind, self._operand(a))
+                c.scan(times * a.size, kind, self._variables.operand(a))
             case ir.MaxPool(a=a, kernel=kernel):
                 elements = times * operation.out.size
                 taps = elements * kernel[0] * kernel[1]
                 c.frame(kind, times, elements, elements * kernel[0], operation.out.shape[-1])
-                c.scan(taps, kind, self._operand(a))
+                c.scan(taps, kind, self._variables.operand(a))
                 c.add(taps * sum(axis.checks for axis in window_axes(operation)), number("check"))
-                self._finish(c, row, operation, c.bits(self._operand(a), row, 0), Access(elements, False))
+                self._variables.finish(
+                    c, row, operation, c.bits(self._variables.operand(a), row, 0), Access(elements, False)
+                )
             case ir.NormaliseL2():
                 self._normalise(c, row, operation, times)
             case _:
                 assert_never(operation)
 
-    def _finish(self, c: Collector, row: int, operation: ir.Operation, width: IntArray, access: Access) -> None:
-        """The last division of an element, to the width of the result, and its storing."""
-        c.down(access.times, width, c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
-        c.store(self._columns[operation.out.variable], access)
-
     def _normalise(self, c: Collector, row: int, operation: ir.NormaliseL2, times: float) -> None:
-        operand, length = self._operand(operation.a), operation.length
+        operand, length = self._variables.operand(operation.a), operation.length
         elements = times * operation.out.size
         shifts = c.column(row, Column.SHIFT_A), c.column(row, Column.SHIFT_B)
         wide = np.where(norm_bits(length, c.bits(operand, row, 0), *shifts) == 64, 1, 0)
@@ -125,7 +98,7 @@ class CostFeatures:
         c.load(operand, Access(2.0 * elements, False))
         c.shifted(2.0 * elements, operand, c.column(row, Column.SHIFT_A), c.bits(operand, row, 0))
         width = np.where(c.column(row, Column.SHIFT_B) < 15, 16, 32)
-        self._finish(c, row, operation, width, Access(elements, False))
+        self._variables.finish(c, row, operation, width, Access(elements, False))
 
     def _elementwise(self, c: Collector, row: int, operation: ir.Elementwise, times: float) -> None:
         kind = loop_kind(operation)
@@ -134,21 +107,21 @@ class CostFeatures:
         extents = [count for _, count in nest.loops]
         outer = float(ir.count_elements(tuple(extents[:-1]))) if len(extents) > 1 else 0.0
         c.frame(kind, times, elements, times * outer, extents[-1] if extents else 1)
-        operands = [self._operand(item) for item in operation.operands]
-        read = [self._operand(cursor.view) for cursor in nest.reads]
+        operands = [self._variables.operand(item) for item in operation.operands]
+        read = [self._variables.operand(cursor.view) for cursor in nest.reads]
         for operand, cursor in zip(read, nest.reads, strict=True):
-            c.load(operand, _access(times, nest, cursor))
-        write = _written(times, nest)
+            c.load(operand, access_of(times, nest, cursor))
+        write = written(times, nest)
         accumulator, width = c.column(row, Column.ACC_BITS), c.column(row, Column.BITS)
         match operation:
             case ir.TableFunction():
                 wide = np.maximum(c.bits(operands[0], row, 0), 16)
                 c.shifted(elements, operands[0], c.column(row, Column.SHIFT_A), wide)
                 c.function(elements, row, kind)
-                self._finish(c, row, operation, c.function_bits(row), write)
+                self._variables.finish(c, row, operation, c.function_bits(row), write)
             case ir.Fill() | ir.Sign():
                 c.add(elements, number("apply", kind_position(kind), width_position(width)))
-                c.store(self._columns[operation.out.variable], write)
+                c.store(self._variables.columns[operation.out.variable], write)
             case ir.Add() | ir.Subtract() | ir.Multiply() | ir.Select():
                 pair = operands[1:] if isinstance(operation, ir.Select) else operands
                 wide = width if isinstance(operation, ir.Select) else accumulator
@@ -160,7 +133,7 @@ class CostFeatures:
                     c.add(elements, number("product", *factors, width_position(accumulator)))
                 else:
                     c.add(elements, number("apply", kind_position(kind), width_position(wide)))
-                self._finish(c, row, operation, wide, write)
+                self._variables.finish(c, row, operation, wide, write)
             case ir.Pointwise():
                 numbers = CountedNumbers(c, elements, accumulator)
                 columns = (Column.CONSTANT_A, Column.CONSTANT_B, Column.SHIFT_B)
@@ -168,251 +141,6 @@ class CostFeatures:
                 wide = operation.integer(numbers, c.bits(operands[0], row, 0), constants)
                 if not numbers.counted:
                     numbers.apply(kind, wide)
-                self._finish(c, row, operation, wide, write)
+                self._variables.finish(c, row, operation, wide, write)
             case _:
                 assert_never(operation)
-
-    def _product(self, c: Collector, row: int, operation: ir.Product, times: float) -> None:
-        for view in (operation.a, operation.b):
-            c.multiplied(times * operation.out.size, row, self._operand(view))
-        schedule = schedule_product(operation, self._storage)
-        match operation, schedule:
-            case ir.MatMul(), SparseProduct():
-                self._sparse(c, row, operation, times)
-            case ir.MatMul(), DenseProduct():
-                self._dense(c, row, operation, schedule, times)
-            case ir.Conv2D(), Convolution():
-                self._convolution(c, row, operation, schedule, times)
-            case _:
-                raise TypeError(f"{type(operation).__name__} has another schedule than {type(schedule).__name__}")
-
-    def _dense(self, c: Collector, row: int, operation: ir.MatMul, schedule: DenseProduct, times: float) -> None:
-        nest, out = schedule.nest, operation.out
-        (_, height), (_, width), (_, length) = nest.loops
-        elements = times * out.size
-        factors = (self._operand(operation.a), self._operand(operation.b))
-        c.frame("MatMul", times, elements, times * height if width > 1 else 0.0, max(height, width))
-        runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
-        by_rows = self._by_rows(c, row, operation, times) if schedule.beside else ~runs & runs
-        with c.only(runs & ~by_rows):
-            c.add(elements, number("run", kind_position("MatMul")))
-            for view, factor, step in zip((operation.a, operation.b), factors, self._steps(operation), strict=True):
-                self._unpacked_run(c, view, factor, step, elements)
-            stepped = ~(c.is_packed(factors[0]) | c.is_packed(factors[1])) & bool(self._steps_a_round)
-            self._run(c, row, "MatMul", elements * length, factors, (length, self._steps_a_round), stepped)
-            c.store(self._columns[out.variable], Access(elements, False))
-        with c.only(~runs):
-            c.add(elements * length, number("tap", kind_position("MatMul"), length_position(length)))
-            c.add(elements, number("nest", kind_position("MatMul")))
-            for factor, cursor in zip(factors, nest.reads, strict=True):
-                c.load(factor, _access(times, nest, cursor))
-            self._sum(c, row, (elements * length, elements), factors, length)
-            c.store(self._columns[out.variable], _written(times, nest))
-        c.down(elements, c.column(row, Column.ACC_BITS), c.column(row, Column.SHIFT_OUT), c.column(row, Column.BITS))
-
-    def _by_rows(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> Mask:
-        """Count what is taken for all rows in one call; for which candidates that is."""
-        found = rows_of_matrices(self._storage, operation)
-        factors = (self._operand(operation.a), self._operand(operation.b))
-        taken = takes_rows(c, row, self._shape, factors)
-        if found is None:
-            return taken & ~taken
-        pair = factors if found == 0 else factors[::-1]
-        with c.only(taken):
-            sizes = times * operation.out.shape[1 - found], operation.out.shape[found], operation.taps
-            count_calls(c, row, self._shape, pair, sizes)
-            c.store(self._columns[operation.out.variable], Access(times * operation.out.size, False))
-        return taken
-
-    def _convolved_by_rows(
-        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float
-    ) -> Mask:
-        """Count calls for all filters of a convolution whose pixels lie beside each other; for which candidates there are some."""
-        a, b = self._operand(operation.a), self._operand(operation.b)
-        taken = takes_rows(c, row, self._shape, (a, b)) & schedule.beside
-        taken = taken & filters_lie_beside(self._storage, operation)
-        filters = operation.b.shape[4]
-        places = elements / filters
-        with c.only(taken):
-            c.frame("Conv2D", places / operation.out.size * filters, elements, places, filters)
-            self._windows(c, row, operation, schedule, places)
-            count_calls(c, row, self._shape, (b, a), (places, filters, operation.taps))
-        return taken
-
-    def _convolved_by_steps(
-        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float, runs: Mask
-    ) -> Mask:
-        """Count a convolution that copies what lies under its window, since its channels are too few for rounds of several steps, and then
-        takes a run for each filter; for which candidates that is."""
-        a, b = self._operand(operation.a), self._operand(operation.b)
-        short = self._steps_a_round and not divisor(self._shape.unroll, operation.b.shape[3])
-        taken = runs & ~c.is_packed(b) & bool(short and filters_lie_beside(self._storage, operation))
-        places = elements / operation.b.shape[4]
-        with c.only(taken):
-            c.frame(
-                "Conv2D", places / operation.out.size * operation.b.shape[4], elements, places, operation.b.shape[4]
-            )
-            self._windows(c, row, operation, schedule, places)
-            c.add(elements, number("run", kind_position("Conv2D")))
-            rounds = operation.taps, self._steps_a_round
-            self._run(c, row, "Conv2D", elements * operation.taps, (a, b), rounds, taken)
-        return taken
-
-    def _convolved_by_channels(
-        self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, elements: float
-    ) -> Mask:
-        """Count sums of each channel with a filter of its own whose taps are written out; for which candidates there are some."""
-        factors = (self._operand(operation.a), self._operand(operation.b))
-        taken = takes_rows(c, row, self._shape, factors) & channels_lie_beside(self._storage, operation)
-        places, (rows, columns) = elements / operation.groups, schedule.axes
-        products = elements * operation.taps
-        with c.only(taken):
-            c.frame("Conv2D", places / operation.out.size * operation.groups, elements, places, operation.groups)
-            padded = places * (1.0 - rows.share_whole * columns.share_whole)
-            c.add(padded, number("window"))
-            inside = operation.taps * operation.groups * rows.share_inside * columns.share_inside
-            c.add(padded * inside, number("copied", width_position(c.bits(factors[0], row, 0))))
-            for factor in factors:
-                c.load(factor, Access(products, True))
-            self._sum(c, row, (products, elements), factors, operation.taps)
-        return taken
-
-    def _windows(self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, places: float) -> None:
-        """What lies under the window is copied, at so many places."""
-        if lies_in_one_run(operation, schedule):
-            return
-        inside = schedule.axes[0].share_inside * schedule.axes[1].share_inside
-        c.add(places, number("window"))
-        c.add(
-            places * operation.taps * inside,
-            number("copied", width_position(c.bits(self._operand(operation.a), row, 0))),
-        )
-
-    def _run(
-        self,
-        c: Collector,
-        row: int,
-        kind: str,
-        products: float,
-        factors: tuple[CountedOperand, CountedOperand],
-        rounds: tuple[int, int],
-        stepped: Mask,
-    ) -> None:
-        """Products of neighbours by a function of their own: plain ones as a whole, scaled ones by their parts. `rounds`: the length of a
-        run and how many steps a round has, for candidates that are `stepped`."""
-        scaled = _is_scaled(c, row)
-        with c.only(~scaled):
-            a, b = factors
-            widths = [width_position(c.bits(f, row, place)) for place, f in enumerate(factors)]
-            accumulator = width_position(c.column(row, Column.ACC_BITS))
-            count_products(c, (a.place, widths[0], b.place, widths[1], accumulator), products, rounds, stepped)
-        with c.only(scaled):
-            c.add(products, number("tap", kind_position(kind), length_position(rounds[0])))
-            for factor in factors:
-                c.load(factor, Access(products, True), grouped=True)
-            self._sum(c, row, (products, 0.0), factors, rounds[0])
-
-    def _steps(self, operation: ir.MatMul) -> tuple[int, int]:
-        """How far the runs of both operands are apart; 0 where there is one alone."""
-        (a0, _), (_, b1) = self._storage.strides(operation.a), self._storage.strides(operation.b)
-        return (a0 if operation.a.shape[0] > 1 else 0), (b1 if operation.b.shape[1] > 1 else 0)
-
-    def _unpacked_run(self, c: Collector, view: ir.View, factor: CountedOperand, step: int, runs: float) -> None:
-        """Codes of runs: taken apart in whole groups, or on the way, or one by one."""
-        length = view.shape[-1] if view.shape[-1] != 1 else view.size
-        for width in LAYOUTS:
-            if in_whole_groups(width, view, [step], length):
-                c.unpack(runs * length, factor, "group", (width,))
-            elif walks(width):
-                c.unpack(runs * length, factor, "walk", (width,))
-                c.unpack(runs, factor, "run", (width,))
-            else:
-                c.unpack(runs * length, factor, "single", (width,))
-
-    def _sparse(self, c: Collector, row: int, operation: ir.MatMul, times: float) -> None:
-        a, b = self._operand(operation.a), self._operand(operation.b)
-        products = times * float(np.count_nonzero(self._parameters[operation.a.variable])) * operation.b.shape[1]
-        elements = times * operation.out.size
-        c.frame("SparseMatMul", times, elements, elements, operation.a.shape[0])
-        c.add(products, number("tap", kind_position("SparseMatMul"), length_position(operation.a.shape[1])))
-        c.load(a, Access(products, True), grouped=True)
-        for width in LAYOUTS:
-            c.unpack(products, a, "walk" if walks(width) else "single", (width,))
-        c.load(b, Access(products, False))
-        self._sum(c, row, (products, elements), (a, b), operation.a.shape[1])
-        self._finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
-
-    def _convolution(self, c: Collector, row: int, operation: ir.Conv2D, schedule: Convolution, times: float) -> None:
-        factors = (self._operand(operation.a), self._operand(operation.b))
-        length = operation.taps
-        elements = times * operation.out.size
-        share_of_rows, share_of_columns = (axis.share_inside for axis in schedule.axes)
-        inside = elements * length * share_of_rows * share_of_columns
-        runs = in_order(c.column(row, Column.HALVINGS)) & schedule.beside
-        packed = c.is_packed(factors[1])
-        apart = self._convolved_by_rows(c, row, operation, schedule, elements)
-        apart = apart | self._convolved_by_steps(c, row, operation, schedule, elements, runs & ~apart)
-        steps = divisor(self._shape.unroll, operation.b.shape[3])
-        for buffered in (False, True):
-            with c.only(runs & ~apart & (packed == buffered)):
-                rows_begun = elements if buffered else elements / operation.b.shape[4]
-                c.frame("Conv2D", times, elements, rows_begun, operation.b.shape[4])
-                c.add(elements * operation.b.shape[1] * share_of_rows, number("run", kind_position("Conv2D")))
-                weights = factors[1]
-                if buffered:  # unpacked into RAM, one filter after the other
-                    weights = CountedOperand(weights.column, 1)
-                    c.load(factors[1], Access(times * operation.b.size, False))
-                    c.store(weights.column, Access(times * operation.b.size, False))
-                stepped = np.full(len(c), bool(steps))
-                self._run(c, row, "Conv2D", inside, (factors[0], weights), (operation.b.shape[3], steps), stepped)
-                c.add(0.0 if steps else inside, number("tap", kind_position("Conv2D"), 1))
-        alone = self._convolved_by_channels(c, row, operation, schedule, elements)
-        with c.only(~runs & ~alone):
-            kind = kind_position("GroupedConv2D")
-            c.frame("GroupedConv2D", times, elements, elements * operation.b.shape[1], operation.b.shape[4])
-            c.add(elements * length, number("tap", kind, 0))
-            c.add(elements * length * sum(axis.checks for axis in schedule.axes), number("check"))
-            for factor in factors:
-                c.load(factor, Access(inside, False))
-            self._sum(c, row, (inside, elements), factors, length)
-        self._finish(c, row, operation, c.column(row, Column.ACC_BITS), Access(elements, False))
-
-    def _sum(
-        self,
-        c: Collector,
-        row: int,
-        counts: tuple[float, float],
-        factors: tuple[CountedOperand, CountedOperand],
-        length: int,
-    ) -> None:
-        """`counts`: products, and elements of the result."""
-        products, elements = counts
-        accumulator = c.column(row, Column.ACC_BITS)
-        shifts = [c.column(row, column) for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)]
-        for operand, shift in zip(factors, shifts[:2], strict=True):
-            c.shifted(products, operand, shift, accumulator)
-        scaled = np.asarray(_is_scaled(c, row), dtype=np.int64)
-        c.add(products, number("mac", *c.factors(row, *factors), width_position(accumulator), scaled))
-        c.down(products, accumulator, shifts[2], accumulator)
-        halvings = c.column(row, Column.HALVINGS)
-        width = width_position(accumulator)
-        with c.only(halvings > 0):
-            c.add(products, number("tree", 0, width))
-            c.add(elements, number("tree", 2, width))
-        for level in range((length - 1).bit_length() if elements else 0):
-            with c.only(halvings > level):
-                c.add(elements * (length >> (level + 1)), number("tree", 1, width))
-
-
-def _access(times: float, nest: Nest, cursor: Cursor) -> Access:
-    return Access(times * nest.visits(cursor), cursor.start is not None, times * nest.pointers(cursor))
-
-
-def _written(times: float, nest: Nest) -> Access:
-    assert nest.write is not None
-    return _access(times, nest, nest.write)
-
-
-def _is_scaled(c: Collector, row: int) -> Mask:
-    """Where factors or products are shifted before they are summed."""
-    return scales_terms(*(c.column(row, column) for column in (Column.SHIFT_A, Column.SHIFT_B, Column.SHIFT_TERM)))
