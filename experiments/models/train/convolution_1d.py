@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from kilotune.experiments.models.train import exercises
-from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
 TAPS = 5
 CHANNELS = (8, 12)
@@ -60,12 +60,6 @@ def start(seed: int) -> Parameters:
 
 def train() -> TrainedModel:
     """The CNN on exercises."""
-    split = exercises.load_split()
-    fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
-    shipped = to_arrays(fitted)
-    readme = (
-        f"1-D CNN: convolutions of 8 and 12 channels over 32 steps of 6, a dense layer, 7 classes; {parameter_count(shipped)}.\n"
-        f"{exercises.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
-    )
-    program = PROGRAM.format(declarations=declarations(shipped))
-    return TrainedModel("cnn-exercises", program, shipped, readme, split.train, split.test)
+    about = "1-D CNN: convolutions of 8 and 12 channels over 32 steps of 6, a dense layer, 7 classes"
+    named = ("cnn-exercises", about, exercises.ATTRIBUTION)
+    return trained_classifier(named, PROGRAM, start(RECIPE.seed), scores, exercises.load_split(), RECIPE)

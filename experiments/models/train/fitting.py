@@ -9,7 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from kilotune.experiments.models.train.bundle import FeatureRows, TrainedArray
+from kilotune.experiments.models.train.bundle import (
+    FeatureRows,
+    TrainedArray,
+    TrainedModel,
+    declarations,
+    parameter_count,
+)
+from kilotune.experiments.models.train.split import DataSplit
 
 Parameters = dict[str, torch.Tensor]
 Scores = Callable[[Parameters, torch.Tensor, float], torch.Tensor]
@@ -110,6 +117,27 @@ def accuracy_line(parameters: Parameters, scores: Scores, train: FeatureRows, te
     """The line of the README that says how good the float model is."""
     parts = [_accuracy(parameters, scores, rows) for rows in (train, test)]
     return f"Float accuracy: train {parts[0]}, test {parts[1]}."
+
+
+def trained_classifier(
+    named: tuple[str, str, str],
+    program: str,
+    initial: Parameters,
+    scores: Scores,
+    split: DataSplit,
+    recipe: TrainingSettings,
+) -> TrainedModel:
+    """A model whose parameters are those of its program, fitted from `initial`. `named`: its name, what it is, and where its data come
+    from, for its README; `program`: its text, with `{declarations}`."""
+    name, about, attribution = named
+    fitted = fit(initial, scores, split.train, recipe)
+    shipped = to_arrays(fitted)
+    readme = (
+        f"{about}; {parameter_count(shipped)}.\n"
+        f"{attribution}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
+    )
+    text = program.format(declarations=declarations(shipped))
+    return TrainedModel(name, text, shipped, readme, split.train, split.test)
 
 
 def _accuracy(parameters: Parameters, scores: Scores, rows: FeatureRows) -> str:

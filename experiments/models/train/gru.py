@@ -10,8 +10,8 @@ import math
 import torch
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
 STEPS = 8
 PIXELS = 8
@@ -69,12 +69,5 @@ def start(seed: int) -> Parameters:
 
 def train() -> TrainedModel:
     """The GRU on digits."""
-    split = digits.load_split()
-    fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
-    shipped = to_arrays(fitted)
-    readme = (
-        f"GRU: {HIDDEN} hidden units, 8 time steps of 8 pixels, 10 classes; {parameter_count(shipped)}.\n"
-        f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
-    )
-    program = PROGRAM.format(declarations=declarations(shipped))
-    return TrainedModel("gru16-digits", program, shipped, readme, split.train, split.test)
+    named = ("gru16-digits", f"GRU: {HIDDEN} hidden units, 8 time steps of 8 pixels, 10 classes", digits.ATTRIBUTION)
+    return trained_classifier(named, PROGRAM, start(RECIPE.seed), scores, digits.load_split(), RECIPE)

@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
 CHANNELS = (6, 12)
 FLAT = 2 * 2 * CHANNELS[1]
@@ -61,12 +61,9 @@ def start(seed: int) -> Parameters:
 
 def train() -> TrainedModel:
     """The CNN on digits."""
-    split = digits.load_split()
-    fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
-    shipped = to_arrays(fitted)
-    readme = (
-        f"LeNet-style CNN: convolutions of 6 and 12 channels, a dense layer, 10 classes; {parameter_count(shipped)}.\n"
-        f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
+    named = (
+        "lenet-digits",
+        "LeNet-style CNN: convolutions of 6 and 12 channels, a dense layer, 10 classes",
+        digits.ATTRIBUTION,
     )
-    program = PROGRAM.format(declarations=declarations(shipped))
-    return TrainedModel("lenet-digits", program, shipped, readme, split.train, split.test)
+    return trained_classifier(named, PROGRAM, start(RECIPE.seed), scores, digits.load_split(), RECIPE)

@@ -8,8 +8,8 @@ import math
 import torch
 
 from kilotune.experiments.models.train import digits
-from kilotune.experiments.models.train.bundle import TrainedModel, declarations, parameter_count
-from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, accuracy_line, fit, to_arrays
+from kilotune.experiments.models.train.bundle import TrainedModel
+from kilotune.experiments.models.train.fitting import Parameters, TrainingSettings, trained_classifier
 
 UNITS = (digits.FEATURES, 32, 16, digits.CLASSES)
 RECIPE = TrainingSettings(epochs=120, noise=0.25, bound=1.95)
@@ -45,12 +45,5 @@ def start(seed: int) -> Parameters:
 
 def train() -> TrainedModel:
     """The perceptron on digits."""
-    split = digits.load_split()
-    fitted = fit(start(RECIPE.seed), scores, split.train, RECIPE)
-    shipped = to_arrays(fitted)
-    readme = (
-        f"Multilayer perceptron: hidden layers of 32 and 16 units, 10 classes; {parameter_count(shipped)}.\n"
-        f"{digits.ATTRIBUTION}\n{accuracy_line(fitted, scores, split.train, split.test)}\n"
-    )
-    program = PROGRAM.format(declarations=declarations(shipped))
-    return TrainedModel("mlp-digits", program, shipped, readme, split.train, split.test)
+    named = ("mlp-digits", "Multilayer perceptron: hidden layers of 32 and 16 units, 10 classes", digits.ATTRIBUTION)
+    return trained_classifier(named, PROGRAM, start(RECIPE.seed), scores, digits.load_split(), RECIPE)
