@@ -47,10 +47,11 @@ from kilotune.codegen.looped_steps import loop_steps
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What fixed-point code is made from: a batch of one, and the real parameters."""
+    """What fixed-point code is made from: a batch of one, the real parameters, and how inner loops are written."""
 
     batch: FixedBatch
     parameters: Mapping[str, FloatArray]
+    shape: CodeShape
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def emit_c(
         class_names,
     )
     flash = made.flash_bytes + int(UnpackingSize(batch.program).code_bytes(batch)[0])
-    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters))
+    return dataclasses.replace(made, flash_bytes=flash, candidate=Candidate(whole, parameters, shape))
 
 
 def emit_program(

@@ -18,7 +18,7 @@ from kilotune.codegen.emit.targets.target import ProjectTarget
 DECISIONS = "decisions.json"
 """Bits and scale of each variable, beside the program."""
 
-GENERAL_TARGETS = (plain.TARGET, streamed.TARGET, stepped.TARGET, arduino.TARGET, platformio.TARGET)
+GENERAL_TARGETS = (plain.TARGET, streamed.TARGET, stepped.TARGET, arduino.TARGET, stepped.SKETCH, platformio.TARGET)
 """What a folder can be made for whatever the processor; an architecture adds its own (`evaluators.project_targets`)."""
 
 

@@ -19,11 +19,16 @@ def files(export: Export) -> dict[str, str]:
         )
     source = export.source
     recording = export.recording.within(source.interface, AVR_SAMPLE_BYTES)
+    typed = (
+        "each frame is computed as soon as its numbers are there"
+        if source.interface.pushed
+        else "the answer is the model's"
+    )
     usage = (
         f" * 1. Open {export.name}.ino in the Arduino IDE, choose the board, upload.\n"
         f" * 2. Open the serial monitor at {BAUD} baud: {len(recording)} recorded samples run first, each compared with what\n"
         " *    the simulator computed.\n"
-        " * 3. Then type a sample, its numbers separated by spaces; the answer is the model's.\n"
+        f" * 3. Then type a sample, its numbers separated by spaces; {typed}.\n"
     )
     return {
         f"{export.name}.ino": sketch(export, usage),

@@ -1,4 +1,7 @@
-"""The Arduino program: it runs recorded samples and says what came out, then reads samples from the serial port."""
+"""The Arduino program: it runs recorded samples and says what came out, then reads samples from the serial port.
+
+A program that is called with a frame at a time (`frames`) gets both that way: `x` is a frame, and `infer` says whether it was the last.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,8 @@ def sketch(export: Export, usage: str) -> str:
     lines = [f"/* A fixed-point model on an Arduino. Written by kilotune; changes will be lost.\n *\n{usage} */"]
     lines += ['#include "model.h"', '#include "samples.h"', "", "#include <string.h>", "#include <math.h>", ""]
     if face.input_bits:
-        lines += [f"static {face.input_type} x[MODEL_FEATURES];"]
+        lines += ["#define FRAME (MODEL_FEATURES / MODEL_FRAMES)"] if face.pushed else []
+        lines += [f"static {face.input_type} x[{'FRAME' if face.pushed else 'MODEL_FEATURES'}];"]
     if real:
         lines += [f"static {face.result_type} result[MODEL_RESULTS];"]
     lines += ["", *_infer(export), "", *_report(export), "", *_recorded(export)]
@@ -29,8 +33,16 @@ def sketch(export: Export, usage: str) -> str:
 
 
 def _infer(export: Export) -> list[str]:
-    """`infer` leaves the label, or writes `result`."""
+    """`infer` leaves the label, or writes `result`; of a program that is called with each frame it returns whether that is so."""
     function, face = export.source.function, export.source.interface
+    if face.pushed:
+        label = face.kind is ir.ResultKind.CLASS
+        body = (
+            [f"    label = {function}(x);", "    return label != -1;"]
+            if label
+            else [f"    return {function}(x, result) != 0;"]
+        )
+        return [*(["static int label;", ""] if label else []), "static bool infer()", "{", *body, "}"]
     given = ["x"] if face.input_bits else []
     if face.kind is ir.ResultKind.REAL:
         return [
@@ -62,18 +74,16 @@ def _recorded(export: Export) -> list[str]:
     face = export.source.interface
     lines = ["static void run_recorded()", "{", "    uint16_t equal = 0;", "    uint32_t total = 0;"]
     lines += ["    for (uint16_t i = 0; i < SAMPLES; i++) {"]
-    if face.input_bits:
-        lines += ["        memcpy_P(x, inputs + i * (uint32_t)MODEL_FEATURES, sizeof x);"]
-    lines += ["        const uint32_t start = micros();", "        infer();"]
-    lines += ["        const uint32_t took = micros() - start;"]
+    lines += _frame_by_frame(export.source.function) if face.pushed else _at_once(bool(face.input_bits))
+    answered = "once && " if face.pushed else ""
     if face.kind is ir.ResultKind.REAL:
         lines += [f"        {face.result_type} expected[MODEL_RESULTS];"]
         lines += ["        memcpy_P(expected, outputs + i * (uint32_t)MODEL_RESULTS, sizeof expected);"]
-        lines += ["        const bool same = memcmp(result, expected, sizeof expected) == 0;"]
+        lines += [f"        const bool same = {answered}memcmp(result, expected, sizeof expected) == 0;"]
     else:
         lines += [f"        {face.result_type} expected;"]
         lines += ["        memcpy_P(&expected, outputs + i, sizeof expected);"]
-        lines += ["        const bool same = label == expected;"]
+        lines += [f"        const bool same = {answered}label == expected;"]
     return [
         *lines,
         "        equal += same;",
@@ -96,12 +106,49 @@ def _recorded(export: Export) -> list[str]:
     ]
 
 
+def _at_once(given: bool) -> list[str]:
+    """Sample i as a whole; `took` microseconds."""
+    lines = ["        memcpy_P(x, inputs + i * (uint32_t)MODEL_FEATURES, sizeof x);"] if given else []
+    lines += ["        const uint32_t start = micros();", "        infer();"]
+    return [*lines, "        const uint32_t took = micros() - start;"]
+
+
+def _frame_by_frame(function: str) -> list[str]:
+    """The frames of sample i, one after the other; `took` microseconds, `once`: an answer came with the last one and not before.
+
+    Each sample begins with a reset, so that what a wrong one left behind is not taken for the next one's fault.
+    """
+    return [
+        f"        {function}_reset();",
+        "        uint32_t took = 0;",
+        "        uint16_t answers = 0;",
+        "        bool once = false;",
+        "        for (uint16_t t = 0; t < MODEL_FRAMES; t++) {",
+        "            memcpy_P(x, inputs + (i * (uint32_t)MODEL_FRAMES + t) * FRAME, sizeof x);",
+        "            const uint32_t start = micros();",
+        "            const bool answered = infer();",
+        "            took += micros() - start;",
+        "            answers += answered;",
+        "            once = answered && answers == 1;",
+        "        }",
+    ]
+
+
 def _loop(export: Export) -> list[str]:
     face = export.source.interface
     if not face.input_bits:
         return ["void loop()", "{", "}"]
+    starts = "of each frame starts its round" if face.pushed else "starts the inference"
+    place = "received % FRAME" if face.pushed else "received"
+    taken = ["    if (++received < MODEL_FEATURES) return;", "    received = 0;", "    infer();"]
+    if face.pushed:
+        taken = [
+            "    if (++received % FRAME) return;",
+            "    if (received == MODEL_FEATURES) received = 0;",
+            "    if (!infer()) return;",
+        ]
     return [
-        "/* The numbers of a sample, as they come; the last one starts the inference. */",
+        f"/* The numbers of a sample, as they come; the last one {starts}. */",
         "void loop()",
         "{",
         "    static uint16_t received = 0;",
@@ -111,10 +158,8 @@ def _loop(export: Export) -> list[str]:
         "        Serial.read();",
         "        return;",
         "    }",
-        f"    x[received] = {feature_function(export.source.name)}(received, Serial.parseFloat());",
-        "    if (++received < MODEL_FEATURES) return;",
-        "    received = 0;",
-        "    infer();",
+        f"    x[{place}] = {feature_function(export.source.name)}(received, Serial.parseFloat());",
+        *taken,
         "    print_result();",
         "    Serial.println();",
         "}",

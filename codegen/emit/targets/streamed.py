@@ -10,8 +10,9 @@ from kilotune.codegen.emit.targets.recording import Export
 from kilotune.codegen.emit.targets.target import ProjectTarget, make_runs
 
 
-def files(export: Export, in_steps: bool = False) -> dict[str, str]:
-    """Text by path in the folder. ValueError, a sentence, for a program without input and for one that is no sequence of operations."""
+def in_parts(export: Export, in_steps: bool) -> Export:
+    """The export with its program written anew, for input that arrives a frame at a time: the program asks for each frame, or
+    (`in_steps`) is called with each. ValueError, a sentence, for a program without input and for one that is no sequence of operations."""
     given = export.source
     if given.candidate is None:
         raise ValueError("Programs of floats and of decision trees are not exported in frames.")
@@ -21,12 +22,18 @@ def files(export: Export, in_steps: bool = False) -> dict[str, str]:
         given.offsets,
         in_frames=not in_steps,
         in_steps=in_steps,
+        shape=given.candidate.shape,
         name=given.name,
         function=given.function,
         scaling=given.interface.scaling,
         class_names=given.interface.class_names,
     )
-    return plain.files(dataclasses.replace(export, source=source))
+    return dataclasses.replace(export, source=source)
+
+
+def files(export: Export) -> dict[str, str]:
+    """Text by path in the folder; ValueError as `in_parts`."""
+    return plain.files(in_parts(export, in_steps=False))
 
 
 TARGET = ProjectTarget(

@@ -12,9 +12,12 @@ import pytest
 
 from kilotune.codegen import ir
 from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.project import project_files
+from kilotune.codegen.emit.shape import SHAPES
 from kilotune.codegen.emit.streaming import FrameStream, streamed
 from kilotune.codegen.emit.targets.recording import Recording
 from kilotune.codegen.fixed.arithmetic import quantise
+from kilotune.evaluators.architectures.registry import project_target
 from tests.codegen.emit.written import write_project
 from tests.evaluators.devices.candidates import bundled
 
@@ -122,6 +125,23 @@ def test_called_with_each_frame_it_computes_the_same_and_says_nothing_before_the
     assert f"#define MODEL_FRAMES {frames}\n" in head
     done = subprocess.run(["make", "check"], cwd=folder, capture_output=True, text=True, check=False, timeout=300)
     assert "20 of 20 outputs equal" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("target", ["c-frames", "c-steps", "arduino-steps"])
+def test_inner_loops_are_those_of_the_program_that_was_measured(target: str) -> None:
+    """The program is written anew for its frames, in the shape that it had."""
+    candidate = bundled("fastgrnn16-digits", samples=2)
+    shape, pushed = SHAPES["unrolled16"], target != "c-frames"
+    face = candidate.source.interface
+    recording = Recording(quantise(candidate.features, face.input_bits, face.input_scale), candidate.expected)
+    whole, expected = (
+        emit_c(candidate.batch, candidate.parameters, candidate.source.offsets, shape=shape, **asked)
+        for asked in ({}, {"in_steps": pushed, "in_frames": not pushed})
+    )
+    files = project_files("out", whole, recording, {}, project_target(target))
+    assert files["model.c"] == expected.source
+    plain = project_files("out", candidate.source, recording, {}, project_target(target))
+    assert files["model.c"] != plain["model.c"]
 
 
 def test_only_a_frame_is_in_ram() -> None:

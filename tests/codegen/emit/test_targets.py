@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kilotune.codegen import ir
@@ -20,6 +21,7 @@ from kilotune.evaluators.fixed_point.reference import run_reference
 from tests.codegen.emit.serial_port import load_serial_port, read_serial
 from tests.codegen.emit.small_network import classifier
 from tests.codegen.emit.written import write_project
+from tests.evaluators.devices.candidates import bundled
 
 pytestmark = pytest.mark.slow
 
@@ -73,29 +75,38 @@ def test_plain_project_compiles_for_an_avr(level: str, tmp_path: Path) -> None:
     assert "text" in run(["make", "avr"], tmp_path / "out")
 
 
-def build_sketch(folder: Path, into: Path, prepended: str = "Arduino.h") -> Path:
-    """Compile a sketch as the IDE does, with the core of Debian; warnings in the exported files are errors."""
-    into.mkdir()
-    machine = ["-mmcu=atmega328p", "-DF_CPU=16000000L", "-DARDUINO=10819", "-DARDUINO_AVR_UNO", "-DARDUINO_ARCH_AVR"]
-    common = [*machine, "-Os", "-ffunction-sections", "-fdata-sections"]
-    core, variant = CORE / "cores/arduino", CORE / "variants/standard"
-    includes = ["-I", core, "-I", variant]
-    cpp = ["-std=gnu++11", "-fno-exceptions", "-fno-threadsafe-statics"]
+MACHINE = ("-mmcu=atmega328p", "-DF_CPU=16000000L", "-DARDUINO=10819", "-DARDUINO_AVR_UNO", "-DARDUINO_ARCH_AVR")
+COMMON = (*MACHINE, "-Os", "-ffunction-sections", "-fdata-sections")
+INCLUDES = ("-I", CORE / "cores/arduino", "-I", CORE / "variants/standard")
+CPP = ("-std=gnu++11", "-fno-exceptions", "-fno-threadsafe-statics")
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The object files of Debian's core, compiled once for all sketches."""
+    into = tmp_path_factory.mktemp("core")
     used = ("main", "wiring", "hooks", "Print", "Stream", "HardwareSerial", "HardwareSerial0", "WString", "abi", "new")
     objects = []
-    for path in (p for p in sorted(core.iterdir()) if p.suffix in (".c", ".cpp") and p.stem in used):
-        language = cpp if path.suffix == ".cpp" else ["-std=gnu11"]
+    sources = sorted((CORE / "cores/arduino").iterdir())
+    for path in (p for p in sources if p.suffix in (".c", ".cpp") and p.stem in used):
+        language = CPP if path.suffix == ".cpp" else ("-std=gnu11",)
         compiler = "avr-g++" if path.suffix == ".cpp" else "avr-gcc"
-        objects.append(into / f"core-{path.stem}.o")
-        run([compiler, *common, *language, *includes, "-w", "-DDECIMAL_DIG=9", "-c", "-o", objects[-1], path], into)
+        objects.append(into / f"{path.stem}.o")
+        run([compiler, *COMMON, *language, *INCLUDES, "-w", "-DDECIMAL_DIG=9", "-c", "-o", objects[-1], path], into)
+    return objects
+
+
+def build_sketch(core: list[Path], folder: Path, into: Path, prepended: str = "Arduino.h") -> Path:
+    """Compile a sketch as the IDE does, with the core; warnings in the exported files are errors."""
+    into.mkdir()
     sketch = folder / f"{folder.name}.ino"
-    objects += [into / "sketch.o", into / "model.o"]
+    objects = [*core, into / "sketch.o", into / "model.o"]
     run(
         [
             "avr-g++",
-            *common,
-            *cpp,
-            *includes,
+            *COMMON,
+            *CPP,
+            *INCLUDES,
             *STRICT,
             "-x",
             "c++",
@@ -108,8 +119,8 @@ def build_sketch(folder: Path, into: Path, prepended: str = "Arduino.h") -> Path
         ],
         into,
     )
-    run(["avr-gcc", *common, "-std=gnu11", *includes, *STRICT, "-c", "-o", objects[-1], folder / "model.c"], into)
-    run(["avr-gcc", *machine, "-Os", "-Wl,--gc-sections", "-o", "sketch.elf", *objects, "-lm"], into)
+    run(["avr-gcc", *COMMON, "-std=gnu11", *INCLUDES, *STRICT, "-c", "-o", objects[-1], folder / "model.c"], into)
+    run(["avr-gcc", *MACHINE, "-Os", "-Wl,--gc-sections", "-o", "sketch.elf", *objects, "-lm"], into)
     return into / "sketch.elf"
 
 
@@ -117,11 +128,11 @@ def build_sketch(folder: Path, into: Path, prepended: str = "Arduino.h") -> Path
 @needs_core
 @needs_simavr
 @pytest.mark.parametrize(("kind", "level"), [(ir.ResultKind.CLASS, "Os"), (ir.ResultKind.REAL, "O2")])
-def test_arduino_sketch_runs(kind: ir.ResultKind, level: str, tmp_path: Path) -> None:
+def test_arduino_sketch_runs(kind: ir.ResultKind, level: str, tmp_path: Path, core: list[Path]) -> None:
     """On a simulated Uno every recorded sample gives what the simulator of the search said, and a typed one an answer."""
     source, recording = recorded(kind)
     write_project(tmp_path / "digits", source, recording, {}, "arduino", level)
-    elf = build_sketch(tmp_path / "digits", tmp_path / "build")
+    elf = build_sketch(core, tmp_path / "digits", tmp_path / "build")
     typed = " ".join(f"{v / 2.0**source.interface.input_scale:.8f}" for v in recording.inputs[3]) + "\n"
     lines = read_serial(elf, "on average", typed)
     samples = [line for line in lines if line.startswith("sample ")]
@@ -136,14 +147,49 @@ def test_arduino_sketch_runs(kind: ir.ResultKind, level: str, tmp_path: Path) ->
 @needs_avr
 @needs_core
 @needs_simavr
-def test_arduino_sketch_sees_a_wrong_output(tmp_path: Path) -> None:
+def test_arduino_sketch_sees_a_wrong_output(tmp_path: Path, core: list[Path]) -> None:
     source, recording = recorded(ir.ResultKind.CLASS)
     outputs = recording.outputs.copy()
     outputs[5] = (outputs[5] + 1) % 5
     write_project(tmp_path / "digits", source, Recording(recording.inputs, outputs), {}, "arduino")
-    lines = read_serial(build_sketch(tmp_path / "digits", tmp_path / "build"), "on average")
+    lines = read_serial(build_sketch(core, tmp_path / "digits", tmp_path / "build"), "on average")
     assert [line.split(":")[0] for line in lines if "DIFFERENT" in line] == ["sample 5"]
     assert any("19 of 20 outputs equal" in line for line in lines)
+
+
+@needs_avr
+@needs_core
+@needs_simavr
+@pytest.mark.parametrize(("frames", "each"), [(8, 8), (1, 12)])
+def test_arduino_sketch_is_called_with_each_frame(frames: int, each: int, tmp_path: Path, core: list[Path]) -> None:
+    """A recurrent network keeps its state between frames, recorded and typed ones; a wrong output is seen. RAM holds one frame."""
+    source, recording = recorded_frames() if frames == 8 else recorded(ir.ResultKind.REAL)
+    recording.outputs[1, 0] ^= 1
+    write_project(tmp_path / "digits", source, recording, {}, "arduino-steps")
+    assert f"#define MODEL_FRAMES {frames}\n" in (tmp_path / "digits" / "model.h").read_text()
+    elf = build_sketch(core, tmp_path / "digits", tmp_path / "build")
+    scale = 2.0**source.interface.input_scale
+    typed = " ".join(f"{v / scale:.8f}" for v in recording.inputs[2]) + "\n"
+    lines = read_serial(elf, "on average", typed)
+    compared = [line.split(", ")[1] for line in lines if line.startswith("sample ")]
+    assert compared == ["equal", "DIFFERENT"] + ["equal"] * (len(recording) - 2)
+    values = recording.outputs[2]
+    if source.interface.kind is ir.ResultKind.CLASS:
+        assert lines[-1].strip() == f"label {values[0]}"
+    else:
+        said = [float(number) for number in lines[-1].split()[1:]]
+        np.testing.assert_allclose(said, values / 2.0**source.interface.result_scale, atol=1e-6)
+    symbols = [line.split() for line in run(["avr-nm", "-S", elf], tmp_path).splitlines()]
+    (frame,) = [int(s[1], 16) for s in symbols if s[-1] in ("x", "_ZL1x")]
+    assert frame == each * source.interface.input_bits // 8
+
+
+def recorded_frames() -> tuple[CSource, Recording]:
+    """Four samples of 8 frames for a recurrent network."""
+    candidate = bundled("fastgrnn16-digits", samples=4)
+    face = candidate.source.interface
+    inputs = quantise(candidate.features, face.input_bits, face.input_scale)
+    return candidate.source, Recording(inputs, candidate.expected.copy())
 
 
 def test_a_folder_that_is_no_sketch_name_is_refused(tmp_path: Path) -> None:
