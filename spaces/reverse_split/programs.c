@@ -5,6 +5,7 @@
  * at each level those that were passed over never come back below (Redelmeier's enumeration of polyominoes).
  * Everything lives on the heap of one call: the functions are reentrant.
  */
+#include "programs_endings.h"
 #include "programs_neighbours.h"
 #include "programs_shapes.h"
 #include "programs_turns.h"
@@ -154,13 +155,6 @@ static int hit_leads(const Search *s)
     return 0;
 }
 
-static int fits(const Search *s, const Shape *shape)
-{
-    for (int i = 0; i < 4; i++)
-        if (shape->extent[i] > s->p->reach[i]) return 0;
-    return shape->weight <= s->p->most_weight;
-}
-
 static int stop_at(Search *s, int level, int32_t index, int result)
 {
     if (level >= s->path_length) s->path_length = level + 1;
@@ -174,12 +168,15 @@ static int descend(Search *s, int level, int32_t from)
     const int plain = p->plain_cost, arity = p->set == AUKE ? 2 : 3;
     int32_t end = s->candidates;
     int resumed = s->resume > level, turns = from <= s->first_end ? s->turns : 0;
+    const int looked_up = level && s->endings && s->left == 3 * plain;
+    if (looked_up) look_up(s, from);
+    if (s->endings && s->left == 4 * plain) look_far(s);
     if (resumed) from = s->path[level];
     for (int32_t i = from; i < end; i++) {
         Candidate *c = &s->candidate[i];
         int inner = resumed && i == from && s->resume > level + 1;
         if (s->resume && !inner) s->resume = 0;
-        if (c->included) continue;
+        if (c->included || (looked_up && s->endings->marked[i] != s->endings->round)) continue;
         if (s->work >= p->work_limit || *p->stop) {
             s->path_length = 0;
             return stop_at(s, level, i, STOPPED);
@@ -291,6 +288,11 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
         return NO_MEMORY;
     }
     start(s);
+    if (!prepare_endings(s)) {
+        release_endings(s);
+        release(s);
+        return NO_MEMORY;
+    }
     s->path = path;
     s->path_length = 0;
     s->resume = *path_length;
@@ -353,6 +355,7 @@ int kilotune_programs(const Problem *p, int32_t *path, int32_t *path_length, int
     }
     *path_length = s->path_length;
     *report = s->work;
+    release_endings(s);
     release(s);
     return result;
 }

@@ -10,7 +10,9 @@ constructible set once. What it cuts:
 - a target that one instruction of the least cost reaches is taken at once: it belongs to every program;
 - of programs that the symmetries of a single target turn into one another one is met (`programs_turns.h`), where that is asked for;
 - the last two instructions are looked up: one table holds what is one instruction away from the values (forwards), one what
-  is one instruction away from a target (backwards).
+  is one instruction away from a target (backwards);
+- of a single target in the macros the last three are, where all instructions cost the same and no sums are given or forbidden: the first
+  of the three is the solution of a linear equation, looked up among what may be taken (`programs_endings.h`).
 
 All of it also holds for several targets: those are values that a program must contain (but see `ProgramQuery.whole`).
 With the values of a known program as targets, all but a few, the same search repairs or shortens that program.

@@ -134,7 +134,10 @@ static int remember_all(Search *s, int v)
             continue;
         }
         uint64_t doubled = plus(own->value, own->value);
-        if (own->copy_of >= 0) continue;
+        if (own->copy_of >= 0) { /* a copy that a sum has taken may be taken by another one */
+            yes |= remember(s, minus(target, doubled), t, p->plain_cost);
+            continue;
+        }
         for (int o = 0; o < p->offsets; o++) {
             int cost = o > 4 ? p->far_cost : p->plain_cost;
             yes |= remember(s, minus(back[o], own->value), t, cost);

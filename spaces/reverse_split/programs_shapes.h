@@ -49,6 +49,13 @@ static void enlarge(Shape *largest, const Shape *shape)
     if (shape->weight > largest->weight) largest->weight = shape->weight;
 }
 
+static int fits(const Search *s, const Shape *shape)
+{
+    for (int i = 0; i < 4; i++)
+        if (shape->extent[i] > s->p->reach[i]) return 0;
+    return shape->weight <= s->p->most_weight;
+}
+
 /* A cost that no way from values this large to all pending targets undercuts. */
 static int32_t bound(const Search *s, const Shape *largest)
 {

@@ -62,6 +62,8 @@ typedef struct {
     uint32_t mask;
 } Table;
 
+struct Endings;
+
 typedef struct {
     const Problem *p;
     uint64_t unit[OFFSETS], less_one[OFFSETS]; /* the factor of an offset; 1 / (factor - 1) */
@@ -87,6 +89,7 @@ typedef struct {
     int32_t dearer[2], dearer_count; /* the costs above the least one */
     int32_t turns, first_end;        /* symmetries in use; where the candidates end that one instruction makes of the image */
     uint8_t turned[MOST_TURNS][MOST_FIRST]; /* what symmetries make of those */
+    struct Endings *endings;         /* 0: none are looked up (programs_endings.h) */
     int failed;                      /* out of memory */
 } Search;
 
