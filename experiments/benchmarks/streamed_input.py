@@ -1,6 +1,6 @@
 """A recurrent network of the size of keyword spotting on an Arduino Uno, its input streamed.
 
-    python -m kilotune.experiments.benchmarks.streamed_input [--units N] [--frames N] [--features N]
+    python -m kilotune.experiments.benchmarks.streamed_input [--units N] [--frames N] [--features N] [--loops NAME]
 
 A FastGRNN with random weights (100 units, 99 frames of 32 features unless told otherwise) in 8-bit parameters. The frames of a sample are
 made on the board by a generator, and here by the same one: what the board computes is compared with the batch simulator, sample by sample.
@@ -19,6 +19,7 @@ import numpy as np
 from kilotune.codegen.arrays import FloatArray, IntArray
 from kilotune.codegen.bundle import load_bundle
 from kilotune.codegen.emit.c import CSource, emit_c
+from kilotune.codegen.emit.shape import PLAIN, SHAPES
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.evaluators.architectures.avr.run import AvrTarget
 from kilotune.evaluators.fixed_point.simulator import Simulator
@@ -110,7 +111,9 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=100)
     parser.add_argument("--frames", type=int, default=99)
     parser.add_argument("--features", type=int, default=32)
+    parser.add_argument("--loops", choices=sorted(SHAPES), default=PLAIN, help="how inner loops are written")
     shape = parser.parse_args()
+    loops = SHAPES[shape.loops]
     states = np.random.default_rng(1).integers(0, 1 << 15, SAMPLES)
     samples = generated(states, shape.frames * shape.features) / 64.0
     with tempfile.TemporaryDirectory(prefix="kilotune-streamed-") as folder:
@@ -118,7 +121,7 @@ def main() -> None:
     space = ShiftrySpace(task_of(bundle, bundle.train))
     batch = narrow(space)
     placement = space.evaluator.footprint.placed(batch.bits[0].astype(np.int64)).offsets
-    source = emit_c(batch, bundle.parameters, placement, in_frames=True)
+    source = emit_c(batch, bundle.parameters, placement, in_frames=True, shape=loops)
     expected = Simulator(batch.program, bundle.parameters, samples).run(batch)[0][:, 0]
     sizes, run = AvrTarget("atmega328p").run(with_generator(source), states[:, None].astype("<i2"))
     equal = int((run.outputs[:, 0] == expected).sum())
