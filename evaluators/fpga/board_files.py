@@ -24,11 +24,12 @@ MOVER = Path(multiplier_registers.__file__)
 @dataclass(frozen=True)
 class ClockGoal:
     """What constraints ask for. `source`: where the figure comes from, as a README says it; `taken`: a sentence that says which gates the
-    design takes, and who says so."""
+    design takes, and who says so; `options`: what the placer was given besides the usual when that was measured."""
 
     mhz: float
     source: str
     taken: str = ""
+    options: tuple[str, ...] = ()
 
     @property
     def asked_mhz(self) -> float:
@@ -50,7 +51,7 @@ def board_files(board: Board, clock: ClockGoal) -> dict[str, str]:
     family, mhz = FAMILIES[board.family], clock.asked_mhz
     line = family.constraints.clock.format(mhz=mhz, nanoseconds=1000 / mhz)
     mover = {MOVER.name: MOVER.read_text(encoding="utf-8")} if family.registers_move else {}
-    return {family.constraints.name: f"{line}\n", "Makefile": _makefile(board, mhz), **mover}
+    return {family.constraints.name: f"{line}\n", "Makefile": _makefile(board, clock), **mover}
 
 
 def board_steps(board: Board, clock: ClockGoal) -> str:
@@ -83,7 +84,7 @@ def _called(board: Board) -> str:
     return " ".join(about.split())
 
 
-def _makefile(board: Board, mhz: float) -> str:
+def _makefile(board: Board, clock: ClockGoal) -> str:
     family = FAMILIES[board.family]
     if family.placer is None or family.packing is None:
         goal, variables, rules = "gates", [], _gates_rules(family)
@@ -91,7 +92,7 @@ def _makefile(board: Board, mhz: float) -> str:
     else:
         goal, packing = "bitstream", family.packing
         variables = [_variable("NEXTPNR", family.placer), _variable("PACK", packing.packer)]
-        rules = _bitstream_rules(board, mhz)
+        rules = _bitstream_rules(board, clock)
         made = ["model.json", packing.configuration, packing.bitstream]
     does = "gates by synthesis" if goal == "gates" else "synthesis, place and route, and a bitstream"
     lines = [
@@ -127,7 +128,7 @@ def _gates_rules(family: GateFamily) -> list[str]:
     ]
 
 
-def _bitstream_rules(board: Board, mhz: float) -> list[str]:
+def _bitstream_rules(board: Board, clock: ClockGoal) -> list[str]:
     family = FAMILIES[board.family]
     packing, constraints = family.packing, family.constraints
     assert packing is not None
@@ -136,7 +137,8 @@ def _bitstream_rules(board: Board, mhz: float) -> list[str]:
     if family.registers_move:
         synthesis.append(f"\t$(PYTHON) -c \"import {MOVER.stem}; {MOVER.stem}.change_file('model.json')\"")
     placing = [
-        *placing_arguments(board, mhz),
+        *placing_arguments(board, clock.asked_mhz),
+        *clock.options,
         constraints.option,
         constraints.name,
         packing.option,

@@ -32,8 +32,15 @@ WANTED_MHZ = 100
 
 SEED = "1"
 
+SECOND_PLACER = ("--placer", "static")
+"""What nextpnr is given where its usual placer (heap) does not end: on boards that are nearly full this one does, and what it places is
+routed (the paper's hints of cnn-exercises, 99 % of an ECP5-25F)."""
+
 PREPARING = "Preparing to run"
 """How a line begins that a wheel's tool prints the first time it is run, whatever it is asked."""
+
+PLACERS = 2
+"""How many placers a design is given to before it counts as not placed."""
 
 CONFLICT = "Driver-driver conflict"
 """A warning of Yosys: it drops all drivers but one, and goes on."""
@@ -41,10 +48,12 @@ CONFLICT = "Driver-driver conflict"
 
 @dataclass(frozen=True)
 class Implementation:
-    """`gates` of a design on a board, and the clock that place and route reaches; None where the board is for synthesis only."""
+    """`gates` of a design on a board, and the clock that place and route reaches; None where the board is for synthesis only. `options`:
+    what the placer was given besides `placing_arguments`."""
 
     gates: Gates
     clock_mhz: float | None
+    options: tuple[str, ...] = ()
 
 
 class NoRoomError(ToolError):
@@ -61,9 +70,10 @@ class TooFewPinsError(ToolError):
 
 
 def implement(plan: HardwarePlan, board: Board, seconds: float = LONGEST_RUN_S) -> Implementation:
-    """Synthesise, place and route a plan's hardware; each tool gets `seconds`. NoRoomError when the board has too few gates, when the
-    placer says that it is full, or when a tool does not end; TooFewPinsError when the placer has no place for a pin; these are kept
-    too. ToolError when a tool is missing, or fails for another reason: the message says where all that it said is kept."""
+    """Synthesise, place and route a plan's hardware; each tool gets `seconds`, the placer once more with SECOND_PLACER. NoRoomError when
+    the board has too few gates, when the placer says that it is full, or when a tool does not end; TooFewPinsError when the placer has no
+    place for a pin; these are kept too. ToolError when a tool is missing, or fails for another reason: the message says where all that it
+    said is kept."""
     rtlil = _rtlil(plan)
     try:
         kept = _kept_file(rtlil, board)
@@ -92,7 +102,7 @@ def _made_and_kept(rtlil: str, board: Board, kept: Path, seconds: float) -> Impl
         try:
             made = _implemented(rtlil, board, folder, seconds)
         except NoEndError as error:
-            _write(folder, _unplaced_file(kept), {"seconds": seconds, "said": str(error)})
+            _write(folder, _unplaced_file(kept), {"seconds": seconds, "said": str(error), "placers": PLACERS})
             raise NoRoomError(str(error)) from None
         except (NoRoomError, TooFewPinsError) as error:
             full = isinstance(error, NoRoomError)
@@ -119,7 +129,7 @@ def _refuse_again(kept: Path, board: Board, seconds: float) -> None:
     unplaced, refused = _unplaced_file(kept), _refused_file(kept, board)
     if unplaced.exists():
         stored = json.loads(unplaced.read_text())
-        if stored["seconds"] >= seconds:
+        if stored["seconds"] >= seconds and stored.get("placers", 1) >= PLACERS:
             raise NoRoomError(stored["said"])
     if refused.exists():
         stored = json.loads(refused.read_text())
@@ -168,7 +178,7 @@ def _kept_file(rtlil: str, board: Board) -> Path:
 
 def _stored(kept: Path) -> Implementation:
     stored = json.loads(kept.read_text())
-    return Implementation(Gates(**stored["gates"]), stored["clock_mhz"])
+    return Implementation(Gates(**stored["gates"]), stored["clock_mhz"], tuple(stored.get("options", ())))
 
 
 def _move(made: Path, kept: Path) -> None:
@@ -197,9 +207,8 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
         return Implementation(least, None)
     if family.registers_move:
         multiplier_registers.change_file(str(folder / "model.json"))
-    arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json"]
     try:
-        run_tool(family.placer, arguments, folder, seconds)
+        options = _placed(board, family.placer, folder, seconds)
     except NoEndError as error:
         raise NoEndError(f"The design is not placed on {board.name}: {error}", error.log) from None
     except MissingToolError:
@@ -219,7 +228,18 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     used = {kind: int(report["utilization"].get(name, {"used": 0})["used"]) for kind, name in family.placed.items()}
     clock = min(float(path["achieved"]) for path in report["fmax"].values())
-    return Implementation(Gates(**used), clock)
+    return Implementation(Gates(**used), clock, options)
+
+
+def _placed(board: Board, placer: ToolChoice, folder: Path, seconds: float) -> tuple[str, ...]:
+    """Place and route model.json; the options of the placer that ended. ToolError as `run_tool`."""
+    arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json"]
+    try:
+        run_tool(placer, arguments, folder, seconds)
+        return ()
+    except NoEndError:
+        run_tool(placer, [*arguments, *SECOND_PLACER], folder, seconds)
+        return SECOND_PLACER
 
 
 def placing_arguments(board: Board, mhz: float) -> list[str]:

@@ -238,7 +238,7 @@ class HardwareProblem:
                 asdict(kept.gates).items(), f"as {measured} measured ({predicted['luts']:.0f} LUTs were predicted)"
             )
         if kept is not None and kept.clock_mhz is not None:
-            return ClockGoal(kept.clock_mhz, "the clock that place and route measured", taken)
+            return ClockGoal(kept.clock_mhz, "the clock that place and route measured", taken, kept.options)
         return ClockGoal(predicted["clock_mhz"], "the clock that the cost model predicts", taken)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,9 @@ def test_two_boards_have_their_own_commands_and_constraints(tmp_path: Path) -> N
     assert "--85k --package CABGA381" in ecp5["Makefile"]
     assert ecp5["model.lpf"] == 'FREQUENCY PORT "clk" 86.2 MHZ;\n'
     assert "--textcfg model.config" in ecp5["Makefile"]
+    assert "--placer" not in ecp5["Makefile"]
+    second = replace(MEASURED, options=("--placer", "static"))
+    assert "--placer static" in board_files(find_board("ecp5-85f"), second)["Makefile"], "as it was measured"
     assert "synth_ice40" in ice40["Makefile"]
     assert "--hx8k --package ct256" in ice40["Makefile"]
     assert ice40["model.pcf"] == "set_frequency clk 86.2\n"

@@ -11,7 +11,7 @@ from kilotune.codegen.rtl.plan import make_plan
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import FAMILIES, Gates, find_board
 from kilotune.evaluators.fpga.cost_model import estimate
-from kilotune.evaluators.fpga.synthesis import NoRoomError, TooFewPinsError, implement
+from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError, TooFewPinsError, implement
 from kilotune.evaluators.fpga.tools import YOSYS, ToolChoice, ToolError
 from kilotune.experiments.benchmarks.hardware_probes import unit_probe
 from tests.codegen.rtl.models import candidate
@@ -221,7 +221,31 @@ def test_a_placer_that_does_not_end_is_not_asked_again_for_as_long(
     for _ in range(2):
         with pytest.raises(NoRoomError, match=said):
             implement(plan, board, 0.5)
-    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr"]
+    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr", "slow-nextpnr"]
     with pytest.raises(NoRoomError, match=r"within 0\.6 seconds"):
         implement(plan, board, 0.6)
-    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr"] * 2
+    assert asked.read_text().split() == ["slow-yosys", "slow-nextpnr", "slow-nextpnr"] * 2
+
+
+def test_a_second_placer_is_asked_where_the_first_does_not_end_and_what_it_was_given_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    use(monkeypatch, tmp_path / "cache")
+    report = '{"utilization": {"TRELLIS_COMB": {"used": 7}}, "fmax": {"clk": {"achieved": 50.0}}}'
+    for name, does in (
+        ("quick-yosys", "echo '{}' > model.json; echo '' > statistics.txt"),
+        ("stuck-nextpnr", f"case \"$*\" in *'--placer static'*) echo '{report}' > report.json;; *) sleep 20;; esac"),
+    ):
+        (tmp_path / name).write_text(f'#!/bin/sh\ncase "$*" in *ersion|-V) echo 1; exit 0;; esac; {does}\n')
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(synthesis, "SYNTHESISER", ToolChoice(("quick-yosys",), None, "", "gates"))
+    placer = ToolChoice(("stuck-nextpnr",), None, "", "places")
+    families = {"ecp5": replace(FAMILIES["ecp5"], placer=placer, registers_move=False)}
+    monkeypatch.setattr(synthesis, "FAMILIES", families)
+    bundle, batch = candidate("worked-example")
+    plan, board = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
+    made = implement(plan, board, 0.5)
+    assert made == Implementation(Gates(luts=7), 50.0, ("--placer", "static"))
+    (tmp_path / "stuck-nextpnr").write_text('#!/bin/sh\ncase "$*" in *ersion) echo 1;; *) exit 1;; esac\n')
+    assert implement(plan, board, 0.5) == made, "kept"
