@@ -12,7 +12,7 @@ from kilotune.codegen import ir
 from kilotune.codegen.arrays import FloatArray
 from kilotune.codegen.looped_steps import LoopedSteps, executed, sample_blocks
 from kilotune.codegen.parallel_loops import float_steps
-from kilotune.codegen.straight_line import NOWHERE, OperationInstance, Source, elements_of
+from kilotune.codegen.straight_line import NOWHERE, Elements, GridAxes, OperationInstance, Source, elements_of
 
 Observer = Callable[[OperationInstance, FloatArray, Sequence[FloatArray]], None]
 """Called for every step with the values that it writes [.., samples] and those that it has read, which are views to be copied by
@@ -99,15 +99,28 @@ def _values(source: Source, storage: Mapping[str, FloatArray]) -> FloatArray:
     if source.consecutive:
         start = int(source.elements.flat[0])
         return values[start : start + source.elements.size].reshape(*source.elements.shape, -1)
+    if source.grid is not None:
+        return _in_grid(values, source.elements, source.grid).reshape(*source.elements.shape, -1)
     return values.take(source.elements, axis=0)
 
 
 def _write(step: OperationInstance, values: FloatArray, result: FloatArray) -> None:
+    if step.grid is not None and result.shape[:-1] == step.out.shape:
+        target = _in_grid(values, step.out, step.grid)
+        target[...] = result.reshape(*target.shape[:-1], -1)
+        return
     if not step.consecutive:
         values[step.out] = result
         return
     start = int(step.out.flat[0])
     values[start : start + step.out.size].reshape(*step.out.shape, -1)[...] = result
+
+
+def _in_grid(values: FloatArray, elements: Elements, grid: GridAxes) -> FloatArray:
+    """A view of the values [elements, samples] that lie in a grid: [*counts of the grid, samples]."""
+    first, (along, across) = values[int(elements.flat[0]) :], values.strides
+    shape = (*(count for count, _ in grid), values.shape[1])
+    return np.lib.stride_tricks.as_strided(first, shape, (*(step * along for _, step in grid), across))
 
 
 def _compute(step: OperationInstance, read: list[FloatArray]) -> FloatArray:

@@ -15,10 +15,13 @@ from types import MappingProxyType
 import numpy as np
 
 from kilotune.codegen import ir
-from kilotune.codegen.straight_line import NOWHERE, Elements, OperationInstance, instances
+from kilotune.codegen.straight_line import NOWHERE, Elements, GridAxes, OperationInstance, instances
 
 BLOCK_BYTES = 128 << 20
 """How much intermediate values may take, of the samples that run together."""
+
+LEAST_IN_GRID = 512
+"""Of so many element numbers it is worth knowing whether they lie in a grid: values are copied faster so than one by one."""
 
 ElementMoves = tuple[tuple[str, int], ...]
 """(loop index, by how much element numbers grow when it grows by one), without zeros."""
@@ -151,6 +154,31 @@ def moved(elements: Elements, by: int) -> Elements:
     return np.where(elements == NOWHERE, np.int32(NOWHERE), elements + np.int32(by))
 
 
+def in_grids(instance: OperationInstance) -> OperationInstance:
+    """The instance with the grids that its element numbers lie in."""
+    sources = (replace(source, grid=grid_of(source.elements)) for source in instance.sources)
+    return replace(instance, grid=grid_of(instance.out), sources=tuple(sources))
+
+
+def grid_of(elements: Elements) -> GridAxes | None:
+    """The grid that LEAST_IN_GRID element numbers or more lie in, in row-major order; None where they lie in none, or are fewer."""
+    rows, axes = elements.reshape(-1), []
+    if rows.size < LEAST_IN_GRID or rows.min() == NOWHERE:
+        return None
+    while rows.size > 1:
+        step = int(rows[1]) - int(rows[0])
+        others = np.flatnonzero(np.diff(rows) != step)
+        count = int(others[0]) + 1 if others.size else rows.size
+        if rows.size % count:
+            return None
+        lines = rows.reshape(-1, count)
+        if not np.array_equal(lines, lines[:, :1] + step * np.arange(count)):
+            return None
+        axes.append((count, step))
+        rows = lines[:, 0]
+    return tuple(reversed(axes))
+
+
 def place(moves: ElementMoves, indices: Mapping[str, int]) -> int:
     """By how much element numbers have moved when loops are at `indices`."""
     return sum(factor * indices[name] for name, factor in moves)
@@ -195,7 +223,7 @@ class _Resolving:
                 elements, consecutive = self._shared(source.elements)
                 sources.append(replace(source, elements=elements, consecutive=consecutive))
             first = replace(one, out=out, sources=tuple(sources), consecutive=out_consecutive)
-            yield Step(first, operation.out.offset.terms, moves)
+            yield Step(in_grids(first), operation.out.offset.terms, moves)
 
     def _shared(self, elements: Elements) -> tuple[Elements, bool]:
         """The element numbers, as a part of `_counting` where they are consecutive, and whether they are."""

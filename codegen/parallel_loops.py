@@ -21,6 +21,7 @@ from kilotune.codegen.looped_steps import (
     LoopedSteps,
     RepeatedSteps,
     Step,
+    in_grids,
     loop_steps,
     offsets,
 )
@@ -220,9 +221,8 @@ def _all_rounds(step: Step, wide: Mapping[str, int]) -> Step | None:
     vary = [any(name in wide for name, _ in moves) for moves in step.moves]
     out_places = offsets(step.out_moves, wide)
     written_once = np.unique(out_places).size == out_places.size
-    first = replace(
-        first, consecutive=False, sources=tuple(replace(source, consecutive=False) for source in first.sources)
-    )
+    unknown = tuple(replace(source, consecutive=False, grid=None) for source in first.sources)
+    first = replace(first, consecutive=False, grid=None, sources=unknown)
     step = replace(step, first=first)
     if first.operation.order is ir.Order.PRODUCTS:
         if all(vary) or not written_once:
@@ -245,7 +245,7 @@ def _all_rounds(step: Step, wide: Mapping[str, int]) -> Step | None:
             for source, moves in zip(first.sources, step.moves, strict=True)
         )
         made = replace(first, out=_along_rows(first.out, out_places), sources=sources)
-    return Step(made, _left(step.out_moves, wide), tuple(_left(moves, wide) for moves in step.moves))
+    return Step(in_grids(made), _left(step.out_moves, wide), tuple(_left(moves, wide) for moves in step.moves))
 
 
 def _products(step: Step, wide: Mapping[str, int], columns: bool) -> OperationInstance:

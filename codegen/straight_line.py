@@ -20,16 +20,20 @@ Elements = npt.NDArray[np.int32]
 NOWHERE = -1
 """Element number of a padded place."""
 
+GridAxes = tuple[tuple[int, int], ...]
+"""Element numbers that lie in a grid: (how many, how far apart) along each axis, the last one running fastest."""
+
 
 @dataclass(frozen=True)
 class Source:
     """What a step reads: elements of a variable, or a literal (`elements` is then empty). `consecutive`: whether they are known to be
-    neighbours, in row-major order."""
+    neighbours, in row-major order; `grid`: the grid that they are known to lie in, None where that is not known."""
 
     variable: str | None
     elements: Elements
     literal: float = 0.0
     consecutive: bool = False
+    grid: GridAxes | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class OperationInstance:
 
     Element numbers by `ir.Order`: ELEMENTS reads [n] and writes [n]; PRODUCTS reads [P, Q] and [Q, R] and writes [P, R], with
     NOWHERE where a padded zero is read; WINDOWS reads [n, window] and writes [n]; ROWS reads and writes [n, row];
-    READS_FIRST reads [n] and writes [1]. `consecutive`: of `out`, as of a `Source`.
+    READS_FIRST reads [n] and writes [1]. `consecutive` and `grid`: of `out`, as of a `Source`.
     """
 
     operation: ir.Operation
@@ -46,6 +50,7 @@ class OperationInstance:
     out: Elements
     sources: tuple[Source, ...]
     consecutive: bool = False
+    grid: GridAxes | None = None
 
 
 def instances(operation: ir.Operation, row: int, indices: dict[str, int]) -> Iterator[OperationInstance]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kilotune.codegen import ir
+from kilotune.codegen import ir, looped_steps
+from kilotune.codegen.arrays import IntArray
+from kilotune.codegen.float_evaluator import run_float
 from kilotune.codegen.hazards import find_hazard
 from kilotune.codegen.in_place import ELEMENT_BYTES, WriteOrder, _keeps_apart, _visits, _write_order, write_orders
-from kilotune.codegen.looped_steps import loop_steps
-from kilotune.codegen.straight_line import OperationInstance
+from kilotune.codegen.looped_steps import grid_of, loop_steps
+from kilotune.codegen.parallel_loops import float_steps
+from kilotune.codegen.straight_line import GridAxes, OperationInstance
 from tests.codegen.emit.random_programs import RandomModel, random_models
 from tests.codegen.fixed.programs import HERE, variable
 from tests.codegen.unrolled import unrolled
@@ -40,6 +46,31 @@ def test_loops_execute_what_is_written_down_without_them(model: RandomModel) -> 
             *((source.consecutive, source.elements) for source in step.sources),
         ):
             assert not consecutive or (np.diff(elements.reshape(-1)) == 1).all()
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(-3, 40)), min_size=1, max_size=4), st.integers(0, 5))
+def test_element_numbers_in_a_grid_are_those_of_the_grid(axes: list[tuple[int, int]], changed: int) -> None:
+    """Whatever is found describes the numbers, and of numbers that are no longer in a grid nothing is found."""
+    numbers = np.zeros((), dtype=np.int32)
+    for count, step in axes:
+        numbers = (numbers[..., None] + np.arange(count, dtype=np.int32) * step).astype(np.int32)
+    numbers += 1 - numbers.min()
+    with mock.patch.object(looped_steps, "LEAST_IN_GRID", 2):
+        found = grid_of(numbers)
+        assert (found is None) == (numbers.size < 2)
+        if found is not None:
+            assert np.array_equal(in_the_grid(found, int(numbers.flat[0])), numbers.reshape(-1))
+        other = numbers.reshape(-1).copy()
+        other[changed % other.size] += 1
+        found = grid_of(other)
+        assert found is None or np.array_equal(in_the_grid(found, int(other[0])), other)
+
+
+def in_the_grid(grid: GridAxes, first: int) -> IntArray:
+    numbers = np.full((), first)
+    for count, step in grid:
+        numbers = numbers[..., None] + step * np.arange(count)
+    return numbers.reshape(-1)
 
 
 @given(random_models())
@@ -112,3 +143,18 @@ def test_the_last_round_binds_what_the_first_does_not() -> None:
     # from below round 2 binds, which reads 3 when 4 has been written, and 5 places are done: 3 - 5; from above round 0, which reads as far
     # as place 2 when the lowest that is written is 0: 3 - 0
     assert order.forbidden(1, 1) == (-2, 3)
+
+
+@given(random_models())
+@settings(max_examples=60, deadline=None)
+def test_values_in_grids_are_those_one_by_one(model: RandomModel) -> None:
+    """With grids of two numbers and more, and without any: the same floats, and every grid that a step has is that of its numbers."""
+    found = []
+    for least in (2, 1 << 30):
+        with mock.patch.object(looped_steps, "LEAST_IN_GRID", least):
+            steps = float_steps(model.program)
+        found.append(run_float(model.program, model.parameters, model.features, steps=steps).outputs)
+        for step in steps:
+            for grid, elements in ((step.grid, step.out), *((source.grid, source.elements) for source in step.sources)):
+                assert grid is None or np.array_equal(in_the_grid(grid, int(elements.flat[0])), elements.reshape(-1))
+    np.testing.assert_array_equal(found[0], found[1])
