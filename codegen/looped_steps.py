@@ -155,9 +155,9 @@ def moved(elements: Elements, by: int) -> Elements:
 
 
 def in_grids(instance: OperationInstance) -> OperationInstance:
-    """The instance with the grids that its element numbers lie in."""
-    sources = (replace(source, grid=grid_of(source.elements)) for source in instance.sources)
-    return replace(instance, grid=grid_of(instance.out), sources=tuple(sources))
+    """The instance with the grids that its element numbers lie in, where they are not consecutive."""
+    sources = (s if s.consecutive else replace(s, grid=grid_of(s.elements)) for s in instance.sources)
+    return replace(instance, grid=None if instance.consecutive else grid_of(instance.out), sources=tuple(sources))
 
 
 def grid_of(elements: Elements) -> GridAxes | None:
