@@ -33,8 +33,8 @@ WANTED_MHZ = 100
 SEED = "1"
 
 SECOND_PLACER = ("--placer", "static")
-"""What nextpnr is given where its usual placer (heap) does not end: this one took eight minutes for a design of 81 % of an ECP5-25F's look-up
-tables (the paper's hints of cnn-exercises), which was routed afterwards, where the usual one did not end in 25."""
+"""What nextpnr is given where its usual placer (heap) does not end: this one took eight minutes for a design of 81 % of an ECP5-25F's
+look-up tables (the paper's hints of cnn-exercises), which was routed afterwards, where the usual one did not end in 25."""
 
 PREPARING = "Preparing to run"
 """How a line begins that a wheel's tool prints the first time it is run, whatever it is asked."""
