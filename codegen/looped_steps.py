@@ -21,7 +21,7 @@ BLOCK_BYTES = 128 << 20
 """How much intermediate values may take, of the samples that run together."""
 
 LEAST_IN_GRID = 512
-"""Of so many element numbers it is worth knowing whether they lie in a grid: values are copied faster so than one by one."""
+"""How many element numbers make it worth knowing whether they lie in a grid: values are copied faster so than one by one."""
 
 ElementMoves = tuple[tuple[str, int], ...]
 """(loop index, by how much element numbers grow when it grows by one), without zeros."""
