@@ -232,13 +232,19 @@ def _implemented(rtlil: str, board: Board, folder: Path, seconds: float) -> Impl
 
 
 def _placed(board: Board, placer: ToolChoice, folder: Path, seconds: float) -> tuple[str, ...]:
-    """Place and route model.json; the options of the placer that ended. ToolError as `run_tool`."""
+    """Place and route model.json; the options of the placer that ended. ToolError as `run_tool`: of the second placer, which older
+    versions do not have, only that it found the device full."""
     arguments = [*placing_arguments(board, WANTED_MHZ), "--report", "report.json"]
     try:
         run_tool(placer, arguments, folder, seconds)
         return ()
-    except NoEndError:
-        run_tool(placer, [*arguments, *SECOND_PLACER], folder, seconds)
+    except NoEndError as no_end:
+        try:
+            run_tool(placer, [*arguments, *SECOND_PLACER], folder, seconds)
+        except ToolError as error:
+            if device_is_full(error.log, FAMILIES[board.family]):
+                raise
+            raise no_end from None
         return SECOND_PLACER
 
 

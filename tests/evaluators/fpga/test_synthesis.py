@@ -247,5 +247,8 @@ def test_a_second_placer_is_asked_where_the_first_does_not_end_and_what_it_was_g
     plan, board = make_plan(batch, bundle.parameters), find_board("ecp5-25f")
     made = implement(plan, board, 0.5)
     assert made == Implementation(Gates(luts=7), 50.0, ("--placer", "static"))
-    (tmp_path / "stuck-nextpnr").write_text('#!/bin/sh\ncase "$*" in *ersion) echo 1;; *) exit 1;; esac\n')
+    older = "case \"$*\" in *ersion) echo 1;; *'--placer static'*) echo 'ERROR: no such placer'; exit 1;; *) sleep 20;; esac"
+    (tmp_path / "stuck-nextpnr").write_text(f"#!/bin/sh\n{older}\n")
     assert implement(plan, board, 0.5) == made, "kept"
+    with pytest.raises(NoRoomError, match=r"stuck-nextpnr did not end within 0\.5 seconds"):
+        implement(plan, replace(board, part=("--45k", "--package", "CABGA381")), 0.5)
