@@ -17,7 +17,7 @@ import pytest
 
 from kilotune.evaluators.fpga import synthesis
 from kilotune.evaluators.fpga.boards import Gates
-from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError
+from kilotune.evaluators.fpga.synthesis import Implementation, NoRoomError, TooFewPinsError
 from kilotune.evaluators.fpga.tools import YOSYS, MissingToolError, ToolError
 from kilotune.experiments.commands.exit_status import ExitStatus
 from kilotune.experiments.presentation.section import Figure
@@ -87,10 +87,11 @@ def test_none_that_holds_and_a_tool_that_is_not_there() -> None:
 def test_what_was_tried_is_read_as_it_was_written() -> None:
     full = NoRoomError("The board is full.")
     counted = NoRoomError("The design needs at least 9 LUTs; small has 8.", least=Gates(luts=9))
-    found = placing([full, counted, ToolError("not placed"), SMALL])
-    assert [placed.no_room for placed in found.tried] == [True, True, False, False]
+    found = placing([full, counted, ToolError("not placed"), TooFewPinsError("40 pins"), SMALL])
+    assert [placed.no_room for placed in found.tried] == [True, True, False, False, False]
+    assert [placed.no_pins for placed in found.tried] == [False, False, False, True, False]
     stored = json.loads(json.dumps(found.as_json()))
-    assert FinalistPlacing.from_json(stored, trials(4)) == found
+    assert FinalistPlacing.from_json(stored, trials(5)) == found
 
 
 def failing_tools(folder: Path) -> str:
