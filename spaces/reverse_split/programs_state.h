@@ -84,6 +84,7 @@ typedef struct {
     int32_t ready[MOST_VALUES], readies;
     Table candidate_table, back_table, target_table;
     int64_t work;
+    int tried;
     int32_t *path;
     int32_t path_length, resume;
     int32_t dearer[2], dearer_count; /* the costs above the least one */

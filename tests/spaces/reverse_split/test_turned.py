@@ -93,14 +93,26 @@ def test_the_square_s_symmetries_save_most_of_the_work(total: Sum, optimum: int)
 
 
 def test_a_proof_in_slices_goes_on_where_it_stopped() -> None:
-    searcher = Searcher(ProgramQuery("scamp5", 0, (LAPLACIAN,), whole=True, turned=True))
-    whole = searcher.ask(4, NO_LIMIT)
+    searcher = Searcher(ProgramQuery("scamp5", 0, (BOX3,), whole=True, turned=True))
+    whole = searcher.ask(5, NO_LIMIT)
     path, work, slices = (), 0, 0
     while True:
-        answer = searcher.ask(4, max(1, whole.work // 7), path)
+        answer = searcher.ask(5, max(1, whole.work // 7), path)
         path, work, slices = answer.path, work + answer.work, slices + 1
         if answer.status is not ProgramStatus.STOPPED:
             break
     assert answer.status is whole.status is ProgramStatus.EXHAUSTED
     assert slices > 3
     assert work < 1.3 * whole.work + 1000
+
+
+def test_slices_of_any_size_come_to_an_end() -> None:
+    """Looking up is work, and may be more than a slice: each goes on by one value at least."""
+    searcher = Searcher(ProgramQuery("scamp5", 0, (LAPLACIAN,), whole=True, turned=True))
+    path: tuple[int, ...] = ()
+    for _ in range(1000):
+        answer = searcher.ask(4, 1, path)
+        path = answer.path
+        if answer.status is not ProgramStatus.STOPPED:
+            break
+    assert answer.status is ProgramStatus.EXHAUSTED
