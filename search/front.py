@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import le
 
 from kilotune.search.space import Constraint, Measurement, Objective, Space, Trial
 
@@ -114,5 +115,5 @@ class Front:
 
 
 def no_worse(left: Rank, right: Rank) -> bool:
-    """Whether the losses `left` are at least as good as `right`, each of them."""
-    return all(a <= b for a, b in zip(left, right, strict=True))
+    """Whether the losses `left` are at least as good as `right`, each of them; both have the losses of one ranking."""
+    return all(map(le, left, right))

@@ -237,9 +237,10 @@ class ShiftryCandidates:
 
     def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The fixed-point programs of complete assignments. ValueError where they do not all round in one way: a batch has one."""
-        roundings = {self.rounding_of(assignment) for assignment in batch} or {self.options.rounding}
-        if len(roundings) > 1:
+        chosen_roundings = {assignment.get(ROUNDING) for assignment in batch} or {None}
+        if len(chosen_roundings) > 1:
             raise ValueError("Programs that round in several ways are lowered apart: expected one rounding.")
+        rounding = self._rounding(chosen_roundings.pop())
         bits = np.full((len(batch), len(self._index)), DEFAULT_BITS, dtype=np.int64)
         scales, encoded = np.zeros_like(bits), unencoded(bits.shape)
         chosen = [[places[assignment[name]] for name, places in self._format_places] for assignment in batch]
@@ -247,12 +248,11 @@ class ShiftryCandidates:
         bits[:, self._columns] = table[:, :, 0]
         scales[:, self._columns] = table[:, :, 1]
         encoded[:, self._columns] = table[:, :, 2]
-        lowering = replace(self.lowering, rounding=roundings.pop())
+        lowering = replace(self.lowering, rounding=rounding)
         return lowering.lower(bits, scales, encoded, self._encodings)
 
-    def rounding_of(self, assignment: Assignment) -> Rounding:
-        """How the program of a candidate divides."""
-        chosen = assignment.get(ROUNDING)
+    def _rounding(self, chosen: Option | None) -> Rounding:
+        """How a program divides, by its answer to `ROUNDING`; None where that is not asked."""
         return self.options.rounding if chosen is None else Rounding(chosen)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
@@ -270,9 +270,9 @@ class ShiftryCandidates:
 
     def _by_rounding(self, batch: Sequence[Assignment], found_of: Callable[[FixedBatch], list[FoundT]]) -> list[FoundT]:
         """What is found of candidates, in their order, those of one rounding together."""
-        alike: dict[Rounding, list[int]] = {}
+        alike: dict[Option | None, list[int]] = {}
         for place, assignment in enumerate(batch):
-            alike.setdefault(self.rounding_of(assignment), []).append(place)
+            alike.setdefault(assignment.get(ROUNDING), []).append(place)
         found: dict[int, FoundT] = {}
         for places in alike.values():
             found |= zip(places, found_of(self.lower([batch[place] for place in places])), strict=True)
