@@ -1,7 +1,7 @@
 """Measurements kept between studies: the same candidate of the same space is measured once.
 
 The key is the hash of the space's fingerprint (its program, data and options), kilotune's version and sources, and the
-candidate. What is measured faster than the cache could answer is not kept.
+candidate. What is measured faster than the cache could answer is not kept. Beside them stands what else takes seconds to make (artefacts).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class EvaluationCache:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=OFF")  # a lost measurement is measured again
             connection.execute("CREATE TABLE IF NOT EXISTS measurements (key TEXT PRIMARY KEY, metrics TEXT)")
+            connection.execute("CREATE TABLE IF NOT EXISTS artefacts (key TEXT PRIMARY KEY, content BLOB)")
             self._connection = connection
 
     def __len__(self) -> int:
@@ -75,6 +76,21 @@ class EvaluationCache:
             self._connection.execute("BEGIN")
             self._connection.executemany("INSERT OR IGNORE INTO measurements VALUES (?, ?)", rows)
             self._connection.execute("COMMIT")
+
+    def artefact(self, key: str) -> bytes | None:
+        """What was kept under that name; None: nothing."""
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection is not None:
+                found = self._connection.execute("SELECT content FROM artefacts WHERE key = ?", [key]).fetchone()
+                return None if found is None else bytes(found[0])
+        return None
+
+    def keep_artefact(self, key: str, content: bytes) -> None:
+        """What takes long to make and is not a measurement, such as the codes of a candidate's weights. The last one counts."""
+        if self._connection is None:
+            return
+        with contextlib.suppress(sqlite3.Error), uninterrupted():
+            self._connection.execute("INSERT OR REPLACE INTO artefacts VALUES (?, ?)", [key, content])
 
     def clear(self) -> None:
         """Forget everything. ValueError, a sentence, for a file that is no such cache: it stays."""
@@ -134,6 +150,11 @@ def _packages_of(space: Space) -> list[Path]:
     ]
 
 
+def code_version(space: Space) -> str:
+    """Kilotune's version, and a hash of the sources that a measurement runs: what is kept for the space is of no other code."""
+    return f"{importlib.metadata.version('kilotune')}\n{hash_of_sources(_packages_of(space))}"
+
+
 class CachingExecutor:
     """Another executor, whose measurements are kept and recalled."""
 
@@ -141,8 +162,7 @@ class CachingExecutor:
         self.workers = executor.workers
         self._executor, self._cache = executor, cache
         self._encoding = encoding_of(space)
-        code = f"{importlib.metadata.version('kilotune')}\n{hash_of_sources(_packages_of(space))}"
-        self._prefix = f"{code}\n{space.name}\n{space.fingerprint}\n"
+        self._prefix = f"{code_version(space)}\n{space.name}\n{space.fingerprint}\n"
         self._chunks: dict[int, Sequence[Assignment]] = {}
         self._quick = 0  # so many one after another
 

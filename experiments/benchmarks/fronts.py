@@ -1,11 +1,13 @@
 """How much of the curve of precision against flash strategies find, on the training data and on test data.
 
-    python -m kilotune.experiments.benchmarks.fronts [--seconds S] [--seeds N] [--generated] [--strategies A,B] [--truer] [MODEL ...]
+    python -m kilotune.experiments.benchmarks.fronts [--seconds S] [--seeds N] [--generated] [--strategies A,B]
+        [--truer | --all | --fitted] [MODEL ...]
 
 Each run is a study on its own CPU clock. Its hypervolume (`kilotune.search.hypervolume`) is shown after a tenth of the time, a third, and
 all of it. On test data nobody chooses: at every number of bytes stands the program that the training data choose, and what it is expected
 to flip there, or does flip, cuts the same rectangle. `limits`: what somebody without a search for fronts would do, `refine` under ten
-limits on flash with a tenth of the time each. `greedy`: the paper's procedure.
+limits on flash with a tenth of the time each. `greedy`: the paper's procedure. `--fitted`: `front` may have codes fitted to the whole
+program, with parameters stored in every way (`--all`).
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.experiments.benchmarks.small_models import generated_models, write_small_model
+from kilotune.experiments.benchmarks.stored_parameters import ALL
 from kilotune.experiments.models.catalogue import resolve_model
 from kilotune.experiments.problems.fixed_point.model import task_of
 from kilotune.search.budget import Budget
@@ -27,6 +30,7 @@ from kilotune.search.hypervolume import hypervolume_so_far
 from kilotune.search.space import Metrics, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.fitted_space import FittedSpace
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 STRATEGIES = ("front", "limits", "refine", "local", "tpe", "cp", "random", "greedy")
@@ -34,7 +38,9 @@ LIMITS = 10
 SHARES = (0.1, 0.3, 1.0)
 
 
-def trials_of_run(space: ShiftrySpace, strategy: str, seconds: float, seed: int, truer: bool) -> Iterator[Trial]:
+def trials_of_run(
+    space: ShiftrySpace | FittedSpace, strategy: str, seconds: float, seed: int, stored: Mapping[str, bool]
+) -> Iterator[Trial]:
     """All trials of a run; their times are CPU-seconds from its beginning."""
     if strategy != "limits":
         study = Study(space, strategy, seed, clock=time.process_time)
@@ -46,7 +52,7 @@ def trials_of_run(space: ShiftrySpace, strategy: str, seconds: float, seed: int,
     smallest = space.evaluator.footprint.flash_bytes(space.smallest_bits({}))[0] + space.least_table_bytes
     for k in range(LIMITS):
         limit = int(smallest + (reference[0] - smallest) * ((k + 1) / LIMITS) ** 2)
-        limited = ShiftrySpace(space.task, ShiftryOptions(narrow=True, truer=truer, flash_limit_bytes=limit))
+        limited = ShiftrySpace(space.task, ShiftryOptions(**stored, flash_limit_bytes=limit))
         study = Study(limited, "refine", seed, clock=time.process_time)
         study.run(InProcessExecutor(limited), Budget(seconds=seconds / LIMITS))
         for trial in study.trials():
@@ -66,12 +72,15 @@ def on_test_data(
     return 100.0 * area / (reference[0] * reference[1])
 
 
-def line(name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, truer: bool) -> str:
+def line(
+    name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, stored: Mapping[str, bool], fitted: bool
+) -> str:
     """A row of the table."""
-    space = ShiftrySpace(task_of(bundle, bundle.train), ShiftryOptions(narrow=True, truer=truer, front=("flash",)))
+    formats = ShiftrySpace(task_of(bundle, bundle.train), ShiftryOptions(**stored, front=("flash",)))
+    space = FittedSpace(formats) if fitted else formats
     reference, ranking = space.reference_point, Ranking.of(space)
     assert reference is not None
-    trials = list(trials_of_run(space, strategy, seconds, seed, truer))
+    trials = list(trials_of_run(space, strategy, seconds, seed, stored))
     curve = hypervolume_so_far(((t.elapsed_s, t.measurement) for t in trials), ranking, seconds, reference)
     reached = [
         next((-step.loss for step in reversed(curve.steps) if step.seconds <= share * seconds), 0.0) for share in SHARES
@@ -79,10 +88,10 @@ def line(name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, tr
     front = Front(ranking)
     front.update(trials)
     test = space.evaluator.on(task_of(bundle, bundle.test))
-    measured = test.measure(space.lower([trial.assignment for trial in front.trials])) if front.trials else []
+    measured = [test.measure(space.lower([trial.assignment]))[0] for trial in front.trials]
     share = len(test.task.features) / len(space.task.features)
     unseen = [on_test_data(front.trials, measured, reference, share, of) for of in ("expected_flips", "disagreements")]
-    cells = [name, strategy, str(seed), str(len(trials)), str(len(front.trials))]
+    cells = [name, f"{strategy}, fitted" if fitted else strategy, str(seed), str(len(trials)), str(len(front.trials))]
     return "| " + " | ".join([*cells, *(f"{value:.2f}" for value in (*reached, *unseen))]) + " |"
 
 
@@ -95,7 +104,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--truer", action="store_true", help="sequential rounding, too")
+    parser.add_argument("--all", action="store_true", help="parameters stored in every way, rounded sequentially")
+    parser.add_argument("--fitted", action="store_true", help="as --all, and codes may be fitted")
     given = parser.parse_args()
+    stored = ALL if given.all or given.fitted else {"narrow": True, "truer": given.truer}
     small = {model.name: model for model in generated_models()} if given.generated else {}
     print(
         "| model | strategy | seed | trials | points | " + " | ".join(f"{given.seconds * s:g} s" for s in SHARES),
@@ -108,7 +120,7 @@ def main() -> None:
             bundle = load_bundle(place)
             for strategy in given.strategies.split(","):
                 for seed in range(given.seeds):
-                    print(line(name, bundle, strategy, given.seconds, seed, given.truer), flush=True)
+                    print(line(name, bundle, strategy, given.seconds, seed, stored, given.fitted), flush=True)
 
 
 if __name__ == "__main__":

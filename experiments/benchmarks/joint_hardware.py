@@ -69,6 +69,10 @@ class JointQuestion:
     seconds: float
 
 
+class NoFactorsFitError(ValueError):
+    """No unroll factors of some formats fit the gates."""
+
+
 class StartedSpace(JointSpace):
     """The joint space, where strategies begin with a candidate that is known."""
 
@@ -144,10 +148,10 @@ class JointComparison:
         return best.assignment
 
     def unrolled(self, space: JointSpace, formats: Assignment) -> tuple[Trial, float]:
-        """The best hardware for these formats, and a latency that none undercuts."""
+        """The best hardware for these formats, and a latency that none undercuts. NoFactorsFitError where there is none."""
         answer = space.unrolling(formats).model([]).solve(1, [], 0, SolveLimit(self.work))
         if not answer.candidates:
-            raise ValueError(f"{space.model_name} has no room in these gates.")
+            raise NoFactorsFitError(f"{space.model_name} has no room in these gates.")
         candidate = {**formats, **answer.candidates[0]}
         return Trial(0, candidate, space.evaluate([candidate])[0]), answer.bound
 
@@ -203,16 +207,28 @@ class JointAnswers:
     ) -> None:
         """One more line."""
         line = {
-            "asked": asdict(asked),
             "assignment": dict(trial.assignment),
             "metrics": {name: trial.measurement.metrics.get(name) for name in (*SHOWN, *GATE_KINDS)},
             "test": {name: test.get(name) for name in SHOWN if name in test},
             "bound": bound,
             "cpu_s": round(cpu_s, 2),
         }
+        self._append(asked, line)
+
+    def add_no_room(self, asked: JointQuestion) -> None:
+        """One more line, which says that there is no answer."""
+        self._append(asked, {"assignment": None})
+
+    def found(self, asked: JointQuestion) -> dict[str, Any] | None:
+        """The line of an answer; None where the file has none, or there is no room."""
+        line = self.lines.get(asked)
+        return None if line is None or line["assignment"] is None else line
+
+    def _append(self, asked: JointQuestion, line: Mapping[str, Any]) -> None:
+        stored = {"asked": asdict(asked), **line}
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        self.lines[asked] = line
+            file.write(json.dumps(stored) + "\n")
+        self.lines[asked] = stored
 
 
 def questions(models: Sequence[str], given: argparse.Namespace) -> Iterator[JointQuestion]:
@@ -240,22 +256,29 @@ def run(models: Sequence[str], given: argparse.Namespace, answers: JointAnswers)
         if asked.model not in made:
             made = {asked.model: JointComparison.of(asked.model, asked.drop, asked.loss, asked.narrow, given.work)}
         begun = time.process_time()
-        trial, bound = answered(made[asked.model], asked, answers)
+        head = f"{number}/{len(listed)} {asked.model}, {asked.gates}, {asked.method} {asked.seed}"
+        try:
+            trial, bound = answered(made[asked.model], asked, answers)
+        except NoFactorsFitError as error:
+            answers.add_no_room(asked)
+            print(f"{head}: {error}", file=sys.stderr, flush=True)
+            continue
         test = made[asked.model].test_metrics(trial.assignment)
         answers.add(asked, trial, bound, test, time.process_time() - begun)
         latency_us = trial.measurement.metrics["latency_us"]
-        head = f"{number}/{len(listed)} {asked.model}, {asked.gates}, {asked.method} {asked.seed}"
         print(f"{head}: {latency_us:.4g} us", file=sys.stderr, flush=True)
 
 
 def answered(comparison: JointComparison, asked: JointQuestion, answers: JointAnswers) -> tuple[Trial, float | None]:
-    """The best candidate of a method, and what is proved of it."""
+    """The best candidate of a method, and what is proved of it. NoFactorsFitError where the widths that it begins with have no room."""
     space = comparison.space(asked.gates)
     if asked.method == ANY:
         return comparison.any_widths(space)
     if asked.method not in STRATEGIES:
         return comparison.unrolled(space, comparison.first_formats(asked.method))
-    stored = answers.lines[replace(asked, method=WIDTHS, seed=0, seconds=0.0)]
+    stored = answers.found(replace(asked, method=WIDTHS, seed=0, seconds=0.0))
+    if stored is None:
+        raise NoFactorsFitError("Widths first, which it begins with, have no room.")
     start = Trial(0, stored["assignment"], space.evaluate([stored["assignment"]])[0])
     return comparison.searched(space, start, asked.method, asked.seed, asked.seconds), None
 
@@ -278,19 +301,19 @@ def table(models: Sequence[str], given: argparse.Namespace, answers: JointAnswer
 def row(model: str, gates: str, given: argparse.Namespace, answers: JointAnswers) -> list[str] | None:
     """Its cells; None where the file has no answer of widths first."""
     asked = JointQuestion(model, gates, WIDTHS, 0, given.drop, given.loss, given.narrow, 0.0)
-    if asked not in answers.lines:
+    if answers.found(asked) is None:
         return None
     cells = [model, gates]
     for method in (WIDE, PROCEDURE, WIDTHS, ANY):
         cells.append(first_cell(answers.lines.get(replace(asked, method=method))))
-    ways = [answers.lines.get(replace(asked, method=method)) for method in (PROCEDURE, WIDTHS)]
+    ways = [answers.found(replace(asked, method=method)) for method in (PROCEDURE, WIDTHS)]
     first = min((line for line in ways if line is not None), key=lambda line: float(line["metrics"]["latency_us"]))
     together: list[dict[str, Any]] = []
     for strategy in given.strategies:
         found = [
-            answers.lines[each]
+            line
             for seed in range(given.seeds)
-            if (each := replace(asked, method=strategy, seed=seed, seconds=given.seconds)) in answers.lines
+            if (line := answers.found(replace(asked, method=strategy, seed=seed, seconds=given.seconds))) is not None
         ]
         cells.append(" ".join(f"{line['metrics']['latency_us']:.4g}" for line in found) or "-")
         together = found if strategy == "cp" else together
@@ -305,6 +328,8 @@ def first_cell(line: Mapping[str, Any] | None) -> str:
     """Latency of a method that decides formats first, with a star where it is not proved."""
     if line is None:
         return "-"
+    if line["assignment"] is None:
+        return "no room"
     latency_us = float(line["metrics"]["latency_us"])
     return f"{latency_us:.4g}" + ("" if line["bound"] >= latency_us * (1 - 1e-6) else "*")
 

@@ -1,12 +1,13 @@
 """How little flash holds a model's parameters, by what the search may decide about them.
 
     python -m kilotune.experiments.benchmarks.stored_parameters [--trials N] [--seeds N] [--flips SHARE ...]
-        [--rounding NAME ...] [--generated] [MODEL ...]
+        [--rounding NAME ...] [--limit SHARE] [--generated] [MODEL ...]
 
 For each bundled classifier and each setting, at the float model's training accuracy (`--drop 0`): the least memory that a search of N
 trials finds, its test accuracy beside the float model's, and what the program takes on a simulated Uno: linked flash and cycles.
 `--flips` permits, one after the other, so many expected flips besides, as a share of the training samples (1: any number).
 `--rounding`: how programs divide, one after the other, as `tune --rounding` has them.
+`--limit`: instead of the least memory the best precision within such a share of the flash of *8/16*.
 `--generated` takes the models of `small_models` that are generated, which have 2000 test samples and more, on the host alone:
 shares are chosen there.
 """
@@ -17,6 +18,7 @@ import argparse
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +78,14 @@ def searched(name: str, options: Mapping[str, object], trials: int, seed: int) -
     return problem, result.best if result.feasible else None
 
 
+@cache
+def flash_of_8_and_16(place: str, trials: int) -> float:
+    """The least flash of 8 and 16 bits at full training accuracy."""
+    _, best = searched(place, {"accuracy_drop": 0.0}, trials, 1)
+    assert best is not None
+    return best.metrics["flash_bytes"]
+
+
 def row(name: str, what: str, problem: ModelProblem, found: Sequence[Trial], device: bool) -> str:
     """A line of a Markdown table: means over seeds, of test data the mean and the worst."""
     if not found:
@@ -97,6 +107,8 @@ def rows(name: str, place: str, given: argparse.Namespace) -> Iterator[str]:
         found, problem = [], None
         for seed in range(1, given.seeds + 1):
             options: dict[str, object] = {"accuracy_drop": 0.0, "rounding": rounding, **SETTINGS[what]}
+            if given.limit is not None:
+                options["flash_limit_bytes"] = int(given.limit * flash_of_8_and_16(place, given.trials))
             samples = len(build_problem(TuneRequest("shiftry", place, "refine")).space.task.features)
             if share < 1.0:
                 options["permitted_flips"] = share * samples
@@ -104,6 +116,7 @@ def rows(name: str, place: str, given: argparse.Namespace) -> Iterator[str]:
             found += [best] if best is not None else []
         assert problem is not None
         label = what if share == 1.0 else f"{what}, flips {share:g}"
+        label += "" if given.limit is None else f", limit {given.limit:g}"
         label += "" if rounding == ROUNDINGS[0] else f", {rounding}"
         if what == "8/16" and (share, rounding) == (given.flips[0], given.rounding[0]):
             answer = run_procedure(problem.space)
@@ -119,6 +132,7 @@ def main() -> None:
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--flips", type=float, nargs="+", default=[1.0])
     arguments.add_argument("--rounding", nargs="+", choices=ROUNDINGS, default=ROUNDINGS[:1])
+    arguments.add_argument("--limit", type=float)
     arguments.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     arguments.add_argument("--generated", action="store_true")
     given = arguments.parse_args()

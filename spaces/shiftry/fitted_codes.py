@@ -9,7 +9,7 @@ made. Neither flash nor RAM nor cycles change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -35,6 +35,9 @@ MEASURED_TOGETHER = 32
 MOST_SWEEPS = 2
 """Times that every weight is asked; a sweep without a gain is the last."""
 
+RELATIVE_TIME = 0.25
+"""What measuring a move takes beside measuring a candidate of other formats on as many samples."""
+
 MOST_PRODUCTS = 4e11
 """Multiplications of all measurements: some ten seconds. What is left then keeps the codes that it has."""
 
@@ -57,7 +60,7 @@ class CodeFitting:
     def encodings(self, batch: FixedBatch) -> dict[int, ParameterEncoding]:
         """By column the encodings of the parameters of a single candidate whose codes have been fitted. The same for the same candidate."""
         evaluator = self._evaluator.afresh()  # what it keeps of every code that was tried goes with it
-        encodings, choices = dict(self._given(batch)), list(self._choices(batch))
+        encodings, choices = self.given(batch), list(self._choices(batch))
         rng, left = np.random.default_rng(0), MOST_PRODUCTS / self._products(batch)
         loss = self._losses(evaluator, batch, [encodings])[0]
         for _ in range(MOST_SWEEPS):
@@ -76,6 +79,14 @@ class CodeFitting:
         return encodings
 
     @cached_property
+    def candidates_a_fit(self) -> float:
+        """About as many candidates as are measured on the training samples alone while one is fitted."""
+        task = self._formats.task
+        weights = sum(np.count_nonzero(values) for _, values in self._parameters())
+        inputs = len(self._evaluator.task.features) / len(task.features)
+        return 1.0 + RELATIVE_TIME * MOST_SWEEPS * weights * inputs
+
+    @cached_property
     def _evaluator(self) -> FixedPointEvaluator:
         """An evaluator of the training samples and what is like them. The labels are the float program's own: no other count matters."""
         task = self._formats.task
@@ -89,20 +100,22 @@ class CodeFitting:
         multiplies = sum(count for name, count in counts.items() if name.startswith("multiplies"))
         return max(1.0, multiplies) * len(self._evaluator.task.features)
 
-    def _given(self, batch: FixedBatch) -> Iterator[tuple[int, ParameterEncoding]]:
-        """The codes as they are rounded now, of all parameters of at most 8 bits."""
+    def given(self, batch: FixedBatch) -> dict[int, ParameterEncoding]:
+        """By column the codes of a single candidate as they are rounded now, of all parameters of at most 8 bits."""
+        encodings = dict[int, ParameterEncoding]()
         for column, values in self._parameters():
             encoding, scale = batch.encoding(0, column), int(batch.scales[0, column])
             if encoding is not None:
                 table = encoding.table(values, scale) if encoding.codebook else None
-                yield column, replace(encoding, given=GivenCodes(encoding.codes(values, scale), table))
+                encodings[column] = replace(encoding, given=GivenCodes(encoding.codes(values, scale), table))
             elif batch.bits[0, column] == DEMOTED_BITS:
                 codes = stored_integers(values, DEMOTED_BITS, scale, None)
-                yield column, ParameterEncoding(DEMOTED_BITS, given=GivenCodes(codes))
+                encodings[column] = ParameterEncoding(DEMOTED_BITS, given=GivenCodes(codes))
+        return encodings
 
     def _choices(self, batch: FixedBatch) -> Iterator[tuple[CodeMove, CodeMove]]:
         """The code below and the one above, for every weight that may move: of sparse matrices those that are stored."""
-        encodings = dict(self._given(batch))
+        encodings = self.given(batch)
         for column, values in self._parameters():
             if column not in encodings:
                 continue
@@ -173,7 +186,7 @@ def moved(encodings: Mapping[int, ParameterEncoding], moves: list[CodeMove]) -> 
     return result
 
 
-def with_encodings(batch: FixedBatch, sets: list[dict[int, ParameterEncoding]]) -> FixedBatch:
+def with_encodings(batch: FixedBatch, sets: Sequence[Mapping[int, ParameterEncoding]]) -> FixedBatch:
     """A single candidate with one of several sets of encodings by column, as a batch of so many."""
     numbers: dict[ParameterEncoding, int] = {}
     encoded = np.repeat(batch.encoded, len(sets), axis=0)

@@ -6,12 +6,15 @@ candidates: searches look at formats (the flat view), and `refine` has those fit
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import cached_property
 
+from kilotune.codegen.fixed.encoding import ParameterEncoding
 from kilotune.codegen.fixed.table import FixedBatch
 from kilotune.codegen.placement import PlacedVariables
 from kilotune.codegen.profile import Profile
+from kilotune.evaluators.executors.cache import EvaluationCache, code_version
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
@@ -19,6 +22,8 @@ from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Option, Procedure
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import CodeFitting, with_encodings
+from kilotune.spaces.shiftry.fitted_front import search_fitted_front
+from kilotune.spaces.shiftry.kept_codes import packed, unpacked
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 CODES = "codes of weights"
@@ -37,9 +42,7 @@ class FittedSpace:
     prefers_flat = True
 
     def __init__(self, formats: ShiftrySpace) -> None:
-        """`formats`: the problem without fitting. ValueError, a sentence, where a front is asked for."""
-        if formats.options.front:
-            raise ValueError("Codes are fitted for single programs: expected no front with them.")
+        """`formats`: the problem without fitting."""
         self.formats = formats
         self._fitting = CodeFitting(formats)
         self._known: dict[tuple[Option, ...], FixedBatch] = {}
@@ -104,6 +107,18 @@ class FittedSpace:
         """The paper's, which rounds."""
         return self.formats.procedure()
 
+    @property
+    def reference_point(self) -> tuple[float, ...] | None:
+        """That of the flat view."""
+        return self.formats.reference_point
+
+    def front_search(self, seed: int) -> Procedure:
+        """The front of rounded candidates, and between them those fitted that promise most; see `spaces.shiftry.fitted_front`."""
+        rounded = self.formats.front_search(seed)
+        return search_fitted_front(
+            self, rounded, lambda found: {**found, CODES: FITTED}, self._fitting.candidates_a_fit
+        )
+
     def core(self) -> dict[str, list[Option]] | None:
         """That of the flat view."""
         return self.formats.core()
@@ -111,18 +126,34 @@ class FittedSpace:
     def lower(self, batch: Sequence[Assignment]) -> FixedBatch:
         """The fixed-point programs of complete assignments: of several ones rounded ones only. ValueError for others."""
         if len(batch) == 1 and _is_fitted(batch[0]):
-            return self._fitted(batch[0])
+            return self._fitted(batch[0], recalled=True)
         if any(map(_is_fitted, batch)):
             raise ValueError("Programs with fitted codes have encodings of their own: expected one at a time.")
         return self.formats.lower([_formats_of(candidate) for candidate in batch])
 
-    def _fitted(self, candidate: Assignment) -> FixedBatch:
+    def _fitted(self, candidate: Assignment, recalled: bool) -> FixedBatch:
+        """`recalled`: codes that another process has fitted are taken from the cache. Not in a search, whose time is compared."""
         formats = _formats_of(candidate)
         key = tuple(formats[decision.name] for decision in self.formats.decisions)
         if key not in self._known:
             rounded = self.formats.lower([formats])
-            self._known[key] = with_encodings(rounded, [self._fitting.encodings(rounded)])
+            self._known[key] = with_encodings(rounded, [self._encodings(rounded, key, recalled)])
         return self._known[key]
+
+    def _encodings(
+        self, rounded: FixedBatch, formats: tuple[Option, ...], recalled: bool
+    ) -> dict[int, ParameterEncoding]:
+        name = fingerprint("fitted codes", SEMANTICS, self._code, self.fingerprint, formats)
+        with contextlib.closing(EvaluationCache()) as cache:
+            known = unpacked(cache.artefact(name), self._fitting.given(rounded)) if recalled else None
+            if known is None:
+                known = self._fitting.encodings(rounded)
+                cache.keep_artefact(name, packed(known))
+        return known
+
+    @cached_property
+    def _code(self) -> str:
+        return code_version(self)
 
     def evaluate(self, batch: Sequence[Assignment]) -> list[Measurement]:
         """Metrics on the training data."""
@@ -136,7 +167,9 @@ class FittedSpace:
         plain = [_formats_of(candidate) for candidate in batch if not _is_fitted(candidate)]
         found = iter(self.formats.evaluate(plain) if hurdle is None else self.formats.evaluate_against(plain, hurdle))
         return [
-            Measurement(self.evaluator.measure(self._fitted(candidate))[0]) if _is_fitted(candidate) else next(found)
+            Measurement(self.evaluator.measure(self._fitted(candidate, recalled=False))[0])
+            if _is_fitted(candidate)
+            else next(found)
             for candidate in batch
         ]
 

@@ -184,8 +184,6 @@ def read_options(space: str, asked: CommandOptions) -> dict[str, Any]:
     )
     if options.rounding == ANY_ROUNDING and space != "shiftry":
         raise ValueError(f"--rounding any: expected the space shiftry, whose searches decide it, found {space}.")
-    if front and options.fitted:
-        raise ValueError("--fitted: codes are fitted for single programs, expected no --front with it.")
     if front:  # refused here, not when the model has been loaded
         ShiftryOptions(timing=options.timing, objective=options.objective, front=front)
     return {**dataclasses.asdict(options), "front": list(front)}

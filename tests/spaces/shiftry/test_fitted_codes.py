@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from kilotune.codegen.emit.c import emit_c
 from kilotune.codegen.fixed.table import FixedBatch
+from kilotune.evaluators.executors.cache import EvaluationCache
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator
 from kilotune.evaluators.fixed_point.simulator import Backend, Simulator
@@ -72,9 +74,7 @@ def test_fitted_codes_lie_around_their_weights_and_no_single_move_betters_them(m
     fitted, evaluator = with_encodings(rounded, [encodings]), on_fitting_inputs()
     loss, before = (evaluator.measure(batch)[0]["expected_flips"] for batch in (fitted, rounded))
     assert loss < before
-    first = {
-        column: codes for column, codes, _, _ in codes_of(with_encodings(rounded, [dict(fitting._given(rounded))]))
-    }
+    first = {column: codes for column, codes, _, _ in codes_of(with_encodings(rounded, [fitting.given(rounded)]))}
     others = []
     for column, codes, below, above in codes_of(fitted):
         assert ((codes == below) | (codes == above) | (codes == first[column])).all()
@@ -93,7 +93,7 @@ def test_fitting_is_the_same_each_time_and_wherever_it_is_done(monkeypatch: pyte
         monkeypatch.setattr(fitted_codes, "MEASURED_TOGETHER", 2)
         monkeypatch.setattr(fitted_codes, "MOST_PRODUCTS", most)
         one, again, other = fitted_batch(here), fitted_batch(here), fitted_batch(there)
-        pairs = zip(codes_of(one), codes_of(with_encodings(rounded, [dict(here._given(rounded))])), strict=True)
+        pairs = zip(codes_of(one), codes_of(with_encodings(rounded, [here.given(rounded)])), strict=True)
         assert any((codes != first).any() for (_, codes, *_), (_, first, *_) in pairs)
         for batch in (again, other):
             for (_, codes, _, _), (_, same, _, _) in zip(codes_of(one), codes_of(batch), strict=True):
@@ -162,11 +162,6 @@ def test_refine_fits_few_candidates_and_ends_no_worse() -> None:
     assert chosen.count(FITTED) < len(chosen) // 20
 
 
-def test_a_front_is_not_fitted() -> None:
-    with pytest.raises(ValueError, match="no front"):
-        FittedSpace(ShiftrySpace(TASK, ShiftryOptions(front=("flash",))))
-
-
 def test_similar_inputs_are_near_samples_or_between_two() -> None:
     features = TASK.features
     made = similar_inputs(features, 60)
@@ -180,3 +175,29 @@ def test_similar_inputs_are_near_samples_or_between_two() -> None:
         excess = np.linalg.norm(row - first, axis=1) + np.linalg.norm(row - second, axis=1) - lengths
         assert excess.min() < 1e-9
     assert len(similar_inputs(features[:1], 5)) == 5
+
+
+def test_codes_are_kept_by_the_candidate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that lowers the candidate fits nothing; one that measures it does, as if nobody had; what is damaged counts for
+    nothing."""
+    monkeypatch.setenv("KILOTUNE_CACHE", str(tmp_path))
+    candidate = {**narrow_candidate(), CODES: FITTED}
+    first = FittedSpace(SPACE)
+    measured = first.evaluate([candidate])
+
+    def never(*_: object) -> None:
+        raise AssertionError("fitted again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CodeFitting, "encodings", never)
+        again = FittedSpace(SPACE)
+        codes = [array for _, array, _, _ in codes_of(first.lower([candidate]))]
+        for before, (_, same, _, _) in zip(codes, codes_of(again.lower([candidate])), strict=True):
+            np.testing.assert_array_equal(before, same)
+        assert again.evaluate([candidate]) == measured
+        with pytest.raises(AssertionError, match="again"):
+            FittedSpace(SPACE).evaluate([candidate])
+    for content in (b"", b"no bytes of ours", zlib.compress(bytes(8))):
+        monkeypatch.setattr(EvaluationCache, "artefact", lambda *_, content=content: content)
+        for before, (_, same, _, _) in zip(codes, codes_of(FittedSpace(SPACE).lower([candidate])), strict=True):
+            np.testing.assert_array_equal(before, same)

@@ -1,0 +1,136 @@
+"""The front of fitted programs: on a made problem where the best is known, and on a network."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from kilotune.evaluators.executors.in_process import InProcessExecutor
+from kilotune.search.budget import Budget
+from kilotune.search.hypervolume import hypervolume
+from kilotune.search.space import Assignment, Constraint, Measurement, Metrics, Objective, Procedure, Trial
+from kilotune.search.study import Study
+from kilotune.spaces.shiftry.candidates import ShiftryOptions
+from kilotune.spaces.shiftry.fitted_front import FITTED_TOGETHER, Promising, search_fitted_front
+from kilotune.spaces.shiftry.fitted_space import CODES, FITTED, FittedSpace
+from kilotune.spaces.shiftry.space import ShiftrySpace
+from tests.spaces.small_network import small_network
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Candidates by bytes and error; finishing one halves its error, of those with many bytes by less."""
+
+    errors: tuple[float, ...]
+    most_bytes: float = 100.0
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        return (Objective("bytes"), Objective("error"))
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        return (Constraint("bytes", self.most_bytes), Constraint("error", 1.0))
+
+    @property
+    def reference_point(self) -> tuple[float, ...]:
+        return (float(len(self.errors) + 1), 1.0)
+
+    def measured(self, assignment: Assignment) -> Measurement:
+        at = int(assignment["at"])
+        share = (0.4 if at % 2 else 0.6) if assignment.get("finished") else 1.0
+        return Measurement({"bytes": float(at + 1), "error": self.errors[at] * share})
+
+    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
+        return [{"bytes": float(int(one["at"]) + 1)} for one in batch]
+
+    def plain(self) -> Procedure:
+        """Every candidate that is not finished, two at a time."""
+        for first in range(0, len(self.errors), 2):
+            yield [{"at": at} for at in range(first, min(first + 2, len(self.errors)))]
+
+
+def run(shelf: Shelf, a_fit: float) -> list[list[Trial]]:
+    search = search_fitted_front(shelf, shelf.plain(), lambda one: {**one, "finished": True}, a_fit)
+    batches, number = list[list[Trial]](), itertools.count()
+    batch = next(search, None)
+    while batch is not None:
+        batches.append([Trial(next(number), one, shelf.measured(one)) for one in batch])
+        try:
+            batch = search.send(batches[-1])
+        except StopIteration:
+            break
+    return batches
+
+
+def finished(batches: list[list[Trial]]) -> Iterator[int]:
+    for trial in itertools.chain(*batches):
+        if trial.assignment.get("finished"):
+            yield int(trial.assignment["at"])
+
+
+SHELF = Shelf((3.0, 1.9, 1.2, 1.5, 0.9, 0.8, 0.5, 0.55, 0.3, 0.29, 0.28))
+
+
+@pytest.mark.parametrize("a_fit", [1.0, 4.0, 1000.0])
+def test_the_whole_front_of_finished_candidates_is_found(a_fit: float) -> None:
+    """Candidate 1, which breaks the limit as it is, is on it, and candidate 0, which would still break it, is never tried."""
+    batches = run(SHELF, a_fit)
+    every: list[Assignment] = [{"at": at, "finished": True} for at in range(len(SHELF.errors))]
+    losses = [(m.metrics["bytes"], m.metrics["error"]) for m in map(SHELF.measured, every)]
+    met = [(t.metrics["bytes"], t.metrics["error"]) for t in itertools.chain(*batches)]
+    best = hypervolume(losses, SHELF.reference_point)
+    assert hypervolume(met, SHELF.reference_point) == pytest.approx(best, rel=0.02)
+    tried = list(finished(batches))
+    assert len(tried) == len(set(tried)) < len(SHELF.errors)
+    assert 1 in tried
+    assert 0 not in tried
+
+
+def test_finishing_takes_its_share_of_the_time() -> None:
+    """With 3 candidates a fit, two are fitted after every six others."""
+    kinds = [bool(batch[0].assignment.get("finished")) for batch in run(SHELF, 3.0)]
+    assert kinds[:3] == [False, False, True]  # the first as soon as one could have been fitted
+    assert kinds[3:7] == [False, False, False, True]
+    assert all(len(batch) <= FITTED_TOGETHER for batch in run(SHELF, 3.0))
+
+
+def test_what_breaks_a_limit_on_costs_is_not_worth_a_fit() -> None:
+    small = Shelf(SHELF.errors, most_bytes=5.0)
+    assert max(finished(run(small, 1.0))) == 4
+
+
+def test_what_fitting_has_gained_is_expected_of_the_next() -> None:
+    """After fits that gained nothing, what is dominated as it is promises nothing any more."""
+    promising = Promising(SHELF)
+    trials = [Trial(i, {"at": i}, SHELF.measured({"at": i})) for i in (6, 7)]
+    promising.take_in(trials)
+    for _ in range(200):
+        promising.take_in_fitted([0.5], [Trial(0, {"at": 6}, SHELF.measured({"at": 6}))])
+    chosen, before = promising.take_best(5)
+    assert [int(one["at"]) for one in chosen] in ([], [6])
+    assert before in ([], [0.5])
+
+
+def test_a_search_for_one_program_has_no_front() -> None:
+    with pytest.raises(ValueError, match="reference point"):
+        Promising(FittedSpace(ShiftrySpace(small_network(13), ShiftryOptions())))
+
+
+def test_a_front_with_fitted_codes_covers_more() -> None:
+    """The formats are the same in both searches; what is fitted comes on top, and each front can be lowered point by point."""
+    formats = ShiftrySpace(small_network(13), ShiftryOptions(narrow=True, finer=True, front=("flash",)))
+    volumes = []
+    for space in (formats, FittedSpace(formats)):
+        study = Study(space, "front", 1)
+        result = study.run(InProcessExecutor(space), Budget(trials=400))
+        losses = [(t.metrics["flash_bytes"], t.metrics["expected_flips"]) for t in result.front]
+        volumes.append(hypervolume(losses, formats.reference_point or ()))
+    assert volumes[1] > volumes[0]
+    fitted = [trial for trial in result.front if trial.assignment.get(CODES) == FITTED]
+    assert fitted
+    for trial in fitted:
+        assert FittedSpace(formats).evaluate([trial.assignment])[0].metrics == trial.metrics
