@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kilotune.codegen.bundle import Bundle, load_bundle
 from kilotune.evaluators.executors.in_process import InProcessExecutor
@@ -39,7 +40,7 @@ SHARES = (0.1, 0.3, 1.0)
 
 
 def trials_of_run(
-    space: ShiftrySpace | FittedSpace, strategy: str, seconds: float, seed: int, stored: Mapping[str, bool]
+    space: ShiftrySpace | FittedSpace, strategy: str, seconds: float, seed: int, stored: Mapping[str, Any]
 ) -> Iterator[Trial]:
     """All trials of a run; their times are CPU-seconds from its beginning."""
     if strategy != "limits":
@@ -47,9 +48,9 @@ def trials_of_run(
         study.run(InProcessExecutor(space), Budget(seconds=seconds))
         yield from study.trials()
         return
-    reference = space.reference_point
+    reference, formats = space.reference_point, space.formats if isinstance(space, FittedSpace) else space
     assert reference is not None
-    smallest = space.evaluator.footprint.flash_bytes(space.smallest_bits({}))[0] + space.least_table_bytes
+    smallest = formats.evaluator.footprint.flash_bytes(formats.smallest_bits({}))[0] + formats.least_table_bytes
     for k in range(LIMITS):
         limit = int(smallest + (reference[0] - smallest) * ((k + 1) / LIMITS) ** 2)
         limited = ShiftrySpace(space.task, ShiftryOptions(**stored, flash_limit_bytes=limit))
@@ -73,7 +74,7 @@ def on_test_data(
 
 
 def line(
-    name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, stored: Mapping[str, bool], fitted: bool
+    name: str, bundle: Bundle, strategy: str, seconds: float, seed: int, stored: Mapping[str, Any], fitted: bool
 ) -> str:
     """A row of the table."""
     formats = ShiftrySpace(task_of(bundle, bundle.train), ShiftryOptions(**stored, front=("flash",)))
@@ -107,7 +108,7 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="parameters stored in every way, rounded sequentially")
     parser.add_argument("--fitted", action="store_true", help="as --all, and codes may be fitted")
     given = parser.parse_args()
-    stored = ALL if given.all or given.fitted else {"narrow": True, "truer": given.truer}
+    stored: Mapping[str, Any] = ALL if given.all or given.fitted else {"narrow": True, "truer": given.truer}
     small = {model.name: model for model in generated_models()} if given.generated else {}
     print(
         "| model | strategy | seed | trials | points | " + " | ".join(f"{given.seconds * s:g} s" for s in SHARES),

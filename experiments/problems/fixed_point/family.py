@@ -86,8 +86,8 @@ FAMILY = SpaceFamily(
         click.Option(
             ["--fitted/--no-fitted"],
             default=None,
-            help="shiftry, strategy refine: whether the codes of the weights of what it settles at may be moved, each to the one below or"
-            " above its weight, until the whole program is expected to change the fewest classes  [default: no]",
+            help="shiftry, strategies refine and front: whether the codes of the weights of what they settle at may be moved, each to the"
+            " one below or above its weight, until the whole program is expected to change the fewest classes  [default: no]",
         ),
         click.Option(
             ["--front"],
