@@ -11,7 +11,7 @@ import pytest
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
 from kilotune.search.hypervolume import hypervolume
-from kilotune.search.space import Assignment, Constraint, Measurement, Metrics, Objective, Procedure, Trial
+from kilotune.search.space import Assignment, Constraint, Measurement, Metrics, Objective, Option, Procedure, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_front import FITTED_TOGETHER, Promising, search_fitted_front
@@ -103,16 +103,40 @@ def test_what_breaks_a_limit_on_costs_is_not_worth_a_fit() -> None:
     assert max(finished(run(small, 1.0))) == 4
 
 
+def promising(*known: tuple[float, float]) -> Promising:
+    """Of candidates by their bytes and errors, called by their numbers."""
+    found = Promising(SHELF)
+    found.take_in([Trial(i, {"at": i}, Measurement({"bytes": b, "error": e})) for i, (b, e) in enumerate(known)])
+    return found
+
+
+def best(of: Promising, most: int) -> list[Option]:
+    return [one["at"] for one in of.take_best(most)[0]]
+
+
 def test_what_fitting_has_gained_is_expected_of_the_next() -> None:
-    """After fits that gained nothing, what is dominated as it is promises nothing any more."""
-    promising = Promising(SHELF)
-    trials = [Trial(i, {"at": i}, SHELF.measured({"at": i})) for i in (6, 7)]
-    promising.take_in(trials)
-    for _ in range(200):
-        promising.take_in_fitted([0.5], [Trial(0, {"at": 6}, SHELF.measured({"at": 6}))])
-    chosen, before = promising.take_best(5)
-    assert [int(one["at"]) for one in chosen] in ([], [6])
-    assert before in ([], [0.5])
+    """Candidate 1 may come before 0, which costs less, where fitting halves errors, not where it has done nothing lately."""
+    assert best(promising((1.0, 0.5), (2.0, 0.9)), 1) == [0]
+    for fits, then in ((0, [1]), (200, [])):
+        known = promising((1.0, 0.5), (2.0, 0.9))
+        assert known.take_best(1) == ([{"at": 0}], [0.5])
+        known.take_in_fitted([0.5] * fits, [Trial(0, {"at": 0}, Measurement({"bytes": 1.0, "error": 0.5}))] * fits)
+        assert best(known, 1) == then
+
+
+def test_what_is_on_the_front_as_it_is_needs_no_fit_to_stand_before_others() -> None:
+    for error, then in ((0.35, [1]), (0.45, [])):
+        known = promising((1.0, 0.2), (2.0, error))
+        assert best(known, 1) == [0]
+        assert best(known, 1) == then
+
+
+def test_of_equal_costs_the_most_precise_are_fitted_one_after_the_other() -> None:
+    known = promising((1.0, 0.9), (1.0, 0.5), (1.0, 0.7), (1.0, 0.6))
+    assert best(known, 2) == [1]  # if the first one's error is halved, the second one's half is no gain
+    nothing = Measurement({"bytes": 1.0, "error": 1.0})
+    known.take_in_fitted([1.0], [Trial(9, {"at": 1}, nothing)])
+    assert [best(known, 1) for _ in range(3)] == [[3], [2], []]
 
 
 def test_a_search_for_one_program_has_no_front() -> None:
