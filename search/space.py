@@ -211,6 +211,14 @@ class HasCore(Protocol):
 
 
 @runtime_checkable
+class HasOpening(Protocol):
+    """Ability: a search of the space's own that sees far, and whose best candidate local search is worth beginning with."""
+
+    def opening(self, seed: int) -> Procedure | None:
+        """Batches of candidates; it ends by itself. None where there is no such search for what is asked."""
+
+
+@runtime_checkable
 class HasFallback(Protocol):
     """Ability: a candidate that costs next to nothing to find and should be feasible, for budgets in which nothing better is."""
 

@@ -19,7 +19,9 @@ from kilotune.search.space import (
     HasFallback,
     HasFinish,
     HasFlatView,
+    HasOpening,
     HasProcedure,
+    Procedure,
     Trial,
 )
 from kilotune.testing.probe import Probe
@@ -66,8 +68,17 @@ def check_flat_view(probe: Probe) -> None:
 def check_procedure(probe: Probe) -> None:
     """A procedure yields batches of candidates, the same ones for the same trials."""
     space = probe.space
-    if isinstance(space, HasProcedure) and _procedure_of(probe, space) != _procedure_of(probe, space):
-        raise probe.error("procedure", expected="the same candidates when it runs again", found="others")
+    if isinstance(space, HasProcedure):
+        _require_same(probe, "procedure", space.procedure(), space.procedure())
+
+
+def check_opening(probe: Probe) -> None:
+    """An opening yields batches of candidates, the same ones for the same seed and trials."""
+    if not isinstance(probe.space, HasOpening):
+        return
+    once, again = (probe.space.opening(probe.seed) for _ in range(2))
+    if once is not None and again is not None:
+        _require_same(probe, "opening", once, again)
 
 
 def check_core(probe: Probe) -> None:
@@ -142,14 +153,20 @@ def check_annealing(probe: Probe) -> None:
             _require_candidate(probe, "annealing", candidate)
 
 
-def _procedure_of(probe: Probe, space: HasProcedure) -> list[Assignment]:
+def _require_same(probe: Probe, check: str, once: Procedure, again: Procedure) -> None:
+    """Raise when two runs of search code do not propose the same candidates."""
+    if _proposed(probe, check, once) != _proposed(probe, check, again):
+        raise probe.error(check, expected="the same candidates when it runs again", found="others")
+
+
+def _proposed(probe: Probe, check: str, procedure: Procedure) -> list[Assignment]:
     """What it yields in its first batches."""
-    procedure, found = space.procedure(), list[Assignment]()
+    found = list[Assignment]()
     try:
         batch = next(procedure)
         for _ in range(MOST_BATCHES):
             for candidate in batch:
-                _require_candidate(probe, "procedure", candidate)
+                _require_candidate(probe, check, candidate)
             measured = zip(batch, probe.evaluate(batch) if batch else [], strict=True)
             trials = [Trial(len(found) + i, c, m) for i, (c, m) in enumerate(measured)]
             found += batch

@@ -24,6 +24,7 @@ _CHECKS: tuple[tuple[str, Callable[[Probe], None]], ...] = (
     ("flat view", abilities.check_flat_view),
     ("procedure", abilities.check_procedure),
     ("core", abilities.check_core),
+    ("opening", abilities.check_opening),
     ("finish", abilities.check_finish),
     ("fallback", abilities.check_fallback),
     ("exact search", abilities.check_exact_search),

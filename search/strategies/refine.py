@@ -4,7 +4,7 @@ Where no change of one decision improves, two are tried that pay for one another
 a constraint, with one that gives room at less than what the other gains.
 
 Where a part of the options is a problem of its own, that one is searched first: what it ends at, the whole begins with. A larger choice so
-costs the time that the smaller one takes, not its answer.
+costs the time that the smaller one takes, not its answer. A search of the space's own that sees farther (its opening) comes next.
 
 Where candidates can be finished, what the search settles at is. A finished candidate may keep a constraint that it broke before, so those
 follow that would be better if it did.
@@ -17,7 +17,7 @@ from collections.abc import Generator
 
 from kilotune.search.front import Rank
 from kilotune.search.own_strategies import Needs, OwnStrategy
-from kilotune.search.space import Assignment, HasCore, HasFinish, HasProcedure, Space, Trial
+from kilotune.search.space import Assignment, HasCore, HasFinish, HasOpening, HasProcedure, Procedure, Space, Trial
 from kilotune.search.strategies.local import DescentSteps, LocalSearch, MeasuredCandidate
 from kilotune.search.strategies.moves import Moves
 
@@ -40,11 +40,18 @@ class RefineSearch(LocalSearch):
     def __init__(self, space: Space, seed: int) -> None:
         self._finishing = space if isinstance(space, HasFinish) else None
         super().__init__(space if self._finishing is None else self._finishing.flat_view(), seed)
+        self._seed = seed
         self._settled_at: list[Assignment] = []
 
     def start(self) -> DescentSteps:
-        """The best-ranked candidate of the procedure's; in a space with a core, what a search of that finds from there."""
-        here = yield from self._first()
+        """The best-ranked candidate of the procedure's; in a space with a core, what a search of that finds from there; or what the
+        space's opening finds, where that is better."""
+        here = yield from self._of_core((yield from self._first()))
+        opening = self._space.opening(self._seed) if isinstance(self._space, HasOpening) else None
+        met = [] if opening is None else (yield from self._met(opening))
+        return min([here, *met], key=lambda measured: measured.rank)
+
+    def _of_core(self, here: MeasuredCandidate) -> DescentSteps:
         core = self._space.core() if isinstance(self._space, HasCore) else None
         if core is None:
             return here
@@ -87,7 +94,14 @@ class RefineSearch(LocalSearch):
     def _first(self) -> DescentSteps:
         if not isinstance(self._space, HasProcedure):
             return (yield from super().start())
-        procedure = self._space.procedure()  # it looks at losses that do not rank, so there is no hurdle
+        met = yield from self._met(self._space.procedure())
+        if not met:
+            return (yield from super().start())
+        return min(met, key=lambda measured: measured.rank)
+
+    def _met(self, procedure: Procedure) -> Generator[list[Assignment], list[Trial], list[MeasuredCandidate]]:
+        """What a procedure measures. It looks at losses that do not rank, so there is no hurdle."""
+        self.hurdle = None
         met: list[MeasuredCandidate] = []
         batch = next(procedure, [])
         while batch:
@@ -97,9 +111,7 @@ class RefineSearch(LocalSearch):
                 batch = procedure.send(trials)
             except StopIteration:
                 break
-        if not met:
-            return (yield from super().start())
-        return min(met, key=lambda measured: measured.rank)
+        return met
 
     def descend(self, here: MeasuredCandidate) -> DescentSteps:
         """Improve by changes of single decisions, and by trades of two, until neither improves."""

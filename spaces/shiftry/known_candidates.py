@@ -48,12 +48,13 @@ class Fronted(Protocol):
 class KnownCandidates:
     """All that were measured, by what they chose."""
 
-    def __init__(self, space: Fronted) -> None:
-        """ValueError for a space of which no front is asked."""
+    def __init__(self, space: Fronted, cheapest: Rank | None = None) -> None:
+        """`cheapest`: costs below which none is better than another; 0 without it. ValueError for a space of which no front is asked."""
         if space.reference_point is None:
             raise ValueError("A search for a front needs a reference point.")
         self._space, self._ranking = space, Ranking(space.objectives, space.constraints)
         self.reference: Rank = space.reference_point
+        self._cheapest = np.array(cheapest or (0.0,) * (len(self.reference) - 1))
         limits = {c.metric: c.limit for c in space.constraints if not c.at_least}
         costs = zip(space.objectives[:-1], self.reference, strict=False)
         self._most_costs = np.array([min(most, limits.get(objective.metric, math.inf)) for objective, most in costs])
@@ -93,7 +94,7 @@ class KnownCandidates:
                 [n[trial.assignment[d.name]] for n, d in zip(self._numbers, self._space.decisions, strict=True)]
             )
             square = trial.metrics.get(self._space.error_metric, math.inf) ** 2
-            losses = self._ranking.losses(trial.measurement)
+            losses = self._worth(self._ranking.losses(trial.measurement))
             if row.tobytes() in self._places or not math.isfinite(square):
                 self._places.setdefault(row.tobytes(), -1)
                 continue
@@ -106,6 +107,10 @@ class KnownCandidates:
                 self.largest_feasible = max(self.largest_feasible, square)
                 if self._front.add(losses):
                     self._of_losses[losses] = place
+
+    def _worth(self, losses: Rank) -> Rank:
+        """The losses, with costs that are cheap enough as the cheapest ones."""
+        return (*np.maximum(losses[:-1], self._cheapest).tolist(), losses[-1])
 
     def singles(self, point: Columns) -> Columns:
         """All changes of one variable [N, variables]."""
@@ -164,7 +169,7 @@ class KnownCandidates:
         """By how much candidates of these costs [N, costs] and squared errors [N] are ahead of the best known that cost no more: the
         logarithm of the ratio of squared errors; -inf for what is too imprecise to be feasible."""
         known = np.array(self._error_front.losses)
-        dearer = (known[None, :, :-1] > costs[:, None, :] + 1e-9).any(axis=2)
+        dearer = (known[None, :, :-1] > np.maximum(costs, self._cheapest)[:, None, :] + 1e-9).any(axis=2)
         best = np.where(dearer, np.inf, known[None, :, -1]).min(axis=1)
         most = 2 * self.largest_feasible or 2 * float(known[:, -1].max())
         ahead = np.log(np.minimum(best, 8 * most + 1e-30) / np.maximum(squares, 1e-30))

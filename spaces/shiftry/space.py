@@ -18,6 +18,7 @@ from kilotune.search.space import CandidateModel, Direction, Objective, Option, 
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.front_search import search_front
+from kilotune.spaces.shiftry.limited_search import search_within_limits
 from kilotune.spaces.shiftry.procedure import perform_search
 
 SEMANTICS, NARROW_SEMANTICS = 1, 10
@@ -103,6 +104,13 @@ class ShiftrySpace(ShiftryCandidates):
     def front_search(self, seed: int) -> Procedure:
         """Sensitivities, a knapsack, and what they miss; see `spaces.shiftry.front_search`."""
         return search_front(self, seed)
+
+    def opening(self, seed: int) -> Procedure | None:
+        """Under limits, where more is offered than the paper's formats: the search for a front, at the limits."""
+        if not self.options.precision_leads or self.core() is None:
+            return None
+        first = self.costs([{decision.name: decision.options[0] for decision in self.decisions}])[0]
+        return search_within_limits(self, seed) if all(limit.metric in first for limit in self.constraints) else None
 
     def model(self, trials: Sequence[Trial]) -> CandidateModel:
         """Bitwidths and scales as a CP-SAT model; see `spaces.shiftry.model`."""

@@ -346,6 +346,15 @@ class Moody(ToyTable):
 
 
 @dataclass(frozen=True)
+class Fickle(ToyTable):
+    """Its opening depends on how often it has run."""
+
+    def opening(self, _seed: int) -> Procedure:
+        os.environ["FICKLE"] = str(int(os.environ.get("FICKLE", "0")) + 1)
+        yield [{"d0": int(os.environ["FICKLE"]) % 2, "d1": 0, "d2": 0}]
+
+
+@dataclass(frozen=True)
 class HollowCore(ToyTable):
     def core(self) -> dict[str, list[Option]]:
         return {"d0": [0], "d1": [0, 1], "d2": [99]}
