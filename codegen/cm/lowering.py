@@ -13,7 +13,7 @@ from kilotune.codegen.cm.blocks import ColumnBlock, Crossbar, column_blocks, inp
 from kilotune.codegen.cm.partition import INPUT, Partition, PartitionGraph
 from kilotune.codegen.cm.pipeline import ACTIVATION_BITS, GMEM, Edge, Pipeline, Stage
 from kilotune.codegen.cm.programs import EdgeLoad, LoweredNetwork, OperandSource, StageProgram
-from kilotune.codegen.cm.replicas import LayerReplication, rectangles
+from kilotune.codegen.cm.replicas import CHANNELS, LayerReplication, rectangles
 from kilotune.codegen.onnx.bounds import bits_of, partial_sum_bits
 from kilotune.codegen.onnx.graph import AveragePoolNode, ConvNode, MaxPoolNode, Node, Window, window_of
 
@@ -48,7 +48,7 @@ def lower(
     for partition in network.partitions:
         split = (replicas or {}).get(partition.name)
         count, axis = (1, "rows") if split is None else (split.count, split.axis)
-        assembly.add(partition, rectangles(partition, count, axis))
+        assembly.add(partition, rectangles(partition, count, axis), count if axis == CHANNELS else 1)
     return assembly.lowered()
 
 
@@ -106,9 +106,10 @@ class _NetworkAssembly:
         self._elements: list[NDArray[np.int64]] = []
         self._wires: dict[int, _Wire] = {}
 
-    def add(self, partition: Partition, replicas: Sequence[Rectangle]) -> None:
+    def add(self, partition: Partition, replicas: Sequence[Rectangle], sharers: int) -> None:
+        """sharers: how many times as many cores share the channels of a pooling."""
         head = partition.head
-        shares = self._pooled_channels(partition)
+        shares = self._pooled_channels(partition, sharers)
         blocks: Sequence[ColumnBlock | None] = (
             column_blocks(head, self._crossbar) if isinstance(head, ConvNode) else [None] * len(shares)
         )
@@ -130,16 +131,18 @@ class _NetworkAssembly:
                 parts.append(_StagePart(len(self._stages) - 1, rectangle, *channels))
         self._parts[partition.number] = parts
 
-    def _pooled_channels(self, partition: Partition) -> list[tuple[int, int]]:
+    def _pooled_channels(self, partition: Partition, sharers: int) -> list[tuple[int, int]]:
         """Channels [first, last) of each core's share of a partition without a matrix: all on one, but for a pooling that keeps
-        more than a core may. Shares take half of that at most, for the next image comes in meanwhile."""
+        more than a core may, or has `sharers`. Shares take half of that at most, for the next image comes in meanwhile."""
         head = partition.head
-        if not self._most_pooled or not isinstance(head, AveragePoolNode | MaxPoolNode):
+        if not isinstance(head, AveragePoolNode | MaxPoolNode):
             return [(0, partition.channels)]
         _, high, wide = self._network.graph.shapes[head.inputs[0]]
         (down, across), (apart, _) = head.window.kernel, head.window.dilation
         kept = min((down - 1) * apart * wide + across, high * wide) * partition.channels
-        return spans(partition.channels, -(-2 * kept // self._most_pooled) if kept > self._most_pooled else 1)
+        most = self._most_pooled or kept
+        shares = -(-2 * kept // most) if kept > most else 1
+        return spans(partition.channels, min(shares * sharers, partition.channels))
 
     def lowered(self) -> LoweredNetwork:
         graph = self._network.graph

@@ -4,7 +4,8 @@ Nodes are taken in topological order. A convolution starts a partition; so does 
 iterations are not those of a convolution before it: they run on the digital unit of a core without a matrix. A
 pointwise node joins the latest partition among those that write its operands, so edges lead from lower to higher
 numbers only. Concatenations, channel permutations, every other row or column and channels of zeros are views: they
-cost nothing, and their readers read several arrays, or parts of them. So are pixels repeated over an image.
+cost nothing, and their readers read several arrays, or parts of them. So are pixels repeated over an image. Pointwise nodes
+of a concatenation are first taken apart (`distributing`), so that its writers compute them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kilotune.codegen.cm.distributing import distributed
 from kilotune.codegen.onnx.graph import (
     VIEWS,
     ChannelPadNode,
@@ -89,7 +91,7 @@ class _Draft:
 
 def partition(graph: Graph) -> PartitionGraph:
     """The partitions of a network, in topological order."""
-    graph = _with_a_node(graph)
+    graph = _with_a_node(distributed(graph))
     segments: dict[str, tuple[Segment, ...]] = {graph.input: (_whole(graph, graph.input),)}
     owner: dict[str, int] = {graph.input: INPUT}
     drafts: list[_Draft] = []

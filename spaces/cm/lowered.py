@@ -9,6 +9,7 @@ from functools import cached_property
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.codegen.cm.pipeline import GMEM, Pipeline
+from kilotune.codegen.cm.replicas import CHANNELS
 from kilotune.codegen.cm.streams import Stream, stream_name, streams_of, touching
 from kilotune.spaces.cm.network import PartitionedNetwork
 from kilotune.spaces.cm.replication import ONCE, LayerShape, Replication
@@ -96,8 +97,9 @@ class LayerCost:
         return max(self.compute_ticks(replication), self.port_ticks.get(replication, 0.0))
 
     def compute_ticks(self, replication: Replication) -> int:
-        """Ticks per image of its largest replica's cores."""
-        return self.shape.iterations(replication) * self.iteration_ticks
+        """Ticks per image of its largest replica's cores. Replicas of channels do as many iterations, which take less each."""
+        sharers = replication.count if replication.axis == CHANNELS else 1
+        return self.shape.iterations(replication) * -(-self.iteration_ticks // sharers)
 
     def stream_ticks(self, replication: Replication) -> float:
         """Ticks per image that its streams take, shared evenly by its replicas: see `flow_ticks`."""

@@ -11,6 +11,7 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.partition import PartitionGraph
 from kilotune.codegen.cm.pipeline import Pipeline
 from kilotune.codegen.cm.programs import LoweredNetwork
+from kilotune.codegen.cm.replicas import shareable_channels
 from kilotune.spaces.cm.replication import LayerShape, Replication
 
 
@@ -35,7 +36,14 @@ class PartitionedNetwork:
         stages = (once or self.pipeline({})).stages
         members = {p.name: [stage for stage in stages if stage.layer == p.name] for p in self.graph.partitions}
         return tuple(
-            LayerShape(p.name, p.height, p.width, len(own), 1 + max(stage.row_block for stage in own))
+            LayerShape(
+                p.name,
+                p.height,
+                p.width,
+                len(own),
+                1 + max(stage.row_block for stage in own),
+                shareable_channels(p),
+            )
             for p in self.graph.partitions
             for own in [members[p.name]]
         )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from kilotune.codegen.cm.replicas import AXES, CHANNELS
 from kilotune.codegen.ir.views import NOT_CONTENT
 
-AXES = ("rows", "columns")
 MOST_REPLICAS = 64
 
 
 @dataclass(frozen=True)
 class Replication:
-    """`count` replicas, each of a block of output rows or columns. chained: every row block adds its sums to those of the one
-    before; otherwise all send theirs to the last one, whose links they share."""
+    """`count` replicas, each of a block of output rows, columns or channels. chained: every row block adds its sums to those of the
+    one before; otherwise all send theirs to the last one, whose links they share."""
 
     count: int = 1
     axis: str = "rows"
@@ -36,16 +36,20 @@ ONCE, CHAINED = Replication(), Replication(chained=True)
 
 @dataclass(frozen=True)
 class LayerShape:
-    """A layer with `height` x `width` output pixels that takes `cores` cores a replica, `row_blocks` of them one below another."""
+    """A layer with `height` x `width` output pixels that takes `cores` cores a replica, `row_blocks` of them one below another. channels:
+    that replicas may share, of a pooling into one pixel; 1 for all others."""
 
     name: str
     height: int
     width: int
     cores: int
     row_blocks: int = field(default=1, metadata=NOT_CONTENT)
+    channels: int = field(default=1, metadata=NOT_CONTENT)
 
     def iterations(self, replication: Replication) -> int:
         """Iterations per image of the largest replica."""
+        if replication.axis == CHANNELS:
+            return self.height * self.width
         if replication.axis == "rows":
             return -(-self.height // replication.count) * self.width
         return -(-self.width // replication.count) * self.height
@@ -53,7 +57,8 @@ class LayerShape:
     def replications(self, most: int = MOST_REPLICAS) -> tuple[Replication, ...]:
         """Those that make the largest replica smaller than fewer replicas do: 7 blocks of 8 rows are no faster than 4.
         Blocks of columns before as many of rows: their readers follow row by row, those of a lower block of rows wait for
-        half an image and have to keep it. Three row blocks and more may be chained; of as many replicas that comes first."""
+        half an image and have to keep it. Of channels twice as many each time. Three row blocks and more may be chained; of as many
+        replicas that comes first."""
         found = [ONCE]
         for axis, extent in (("rows", self.height), ("columns", self.width)):
             least = self.iterations(ONCE)
@@ -62,6 +67,8 @@ class LayerShape:
                 if self.iterations(replication) < least:
                     least = self.iterations(replication)
                     found.append(replication)
+        sharers = min(most, self.channels // self.cores)
+        found += [Replication(1 << k, CHANNELS) for k in range(1, sharers.bit_length())]
         if self.row_blocks > 2:
             found += [replace(replication, chained=True) for replication in found]
         return tuple(sorted(found, key=lambda r: (r.count, not r.chained, r.axis != "columns")))

@@ -19,6 +19,7 @@ from kilotune.codegen.cm.lowering import lower
 from kilotune.codegen.cm.mapping import Mapping
 from kilotune.codegen.cm.partition import partition
 from kilotune.codegen.cm.programs import LoweredNetwork
+from kilotune.codegen.cm.replicas import CHANNELS, shareable_channels
 from kilotune.codegen.cm.streams import streams_of
 from kilotune.codegen.onnx.importing import import_model
 from kilotune.codegen.onnx.quantise import quantise, random_images
@@ -38,7 +39,9 @@ def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.n
     images = [quantised.image(image) for image in random_images(graph.shapes[graph.input], 3, seed + 1000)]
     network, rng = partition(quantised.graph), np.random.default_rng(seed)
     replicas = {
-        p.name: Split(int(rng.integers(1, min(3, p.height) + 1)), "rows")
+        p.name: Split(int(rng.integers(1, shareable_channels(p) + 1)), CHANNELS)
+        if shareable_channels(p) > 1
+        else Split(int(rng.integers(1, min(3, p.height) + 1)), "rows")
         if rng.random() < 0.5
         else Split(int(rng.integers(1, min(3, p.width) + 1)), "columns")
         for p in network.partitions

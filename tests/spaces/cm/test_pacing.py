@@ -112,3 +112,14 @@ def test_poolings_that_do_not_fit_a_core_are_shared_out_by_channels() -> None:
     shares = [stage for stage in stages if stage.layer == "average"]
     assert [stage.output_elements for stage in shares] == [166, 167, 167, 166, 167, 167]
     assert sum(stage.layer == "pool1" for stage in stages) == 1
+    # Twice as many cores of half as many channels each take half of the digital unit's ticks.
+    shape, cost = next((cost.shape, cost) for cost in space.costs if cost.shape.name == "average")
+    options = [r.option for r in shape.replications()]
+    assert options == ["1", *(f"{1 << k} channels" for k in range(1, 7))], "1000 channels on 6 * 64 cores at most"
+    twice = Replication.of("2 channels")
+    assert [twice.option, Replication.of("1").option] == ["2 channels", "1"]
+    finer = space.lowered({"average": twice})
+    own = [n for n, stage in enumerate(finer.pipeline.stages) if stage.layer == "average"]
+    assert [finer.pipeline.stages[n].output_elements for n in own] == [83, 83, 84, 83, 83, 84] * 2
+    assert cores_needed(space.costs, {"average": twice}) == len(finer.pipeline.stages) == len(stages) + 6
+    assert cost.compute_ticks(twice) <= max(finer.ticks[n] for n in own) < cost.compute_ticks(Replication())
