@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +94,7 @@ class _NetworkAssembly:
     ) -> None:
         self._counts_of, self._chained, self._most_pooled = counts_of, chained, most_pooled
         self._network, self._crossbar, self._by_columns = network, crossbar, by_columns
+        self._bits_of: dict[str, int] = {}
         graph = network.graph
         channels, high, wide = graph.shapes[graph.input]
         image = _StagePart(GMEM, Rectangle(0, high, 0, wide, by_columns), 0, channels)
@@ -210,9 +212,12 @@ class _NetworkAssembly:
         )
 
     def _bits(self, tensor: str) -> int:
-        """Bits of an element of a tensor."""
-        bounds = self._network.graph.bounds
-        return ACTIVATION_BITS if bounds is None else bits_of(bounds[tensor])
+        """Bits of an element of a tensor; asked for again and again."""
+        found = self._bits_of.get(tensor)
+        if found is None:
+            bounds = self._network.graph.bounds
+            found = self._bits_of[tensor] = ACTIVATION_BITS if bounds is None else bits_of(bounds[tensor])
+        return found
 
     def _input_bits(self, partition: Partition) -> int:
         """Bits of an operand of the crossbar."""
@@ -221,7 +226,7 @@ class _NetworkAssembly:
     def _output_bits(self, partition: Partition, last: bool, rows: int, width: int) -> list[int]:
         """Bits of every element of an output packet: the exports', or of a partial sum of so many rows."""
         if last:
-            return [self._bits(name) for name in partition.exports for _ in range(width)]
+            return list(chain.from_iterable([self._bits(name)] * width for name in partition.exports))
         assert partition.head is not None
         bounds = self._network.graph.bounds
         operand = UNKNOWN_ACTIVATION if bounds is None else bounds[partition.head.inputs[0]]

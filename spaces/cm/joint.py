@@ -33,7 +33,7 @@ HOTTEST_LINKS = 4
 LEVELS = 12
 LONG_LEVELS = 3
 STEP = 0.03
-THICKNESSES = (0.75, 0.5)
+THICKNESSES = (0.5, 0.75)
 SIMULATED_IMAGES = 24
 MOVED_STAGES = 1.3  # a move
 MUCH_FEWER = 0.9
@@ -106,6 +106,7 @@ def _levelled(
 ) -> Generator[Assignment | None, None, tuple[Design | None, Design]]:
     """The best design from now on, and this one, annealed and with replicas enough for its buffers. The first one whose buffers fit is
     shown at once."""
+    waiting = best is not None and not search.fits(best)
     design = search.improve(design, moves)
     for last in (False, True):
         roomier = search.roomier(design)
@@ -115,7 +116,6 @@ def _levelled(
         design = search.improve(roomier, moves)
         if last and not search.fits(design):
             design = search.improve(roomier, 0)
-    waiting = best is not None and not search.fits(best)
     if best is not None and not waiting and search.is_better(design, best):
         design = search.uncrowded(design)
     if best is None or (search.fits(design) and (waiting or design.ticks < best.ticks)):
@@ -158,6 +158,7 @@ class _Joint:
         self._runs = 0
         self._annealed = math.inf
         self._shown: Design | None = None
+        self._looked_at: tuple[Design, dict[str, float]] | None = None
 
     def levels(self) -> list[Replicas]:
         """None at all, then what keeps each pace that fits into the cores, from the fastest on."""
@@ -176,9 +177,9 @@ class _Joint:
     def _kept_paces(self, ticks: float) -> Iterator[Replicas | None]:
         """Replications that keep a pace: of as few cores as can be, and of thinner streams."""
         costs, flows, cores = self.space.costs, self.space.flows, self.space.hardware.cores
-        yield paced_replicas(costs, flows, ticks, cores)
         for share in THICKNESSES:
             yield thinned_replicas(costs, flows, ticks, share * ticks, cores)
+        yield paced_replicas(costs, flows, ticks, cores)
 
     def laid_out(self, replicas: Mapping[str, Replication]) -> Design:
         """Stages near to those that they talk with, on first routes; the placement's ticks are not known yet."""
@@ -254,11 +255,17 @@ class _Joint:
 
     def fits(self, design: Design) -> bool:
         """Whether no core's buffers exceed its SRAM when they have no room to spare."""
-        return not too_large(self.space, design)
+        return not self._too_large(design)
+
+    def _too_large(self, design: Design) -> dict[str, float]:
+        """See `spaces.cm.room`; of the last design it is remembered, for several steps ask one after the other."""
+        if self._looked_at is None or self._looked_at[0] is not design:
+            self._looked_at = design, too_large(self.space, design)
+        return self._looked_at[1]
 
     def roomier(self, design: Design) -> Design | None:
         """With replicas enough for its least buffers; None: they fit, or cannot: see `spaces.cm.room`."""
-        return roomier(self.space, design, self.rng)
+        return roomier(self.space, design, self._too_large(design), self.rng)
 
     def uncrowded(self, design: Design) -> Design:
         """With more replicas of the layers that would hold up others, annealed anew each time; the design itself where there are none,

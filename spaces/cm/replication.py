@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from kilotune.codegen.cm.replicas import AXES, CHANNELS
 from kilotune.codegen.ir.views import NOT_CONTENT
@@ -55,6 +56,12 @@ class LayerShape:
         return -(-self.width // replication.count) * self.height
 
     def replications(self, most: int = MOST_REPLICAS) -> tuple[Replication, ...]:
+        """Of at most so many replicas (MOST_REPLICAS at most), the fewest first: see `_replications`."""
+        every = self._replications
+        return every if most >= MOST_REPLICAS else tuple(r for r in every if r.count <= most)
+
+    @cached_property
+    def _replications(self) -> tuple[Replication, ...]:
         """Those that make the largest replica smaller than fewer replicas do: 7 blocks of 8 rows are no faster than 4.
         Blocks of columns before as many of rows: their readers follow row by row, those of a lower block of rows wait for
         half an image and have to keep it. Of channels twice as many each time. Three row blocks and more may be chained; of as many
@@ -62,12 +69,12 @@ class LayerShape:
         found = [ONCE]
         for axis, extent in (("rows", self.height), ("columns", self.width)):
             least = self.iterations(ONCE)
-            for count in range(2, min(most, extent) + 1):
+            for count in range(2, min(MOST_REPLICAS, extent) + 1):
                 replication = Replication(count, axis)
                 if self.iterations(replication) < least:
                     least = self.iterations(replication)
                     found.append(replication)
-        sharers = min(most, self.channels // self.cores)
+        sharers = min(MOST_REPLICAS, self.channels // self.cores)
         found += [Replication(1 << k, CHANNELS) for k in range(1, sharers.bit_length())]
         if self.row_blocks > 2:
             found += [replace(replication, chained=True) for replication in found]

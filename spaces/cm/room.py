@@ -14,6 +14,7 @@ import numpy as np
 from kilotune.codegen.cm.mapping import Mapping as CoreMapping
 from kilotune.codegen.cm.mapping import sram_bytes
 from kilotune.evaluators.cm.occupancy import held_packets
+from kilotune.spaces.cm.buffers import buffer_capacities
 from kilotune.spaces.cm.candidates import CmCandidates
 from kilotune.spaces.cm.designs import Design, carried_over, routes_of
 from kilotune.spaces.cm.lowered import LayerCost, cores_needed
@@ -28,9 +29,10 @@ MOST_TIMES = 2
 
 def too_large(space: CmCandidates, design: Design) -> dict[str, float]:
     """Layers whose buffers exceed a core's SRAM when they have no room to spare, with how many times as large they are."""
-    placement = design.placement
-    candidate = space.candidate(design.replicas, placement.cores, placement.shapes, 0)
-    return _exceeding(space, design, space.mapping(candidate).capacities)
+    none = {shape.name: 0 for shape in space.shapes}
+    return _exceeding(
+        space, design, buffer_capacities(design.lowered, routes_of(space, design), space.hardware, none)
+    )
 
 
 def crowded(space: CmCandidates, design: Design) -> dict[str, float]:
@@ -55,11 +57,13 @@ def _exceeding(space: CmCandidates, design: Design, capacities: tuple[int, ...])
     return found
 
 
-def roomier(space: CmCandidates, design: Design, rng: np.random.Generator) -> Design | None:
-    """The design with more replicas of the layers whose buffers are too large, until they fit; where they stay, stages stay where
-    they are. None: they fit as they are, or there are no more replicas or cores."""
+def roomier(
+    space: CmCandidates, design: Design, large: Mapping[str, float], rng: np.random.Generator
+) -> Design | None:
+    """The design with more replicas of the layers whose buffers are too large, `large` at first, until they fit; where they stay, stages
+    stay where they are. None: they fit as they are, or there are no more replicas or cores."""
     costs = {cost.shape.name: cost for cost in space.costs}
-    wanted, large = design, too_large(space, design)
+    wanted = design
     while large:
         replicas = dict(wanted.replicas)
         for layer in large:
