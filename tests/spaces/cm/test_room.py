@@ -45,7 +45,7 @@ def annealed(space: CmSpace, level: int) -> tuple[joint._Joint, Design]:
 
 def test_buffers_as_large_as_what_they_hold_over_shared_links_slow_nothing_down_and_smaller_ones_do() -> None:
     space = dense_space(65536)
-    _, design = annealed(space, 1)
+    _, design = annealed(space, 3)
     lowered, routes = design.lowered, tuple(routes_of(space, design))
     unbounded = Mapping(design.placement.cores, routes, (0,) * len(routes))
     pace = space.promised_ticks(lowered, unbounded)
@@ -76,7 +76,7 @@ def test_layers_that_would_hold_up_others_get_more_replicas_and_images_come_soon
         pytest.skip("a C compiler simulates this")
     monkeypatch.setattr(joint, "FIRST_MOVES", 3000)
     space = dense_space(8192)
-    search, crowding = annealed(space, 1)
+    search, crowding = annealed(space, 3)
     assert not too_large(space, crowding), "there is room for what is under way when nothing is in the way"
     crowds = crowded(space, crowding)
     assert crowds
@@ -102,7 +102,7 @@ def test_a_search_goes_on_with_designs_that_have_been_given_room(monkeypatch: py
             best, design = end.value
             break
     assert best is design
-    _, without = annealed(space, 1)
+    _, without = annealed(space, 3)
     assert sum(crowded(space, best).values()) < 0.7 * sum(crowded(space, without).values())
     assert [candidate for candidate in shown if candidate is not None] == [next(search.candidates(best))]
 
