@@ -18,7 +18,7 @@ from kilotune.codegen.onnx.graph import Window
 EdgeCounts = tuple[Int32Array, Int32Array, NDArray[np.bool_]]
 
 BYTES_KEPT = 1 << 27
-"""Of counts: 250 edges at 224 x 224, thousands at 56 x 56, where a dense network has as many."""
+"""How many bytes of counts are kept: 250 edges at 224 x 224, thousands at 56 x 56, where a dense network has as many."""
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ class LayerShape:
         return -(-self.width // replication.count) * self.height
 
     def replications(self, most: int = MOST_REPLICAS) -> tuple[Replication, ...]:
-        """Of at most so many replicas (MOST_REPLICAS at most), the fewest first: see `_replications`."""
+        """At most so many replicas, and never more than MOST_REPLICAS, the fewest first: see `_replications`."""
         every = self._replications
         return every if most >= MOST_REPLICAS else tuple(r for r in every if r.count <= most)
 
