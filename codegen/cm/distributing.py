@@ -32,9 +32,9 @@ ONE_OPERAND = (AffineNode, ClipNode, ReluNode, ShiftNode, TableNode)
 
 
 def distributed(graph: Graph) -> Graph:
-    """The network with every pointwise node of one operand, a concatenation of tensors that nodes write, as one node for each of these and a
-    concatenation of what they write, under the name that it had. Every tensor of the network keeps its values. A concatenation with the
-    network's input in it stays as it is: GMEM computes nothing."""
+    """The network with every pointwise node of one operand, a concatenation of tensors that nodes write, as one node for each of these
+    and a concatenation of what they write, under the name that it had. Every tensor of the network keeps its values. A concatenation
+    with the network's input in it stays as it is: GMEM computes nothing."""
     parts: dict[str, tuple[str, ...]] = {}
     nodes: list[Node] = []
     shapes: dict[str, TensorShape] = dict(graph.shapes)
@@ -64,7 +64,7 @@ def distributed(graph: Graph) -> Graph:
 
 def _on_channels(node: Node, first: int, last: int, part: str, output: str) -> Node:
     """What a node does with channels [first, last) of its operand."""
-    own = slice(first, last)
+    own, cut = slice(first, last), node
     match node:
         case AffineNode():
             cut = dataclasses.replace(node, scale=_cut(node.scale, own), offset=_cut(node.offset, own))
@@ -73,7 +73,7 @@ def _on_channels(node: Node, first: int, last: int, part: str, output: str) -> N
         case ShiftNode(right=right) if isinstance(right, np.ndarray):
             cut = dataclasses.replace(node, right=right[own])
         case _:
-            cut = node
+            pass  # alike for all channels
     return dataclasses.replace(cut, inputs=(part,), output=output)
 
 
