@@ -27,7 +27,9 @@ class LayerReplication(Protocol):
 
 def rectangles(partition: Partition, count: int, axis: str) -> list[Rectangle]:
     """The output pixels of each replica: blocks of rows or columns, as equal as they can be. Those of channels have all pixels."""
-    extent = {"rows": partition.height, "columns": partition.width, CHANNELS: shareable_channels(partition)}.get(axis, 0)
+    extent = {"rows": partition.height, "columns": partition.width, CHANNELS: shareable_channels(partition)}.get(
+        axis, 0
+    )
     if not 1 <= count <= extent:
         raise ValueError(f"{partition.name!r}: {count} replicas of {axis} do not fit {extent}")
     return replica_rectangles(partition.height, partition.width, count, axis)

@@ -30,9 +30,7 @@ MOST_TIMES = 2
 def too_large(space: CmCandidates, design: Design) -> dict[str, float]:
     """Layers whose buffers exceed a core's SRAM when they have no room to spare, with how many times as large they are."""
     none = {shape.name: 0 for shape in space.shapes}
-    return _exceeding(
-        space, design, buffer_capacities(design.lowered, routes_of(space, design), space.hardware, none)
-    )
+    return _exceeding(space, design, buffer_capacities(design.lowered, routes_of(space, design), space.hardware, none))
 
 
 def crowded(space: CmCandidates, design: Design) -> dict[str, float]:
@@ -57,9 +55,7 @@ def _exceeding(space: CmCandidates, design: Design, capacities: tuple[int, ...])
     return found
 
 
-def roomier(
-    space: CmCandidates, design: Design, large: Mapping[str, float], rng: np.random.Generator
-) -> Design | None:
+def roomier(space: CmCandidates, design: Design, large: Mapping[str, float], rng: np.random.Generator) -> Design | None:
     """The design with more replicas of the layers whose buffers are too large, `large` at first, until they fit; where they stay, stages
     stay where they are. None: they fit as they are, or there are no more replicas or cores."""
     costs = {cost.shape.name: cost for cost in space.costs}
