@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import pytest
+
 from kilotune.search import flat_state
 from kilotune.search.front import Ranking
 from kilotune.search.space import (
@@ -55,6 +58,32 @@ def test_refine_starts_with_the_procedure_and_is_never_worse() -> None:
     assert [t.assignment for t in search(plain, "refine", 60)[0].trials()] == [
         t.assignment for t in search(plain, "local", 60)[0].trials()
     ]
+
+
+@dataclass(frozen=True)
+class Opened(Heuristic):
+    """Its own search finds one candidate, which hangs on the seed."""
+
+    found: tuple[int, ...] = ()
+
+    def opening(self, seed: int) -> Procedure:
+        yield [{d.name: option for d, option in zip(self.decisions, self.found, strict=True)} | {"d0": seed}]
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_refine_goes_on_from_what_the_space_opens_with_where_that_is_better(better: bool) -> None:
+    plain = Heuristic(6, 12, 1)
+    ranked = Ranking.of(plain)
+    drawn = np.random.default_rng(1).integers(10, 22, (2000, 6))
+    drawn[:, 0] = 12
+    candidates: list[Assignment] = [{f"d{i}": option for i, option in enumerate(row)} for row in drawn.tolist()]
+    order = sorted(candidates, key=lambda one: ranked.rank(plain.evaluate([one])[0]))
+    chosen = order[0] if better else order[-1]
+    space = Opened(6, 12, 1, found=tuple(int(option) for option in chosen.values()))
+    trials = search(space, "refine", 40, 12)[0].trials()
+    assert trials[2].assignment == chosen
+    home = chosen if better else min(trials[:2], key=lambda t: ranked.rank(t.measurement)).assignment
+    assert sum(trials[3].assignment[name] != option for name, option in home.items()) == 1
 
 
 def descended(kind: type[LocalSearch], space: FlatProblem, seed: int) -> MeasuredCandidate:

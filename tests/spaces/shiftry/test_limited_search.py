@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.hypervolume import GrowingFront
 from kilotune.search.procedure import trials_of
-from kilotune.search.space import Constraint, Measurement, Objective
+from kilotune.search.space import Assignment, Constraint, Measurement, Objective, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
-from kilotune.spaces.shiftry.limited_search import PATIENCE, search_within_limits
+from kilotune.spaces.shiftry.known_candidates import KnownCandidates
+from kilotune.spaces.shiftry.limited_search import PATIENCE, FrontWithinLimits, search_within_limits
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.spaces.shiftry.test_front_search import Widths
 from tests.spaces.small_network import small_network
@@ -61,6 +66,41 @@ def test_it_ends_where_nothing_is_gained_or_nothing_is_left() -> None:
     assert PATIENCE <= len(met) <= 2 * PATIENCE
     small = LimitedWidths(3, 1)
     assert len([t for batch in trials_of(search_within_limits(small, 0), small.evaluate) for t in batch]) == 64
+
+
+@pytest.mark.parametrize("last_gain", [100, 700])
+def test_it_goes_on_for_twice_as_long_as_the_last_gain_took(last_gain: int) -> None:
+    space, met = LimitedWidths(9, 1), list[Trial]()
+
+    def evaluate(batch: Sequence[Assignment]) -> list[Measurement]:
+        numbers = range(len(met), len(met) + len(batch))
+        return [Measurement({"bytes": 1.0, "error": 2.0 - min(number + 1, last_gain) * 1e-3}) for number in numbers]
+
+    for batch in trials_of(search_within_limits(space, 0), evaluate):
+        met += batch
+    until = 2 * last_gain + PATIENCE
+    assert len(met) >= until
+    assert len(met) - len(batch) < until
+
+
+def test_the_limit_itself_may_be_reached() -> None:
+    front = FrontWithinLimits(LimitedWidths(5, 1))
+    assert front.reference_point is not None
+    assert GrowingFront(front.reference_point).add((front.space.constraints[0].limit, 1e9))
+
+
+def test_what_nearly_uses_the_limits_costs_the_same() -> None:
+    """Of two candidates below, the more precise one is the front, and what is cheaper is measured against it."""
+    space = LimitedWidths(5, 1)
+    for cheapest, best in (((1000.0,), 0.2), (None, 0.4)):
+        known = KnownCandidates(FrontWithinLimits(space), cheapest)
+        batch = known.assignments(np.array([[1, 1, 1, 1, 1], [2, 2, 2, 2, 2]]))
+        measured = [Measurement({"bytes": 900.0, "error": 0.2}), Measurement({"bytes": 500.0, "error": 0.4})]
+        known.take_in([Trial(i, one, m) for i, (one, m) in enumerate(zip(batch, measured, strict=True))])
+        (promise,) = known.promise(np.array([[600.0]]), np.array([0.01]))
+        assert promise == pytest.approx(math.log(best**2 / 0.01))
+        of_front = {tuple(known.any_of_front(np.random.default_rng(seed)).tolist()) for seed in range(20)}
+        assert of_front == ({(1,) * 5} if cheapest else {(1,) * 5, (2,) * 5})
 
 
 def test_refine_opens_with_it_where_more_is_offered_than_the_papers_formats() -> None:
