@@ -278,6 +278,7 @@ def _source(operand: OperandSource) -> dict[str, Any]:
             "source": _listed(load.source),
             "target": _listed(load.target),
             "stride": list(load.stride),
+            "offset": list(load.offset),
         }
         for load in operand.loads
     ]

@@ -14,6 +14,7 @@ from collections.abc import Collection
 import numpy as np
 
 from kilotune.codegen.onnx.graph import (
+    VIEWS,
     AffineNode,
     ClipNode,
     ConcatNode,
@@ -34,15 +35,16 @@ ONE_OPERAND = (AffineNode, ClipNode, ReluNode, ShiftNode, TableNode)
 def distributed(graph: Graph) -> Graph:
     """The network with every pointwise node of one operand, a concatenation of tensors that nodes write, as one node for each of these
     and a concatenation of what they write, under the name that it had. Every tensor of the network keeps its values. A concatenation
-    with the network's input in it stays as it is: GMEM computes nothing."""
+    with the network's input in it stays as it is, for GMEM computes nothing; so does one of some channels or pixels of a tensor."""
     parts: dict[str, tuple[str, ...]] = {}
     nodes: list[Node] = []
+    written: set[str] = set()
     shapes: dict[str, TensorShape] = dict(graph.shapes)
     bounds = None if graph.bounds is None else dict(graph.bounds)
     for node in graph.nodes:
         if isinstance(node, ConcatNode):
             whole = tuple(part for name in node.inputs for part in parts.get(name, (name,)))
-            if graph.input not in whole and len(whole) > 1:
+            if written.issuperset(whole) and len(whole) > 1:
                 parts[node.output] = whole
         elif isinstance(node, ONE_OPERAND) and node.inputs[0] in parts:
             names, first = [], 0
@@ -56,8 +58,11 @@ def distributed(graph: Graph) -> Graph:
                 names.append(name)
                 first += channels
             parts[node.output] = tuple(names)
+            written.update(names)
             nodes.append(ConcatNode(tuple(names), node.output))
             continue
+        elif not isinstance(node, VIEWS):
+            written.add(node.output)
         nodes.append(node)
     return dataclasses.replace(graph, nodes=tuple(nodes), shapes=shapes, bounds=bounds)
 

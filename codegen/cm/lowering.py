@@ -80,6 +80,7 @@ class _Request:
     elements: NDArray[np.int64]
     target: NDArray[np.int64]
     stride: tuple[int, int]
+    offset: tuple[int, int]
 
 
 class _NetworkAssembly:
@@ -286,7 +287,7 @@ class _NetworkAssembly:
             target = np.arange(start - low, stop - low)
             owner = self._network.partition_of[segment.tensor]
             export = self._exports[owner].index(segment.tensor)
-            seen = window.through(segment.stride)
+            seen = window.through(segment.stride, segment.offset)
             for part in self._parts[owner]:
                 mine = (channels >= part.first) & (channels < part.last)
                 reading = AccessPattern((seen,), rectangle, part.rectangle)
@@ -297,7 +298,7 @@ class _NetworkAssembly:
                 if seen not in self._wires[wire].windows:
                     self._wires[wire].windows.append(seen)
                 self._wires[wire].elements.update(elements.tolist())
-                found.append(_Request(wire, elements, target[mine], segment.stride))
+                found.append(_Request(wire, elements, target[mine], segment.stride, segment.offset))
         return found
 
     def _wire(self, writer: int, reader: int, pair: tuple[Rectangle, Rectangle]) -> int:
@@ -328,7 +329,7 @@ class _NetworkAssembly:
         for request in requests:
             packet = self._elements[numbers[request.wire]]
             source = np.searchsorted(packet, request.elements)
-            loads.append(EdgeLoad(numbers[request.wire], source, request.target, request.stride))
+            loads.append(EdgeLoad(numbers[request.wire], source, request.target, request.stride, request.offset))
         return OperandSource(channels, None, tuple(loads))
 
 

@@ -40,13 +40,14 @@ INPUT = -1
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Channels of a real tensor that hold consecutive channels, from `first`, of a view; of its pixels every
-    `stride[0]`th row and `stride[1]`th column (0: the first one again and again). Channels of a view that no segment holds
+    `stride[0]`th row and `stride[1]`th column, from `offset` on (0: the first one again and again). Channels of a view that no segment holds
     are 0."""
 
     tensor: str
     channels: NDArray[np.int64]
     first: int
     stride: tuple[int, int] = (1, 1)
+    offset: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +158,8 @@ def _home(graph: Graph, node: Node, segments: Mapping[str, tuple[Segment, ...]],
     return latest if straight and complete else INPUT
 
 
-ChannelPlace = tuple[str, tuple[int, int], int]
-"""Where a channel of a view is: a real tensor, the stride of its pixels, and the channel there."""
+ChannelPlace = tuple[str, tuple[int, int], tuple[int, int], int]
+"""Where a channel of a view is: a real tensor, the stride of its pixels and the first one, and the channel there."""
 
 
 def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]]) -> tuple[Segment, ...]:
@@ -169,10 +170,10 @@ def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]])
     match node:
         case PermuteNode():
             places = [places[i] for i in node.order]
-        case SubsampleNode(stride=(down, right)):
-            places = [p and (p[0], (p[1][0] * down, p[1][1] * right), p[2]) for p in places]
+        case SubsampleNode():
+            places = [p and _subsampled(p, node) for p in places]
         case ExpandNode():
-            places = [p and (p[0], (0, 0), p[2]) for p in places]
+            places = [p and (p[0], (0, 0), p[2], p[3]) for p in places]
         case ChannelPadNode():
             places = [None] * node.before + places + [None] * node.after
         case _:
@@ -182,12 +183,19 @@ def _view(graph: Graph, node: View, segments: Mapping[str, tuple[Segment, ...]])
     for i in range(1, len(places) + 1):
         run = places[start]
         after = places[i] if i < len(places) else None
-        if i == len(places) or (run and run[:2]) != (after and after[:2]):
+        if i == len(places) or (run and run[:3]) != (after and after[:3]):
             if run is not None:
-                channels = [place[2] for place in places[start:i] if place is not None]
-                found.append(Segment(run[0], np.asarray(channels), start, run[1]))
+                channels = [place[3] for place in places[start:i] if place is not None]
+                found.append(Segment(run[0], np.asarray(channels), start, run[1], run[2]))
             start = i
     return tuple(found)
+
+
+def _subsampled(place: ChannelPlace, node: SubsampleNode) -> ChannelPlace:
+    """Pixel n of the view is pixel n * stride + offset of what it views, along each axis."""
+    tensor, (down, right), (top, left), channel = place
+    (rows, columns), (first_row, first_column) = node.stride, node.offset
+    return tensor, (down * rows, right * columns), (top + down * first_row, left + right * first_column), channel
 
 
 def _places(channels: int, segments: Sequence[Segment]) -> list[ChannelPlace | None]:
@@ -195,7 +203,7 @@ def _places(channels: int, segments: Sequence[Segment]) -> list[ChannelPlace | N
     found: list[ChannelPlace | None] = [None] * channels
     for segment in segments:
         for number, channel in enumerate(segment.channels.tolist(), start=segment.first):
-            found[number] = (segment.tensor, segment.stride, channel)
+            found[number] = (segment.tensor, segment.stride, segment.offset, channel)
     return found
 
 

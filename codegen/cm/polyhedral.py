@@ -64,7 +64,7 @@ def read_relation(windows: tuple[Window, ...], channels: int) -> str:
         parts.append(
             f"R[oh, ow] -> O[c, h, w] : 0 <= c < {channels} and exists kh, kw : "
             f"0 <= kh < {rows} and 0 <= kw < {columns} and "
-            f"{apart_y} h = {down} oh - {top} + {step_y} kh and {apart_x} w = {right} ow - {left} + {step_x} kw"
+            f"{apart_y} h = {down} oh + {-top} + {step_y} kh and {apart_x} w = {right} ow + {-left} + {step_x} kw"
         )
     return "{ " + "; ".join(parts) + " }"
 

@@ -16,12 +16,13 @@ from kilotune.codegen.cm.pipeline import Pipeline
 @dataclass(frozen=True, eq=False)
 class EdgeLoad:
     """Elements `source` of an edge's packets are channels `target` of an operand, whose pixels are every `stride[0]`th row
-    and every `stride[1]`th column of what the writer writes."""
+    and every `stride[1]`th column of what the writer writes, from `offset` on."""
 
     edge: int
     source: NDArray[np.int64]
     target: NDArray[np.int64]
     stride: tuple[int, int] = (1, 1)
+    offset: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,15 +70,16 @@ class Window:
         wide = width + left + right - self.dilation[1] * (self.kernel[1] - 1) - 1
         return high // self.stride[0] + 1, wide // self.stride[1] + 1
 
-    def through(self, stride: tuple[int, int]) -> Window:
-        """The window in the image of which this one's is every `stride[0]`th row and every `stride[1]`th column; 0: the first one
-        again and again. ValueError for a spread image of that kind."""
+    def through(self, stride: tuple[int, int], offset: tuple[int, int] = (0, 0)) -> Window:
+        """The window in the image of which this one's is every `stride[0]`th row and every `stride[1]`th column, from `offset` on; 0:
+        the first one again and again. ValueError for a spread image of that kind."""
         if self.spread != (1, 1) and stride != (1, 1):
             raise ValueError("A transposed convolution or a Resize of every other pixel cannot be lowered.")
         (down, right), (top, left, bottom, rest) = stride, self.pads
         strides = (self.stride[0] * down, self.stride[1] * right)
         dilation = (self.dilation[0] * down, self.dilation[1] * right)
-        pads = (top * down, left * right, bottom * down, rest * right)
+        # Offsets are less than strides, so that what was padding lies outside the image still.
+        pads = (top * down - offset[0], left * right - offset[1], bottom * down + offset[0], rest * right + offset[1])
         return Window(self.kernel, strides, pads, dilation, self.spread)
 
     @property
@@ -213,9 +214,10 @@ class PermuteNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class SubsampleNode(Node):
-    """Pixel (y, x) is the input's (y * stride[0], x * stride[1]): a view."""
+    """Pixel (y, x) is the input's (y * stride[0] + offset[0], x * stride[1] + offset[1]): a view. Offsets are less than strides."""
 
     stride: tuple[int, int]
+    offset: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)

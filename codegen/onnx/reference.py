@@ -76,7 +76,7 @@ def view(node: View, operands: list[Array]) -> Array:
     if isinstance(node, ExpandNode):
         return np.broadcast_to(first, (*first.shape[:-2], *node.size))
     if isinstance(node, SubsampleNode):
-        return first[..., :: node.stride[0], :: node.stride[1]]
+        return first[..., node.offset[0] :: node.stride[0], node.offset[1] :: node.stride[1]]
     return np.pad(first, ((node.before, node.after), *((0, 0),) * (first.ndim - 1)))
 
 

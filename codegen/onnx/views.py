@@ -188,7 +188,7 @@ def _pad_channels(imported: Imported, call: OnnxNode, pads: list[int], fill: flo
 
 
 def cut(imported: Imported, call: OnnxNode) -> None:
-    """Slice: consecutive channels, or every nth one; every nth row and column of an image, from the first one on."""
+    """Slice: consecutive channels, or every nth one; every nth row and column of an image, from one of the first n on."""
     value, shape = spatial_operand(imported, call, (2, 3, 4))
     rank, attributes = len(value.shape), call.attributes
 
@@ -201,13 +201,19 @@ def cut(imported: Imported, call: OnnxNode) -> None:
     steps = numbers(4, "steps", [1] * len(starts))
     slices = {a: slice(*part) for a, *part in zip(axes, starts, ends, steps, strict=True)}
     kept = {a: range(value.shape[a])[cut] for a, cut in slices.items()}
-    whole = all(r[:1] == range(1) and len(r) == -(-value.shape[a] // r.step) for a, r in kept.items() if a > 1)
+    whole = all(
+        0 <= r.start < r.step and len(r) == -(-(value.shape[a] - r.start) // r.step) for a, r in kept.items() if a > 1
+    )
     if not whole or any(r.step < 1 for r in kept.values()) or len(kept.get(0, [0])) != 1 or not kept.get(1, [0]):
         found = f"starts {starts}, ends {ends}, steps {steps} of axes {axes}"
-        raise ValueError(f"expected channels, or every nth row and column from the first to the last, found {found}")
+        raise ValueError(
+            f"expected channels, or every nth row and column from one of the first n to the last, found {found}"
+        )
     order = tuple(kept.get(1, range(shape[0])))
     strides = [kept[a].step if a in kept else 1 for a in (2, rank - 1)] if rank > 2 else [1, 1]
     stride = (1 if rank == 3 else strides[0], strides[1])
+    first = [kept[a].start if a in kept else 0 for a in (2, rank - 1)] if rank > 2 else [0, 0]
+    offset = (0 if rank == 3 else first[0], first[1])
     if stride == (1, 1):
         _select(imported, call.output, value, order)
         return
@@ -215,8 +221,9 @@ def cut(imported: Imported, call: OnnxNode) -> None:
     if order != tuple(range(shape[0])):
         source = f"{call.output}/channels"
         imported.emit_part(PermuteNode((value.tensor,), source, order), (len(order), *shape[1:]), call.output)
-    result = (len(order), -(-shape[1] // stride[0]), -(-shape[2] // stride[1]))
-    imported.emit(SubsampleNode((source,), call.output, stride), result, onnx_shape(value, result))
+    high, wide = (-(-(size - least) // step) for size, least, step in zip(shape[1:], offset, stride, strict=True))
+    result = (len(order), high, wide)
+    imported.emit(SubsampleNode((source,), call.output, stride, offset), result, onnx_shape(value, result))
 
 
 def _select(imported: Imported, name: str, value: OnnxValue, order: tuple[int, ...]) -> None:

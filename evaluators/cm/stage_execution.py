@@ -151,7 +151,7 @@ class StageExecutor:
         rectangle, found = self._program.rectangle, []
         for load in operand.loads:
             writer = self._buffers[load.edge].reading.writer
-            window = self._window.through(load.stride)
+            window = self._window.through(load.stride, load.offset)
             rows, columns = (_axis_taps(window, axis, rectangle, writer) for axis in (0, 1))
             found.append(_WindowLoad(load.edge, rows, columns, _as_slice(load.source), _as_slice(load.target)))
         return found
@@ -164,7 +164,7 @@ class StageExecutor:
         values = np.zeros(operand.channels, dtype=np.int64)
         for load in operand.loads:
             writer = self._buffers[load.edge].reading.writer
-            y, x = row * load.stride[0], column * load.stride[1]
+            y, x = (p * step + least for p, step, least in zip((row, column), load.stride, load.offset, strict=True))
             if writer.top <= y < writer.bottom and writer.left <= x < writer.right:
                 values[load.target] = self._at(load.edge, image, iteration, y, x)[load.source]
         return values

@@ -118,9 +118,9 @@ class StageCore:
         if head["zeros"] and (kind != "border" or inside):
             patch[head["zeros"]] = 0
         for load in head["operand"]["loads"]:
-            buffer, (down, right) = self.buffers[load["edge"]], load["stride"]
-            y, y_taps = taps(head, 0, row, down, buffer.top, buffer.bottom)
-            x, x_taps = taps(head, 1, column, right, buffer.left, buffer.right)
+            buffer = self.buffers[load["edge"]]
+            y, y_taps = taps(head, load, 0, row, buffer.top, buffer.bottom)
+            x, x_taps = taps(head, load, 1, column, buffer.left, buffer.right)
             if len(y) and len(x):
                 found = buffer.read(image, buffer.rank(y[:, None], x[None, :]).reshape(-1))[:, indices(load["source"])]
                 patch[np.ix_(indices(load["target"]), y_taps, x_taps)] = found.T.reshape(-1, len(y), len(x))
@@ -138,7 +138,10 @@ class StageCore:
         """A pixel's channels from the buffers; those that nobody writes are 0."""
         values = np.zeros(operand["channels"], np.int64)
         for load in operand["loads"]:
-            buffer, y, x = self.buffers[load["edge"]], row * load["stride"][0], column * load["stride"][1]
+            buffer = self.buffers[load["edge"]]
+            y, x = (
+                p * step + least for p, step, least in zip((row, column), load["stride"], load["offset"], strict=True)
+            )
             if buffer.top <= y < buffer.bottom and buffer.left <= x < buffer.right:
                 values[indices(load["target"])] = self.at(load["edge"], image, y, x)[indices(load["source"])]
         return values
@@ -149,10 +152,11 @@ class StageCore:
         return buffer.read(image, np.array([buffer.rank(row, column)]))[0]
 
 
-def taps(head: dict[str, Any], axis: int, place: int, stride: int, first: int, last: int) -> tuple[Any, Any]:
+def taps(head: dict[str, Any], load: dict[str, Any], axis: int, place: int, first: int, last: int) -> tuple[Any, Any]:
     """Rows (columns) of the writer's pixels that lie in the window, and their places in the kernel."""
     apart, steps = head["spread"][axis], np.arange(head["kernel"][axis])
-    found = (place * head["stride"][axis] - head["pads"][axis] + steps * head["dilation"][axis]) * stride
+    found = place * head["stride"][axis] - head["pads"][axis] + steps * head["dilation"][axis]
+    found = found * load["stride"][axis] + load["offset"][axis]
     inside = (found % apart == 0) & (found >= first * apart) & (found < last * apart)
     return found[inside] // apart, steps[inside]
 

@@ -125,6 +125,46 @@ def test_the_runner_adds_chains_up_and_puts_shared_poolings_together() -> None:
     runs_as_expected(lowered, images, expected, run(lowered, images))
 
 
+def focus() -> Any:
+    """As detectors of the YOLO family begin: odd and even rows and columns of the image are channels of one of half its size. Then every
+    third of the odd rows, from the second on, of what a convolution writes, added to another convolution's and read by a third one."""
+    rng = np.random.default_rng(9)
+    numbers: dict[str, Any] = {f"i{n}": np.int64([n]) for n in (0, 1, 2, 3)} | {"end": np.int64([99])}
+    shapes = {"w": (5, 8, 3, 3), "v": (5, 5, 5, 1), "u": (3, 5, 3, 3)}
+    nodes = []
+    for column in (0, 1):
+        nodes.append(helper.make_node("Slice", ["x", f"i{column}", "end", "i3", "i2"], [f"c{column}"]))
+        for row in (0, 1):
+            nodes.append(helper.make_node("Slice", [f"c{column}", f"i{row}", "end", "i2", "i2"], [f"p{row}{column}"]))
+    nodes += [
+        helper.make_node("Concat", ["p00", "p10", "p01", "p11"], ["all"], axis=1),
+        helper.make_node("Conv", ["all", "w"], ["a"], pads=[1] * 4),
+        helper.make_node("Slice", ["a", "i1", "end", "i2", "i2"], ["odd"]),
+        helper.make_node("Slice", ["odd", "i1", "end", "i2", "i3"], ["sixths"]),
+        helper.make_node("Conv", ["a", "v"], ["b"], strides=[6, 1]),
+        helper.make_node("Add", ["b", "sixths"], ["sum"]),
+        helper.make_node("Conv", ["sixths", "u"], ["d"], pads=[1] * 4),
+        helper.make_node("Concat", ["sum", "d"], ["y"], axis=1),
+    ]
+    weights = {name: rng.normal(0, 0.4, shape).astype(np.float32) for name, shape in shapes.items()}
+    return model(nodes, [1, 2, 26, 6], {**numbers, **weights})
+
+
+@pytest.mark.parametrize("axis", ["rows", "columns"])
+def test_the_runner_reads_every_other_pixel_from_the_second_one_on(axis: str) -> None:
+    proto = focus()
+    graph = import_model(proto, "focus")
+    quantised = quantise(graph, random_images(graph.shapes[graph.input], 2, 5))
+    images = [quantised.image(image) for image in random_images(graph.shapes[graph.input], 2, 6)]
+    network = partition(quantised.graph)
+    lowered = lower(network, Crossbar(30, 4), {p.name: Split(2, axis) for p in network.partitions})
+    assert all(p.head is not None for p in network.partitions), "views take no core"
+    expected = np.stack(expected_integers(proto, quantised, images))
+    free = run(lowered, images)
+    np.testing.assert_array_equal(np.stack(free.outputs), expected)
+    runs_as_expected(lowered, images, expected, free)
+
+
 def test_the_runner_stops_where_buffers_are_too_small() -> None:
     lowered, images, _, free = lowered_at_random(3)
     largest = int(np.argmax(free.fullest))
