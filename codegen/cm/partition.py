@@ -39,9 +39,8 @@ INPUT = -1
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Channels of a real tensor that hold consecutive channels, from `first`, of a view; of its pixels every
-    `stride[0]`th row and `stride[1]`th column, from `offset` on (0: the first one again and again). Channels of a view that no segment holds
-    are 0."""
+    """Channels of a real tensor that hold consecutive channels, from `first`, of a view; of its pixels every `stride[0]`th row and
+    `stride[1]`th column, from `offset` on (0: the first one again and again). Channels of a view that no segment holds are 0."""
 
     tensor: str
     channels: NDArray[np.int64]
