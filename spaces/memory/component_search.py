@@ -4,6 +4,7 @@
 - something on the way is asked for: a capacity half the way down from the best peak to the goal, then less, until one is met;
 - buffers that fit together are glued, and the fewer ones searched in the same way (`spaces.memory.gluing`);
 - buffers that almost fit together are glued loosely, and the blocks moved about (`spaces.memory.loose_search`);
+- buffers that follow one another alone are glued, and all fall from where they lie then (`spaces.memory.succession`);
 - where there are very many, guided ejection moves a few at a time (`spaces.memory.ejecting`);
 - where there are very many, all are placed from below, again and again, and where no byte may be left unused is learned
   (`spaces.memory.skyline`); of so many that the caller did not try them, greedy orders get their turn.
@@ -28,6 +29,7 @@ from kilotune.spaces.memory.loose_search import LooseSearch
 from kilotune.spaces.memory.native import load_ejection
 from kilotune.spaces.memory.orders import best_greedy, greedy_placements
 from kilotune.spaces.memory.skyline import SkylineSearch, load_skyline
+from kilotune.spaces.memory.succession import SuccessionSearch
 
 LARGE = 500
 """Buffers of a component from which on ejection and placements from below take part: few questions are answered there."""
@@ -53,10 +55,10 @@ FEWEST_LOOSE = 100
 WORK_BEFORE_LOOSE = 40_000_000
 """What the other ways get before the first loose gluing: most programs are solved by then."""
 
-SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "ejection": 1, "skyline": 1, "greedy": 1}
+SHARES = {"goal": 2, "way": 1, "glued": 3, "loose": 0.5, "lives": 0.5, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided among the ways that are open."""
 
-LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 4, "ejection": 1, "skyline": 1, "greedy": 1}
+LARGE_SHARES = {"goal": 2, "way": 1, "glued": 8, "loose": 4, "lives": 8, "ejection": 1, "skyline": 1, "greedy": 1}
 """How the work is divided from LARGE buffers on, about which a question is seldom answered, and among ways for what they are glued to."""
 
 ANSWERS_LATER = 10
@@ -65,7 +67,7 @@ ANSWERS_LATER = 10
 COMPARED_AT_ONCE = 16
 """Buffers that placing in an order looks at in the time of one elsewhere."""
 
-VERY_LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 4, "ejection": 4, "skyline": 8, "greedy": 4}
+VERY_LARGE_SHARES = {"goal": 1, "way": 1, "glued": 8, "loose": 4, "lives": 2, "ejection": 4, "skyline": 8, "greedy": 4}
 """How the work is divided from VERY_LARGE buffers on."""
 
 
@@ -97,6 +99,8 @@ class ComponentSearch:
         self._glued = _GluedSearch.of(buffers, seed, work_unit, self._shares) if gluing else None
         is_loose = len(buffers) >= FEWEST_LOOSE and load_ejection() is not None and self._glued is None
         self._loose = LooseSearch(buffers, seed) if is_loose else None
+        are_many = len(buffers) >= FEWEST_LOOSE and self._glued is None
+        self._successions = SuccessionSearch(buffers, seed) if are_many else None
         if self._glued is not None:
             self._take_glued(self._glued)
 
@@ -155,6 +159,8 @@ class ComponentSearch:
             steps["ejection"] = self._eject
         if self._loose is not None and not self._loose.exhausted and self.spent >= WORK_BEFORE_LOOSE:
             steps["loose"] = self._move_blocks
+        if self._successions is not None and self._successions.is_promising(self.peak):
+            steps["lives"] = self._place_by_succession
         return steps
 
     def _ask(self, capacity: int, seconds: float) -> int:
@@ -200,6 +206,11 @@ class ComponentSearch:
         assert self._loose is not None
         self._offer(self._loose.improve(target, seconds))
         return LOOSE_WORK
+
+    def _place_by_succession(self, target: int, seconds: float) -> int:
+        assert self._successions is not None
+        self._offer(self._successions.placement())
+        return self._successions.work
 
     def _place_from_below(self, target: int, seconds: float) -> int:
         self._skyline = self._skyline or SkylineSearch(self.buffers, self._seed)

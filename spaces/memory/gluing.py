@@ -37,7 +37,7 @@ class GluedBuffers:
 
 def glued(buffers: BufferArrays) -> GluedBuffers | None:
     """None when hardly any fit together."""
-    blocks = _BlocksLeft(buffers)
+    blocks = BlocksLeft(buffers)
     while blocks.stack() or blocks.join() or blocks.close_wheels():
         pass
     if not blocks.left or len(blocks.left) > MOST_LEFT * len(buffers):
@@ -46,26 +46,28 @@ def glued(buffers: BufferArrays) -> GluedBuffers | None:
 
 
 @dataclass(frozen=True)
-class _GluedBlock:
+class GluedBlock:
+    """A buffer, or a rectangle of several: the points of its life [lower, upper), bytes, and what its address is a multiple of."""
+
     lower: int
     upper: int
     size: int
     alignment: int
-    parts: tuple[tuple[_GluedBlock, int], ...]  # and where in this one, in bytes; none: a buffer
+    parts: tuple[tuple[GluedBlock, int], ...]  # and where in this one, in bytes; none: a buffer
 
 
-class _BlocksLeft:
-    """The buffers and glued blocks that are left, by number; the numbers below that of the buffers are theirs."""
+class BlocksLeft:
+    """The buffers and glued blocks that are `left`, in no order. Sizes are positive."""
 
     def __init__(self, buffers: BufferArrays) -> None:
         columns = (buffers.lower, buffers.upper, buffers.size, buffers.alignment)
         rows = zip(*(column.tolist() for column in columns), strict=True)
-        self._buffers = [_GluedBlock(lower, upper, size, alignment, ()) for lower, upper, size, alignment in rows]
+        self._buffers = [GluedBlock(lower, upper, size, alignment, ()) for lower, upper, size, alignment in rows]
         self.left = list(self._buffers)
 
     def stack(self) -> bool:
         """Put blocks of equal lives on each other; whether there were any. The most aligned ones go below."""
-        lives: dict[tuple[int, int], list[_GluedBlock]] = defaultdict(list)
+        lives: dict[tuple[int, int], list[GluedBlock]] = defaultdict(list)
         for block in self.left:
             lives[block.lower, block.upper].append(block)
         before = len(self.left)
@@ -77,13 +79,13 @@ class _BlocksLeft:
                     self.left.append(block)
                     continue
                 parts = ((pile, 0), (block, pile.size))
-                pile = _GluedBlock(pile.lower, pile.upper, pile.size + block.size, pile.alignment, parts)
+                pile = GluedBlock(pile.lower, pile.upper, pile.size + block.size, pile.alignment, parts)
             self.left.append(pile)
         return len(self.left) < before
 
     def join(self) -> bool:
         """Join blocks of equal sizes of which one begins where the other ends; whether there were any."""
-        ending: dict[tuple[int, int], list[_GluedBlock]] = defaultdict(list)
+        ending: dict[tuple[int, int], list[GluedBlock]] = defaultdict(list)
         before = len(self.left)
         for block in sorted(self.left, key=lambda block: (block.lower, block.upper)):
             earlier = ending[block.lower, block.size]
@@ -93,7 +95,7 @@ class _BlocksLeft:
                 if alignment % first.alignment or alignment % block.alignment:
                     earlier.append(first)
                 else:
-                    block = _GluedBlock(first.lower, block.upper, block.size, alignment, ((first, 0), (block, 0)))
+                    block = GluedBlock(first.lower, block.upper, block.size, alignment, ((first, 0), (block, 0)))
             ending[block.upper, block.size].append(block)
         self.left = [block for blocks in ending.values() for block in blocks]
         return len(self.left) < before
@@ -106,7 +108,7 @@ class _BlocksLeft:
         for wheel in wheels:
             used |= {id(free[index]) for index in wheel.members}
             parts = tuple((free[index], at) for index, at in zip(wheel.members, wheel.shifts, strict=True))
-            self.left.append(_GluedBlock(wheel.lower, wheel.upper, wheel.size, 1, parts))
+            self.left.append(GluedBlock(wheel.lower, wheel.upper, wheel.size, 1, parts))
         self.left = [block for block in self.left if id(block) not in used]
         return bool(wheels)
 
