@@ -52,7 +52,7 @@ def assert_emitted_agrees(model: RandomModel, batch: FixedBatch, flags: tuple[st
 
 @needs_compiler
 @given(data=st.data(), model=random_models())
-@settings(quick, max_examples=120)
+@settings(quick, max_examples=80)
 def test_shiftry_programs_agree(data: st.DataObject, model: RandomModel) -> None:
     batch = data.draw(shiftry_batches(model.program, 2))
     assert_kernel_agrees(model, batch)
@@ -61,7 +61,7 @@ def test_shiftry_programs_agree(data: st.DataObject, model: RandomModel) -> None
 
 @needs_compiler
 @given(data=st.data(), model=random_models())
-@settings(quick, max_examples=120)
+@settings(quick, max_examples=80)
 def test_seedot_programs_agree(data: st.DataObject, model: RandomModel) -> None:
     batch = data.draw(seedot_batches(model.program))
     if (batch.bits <= 16).all():

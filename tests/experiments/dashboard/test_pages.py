@@ -172,6 +172,7 @@ def test_a_running_study_grows_without_a_reload(place: Path, open_page: OpenPage
 def test_a_hidden_page_does_not_ask(served: Served, open_page: OpenPage) -> None:
     watched = open_page()
     page = watched.page
+    page.clock.install()  # or else the test would wait for as long as the page does
     page.add_init_script(
         "Object.defineProperty(document, 'hidden', { get: () => window.pretendHidden === true, configurable: true })"
     )
@@ -183,9 +184,12 @@ def test_a_hidden_page_does_not_ask(served: Served, open_page: OpenPage) -> None
             f"window.pretendHidden = {json.dumps(hidden)}; document.dispatchEvent(new Event('visibilitychange'))"
         )
 
+    with page.expect_request("**/data/study*"):
+        page.clock.run_for(11_000)
     pretend(True)
     before = len(watched.requests)
-    page.wait_for_timeout(11_000)
+    page.clock.run_for(11_000)
+    page.wait_for_timeout(300)
     assert len(watched.requests) == before
     with page.expect_request("**/data/study*"):
         pretend(False)
