@@ -7,7 +7,7 @@ other processors differ, but not in what is shared. Programs without packed para
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -90,21 +90,21 @@ class UnpackingSize:
         stored, none = batch.stored_bits, np.zeros(len(batch), dtype=np.int64)
         counts: dict[str, IntArray] = {}
         shared: dict[str, npt.NDArray[np.bool_]] = {}
-        tables = [number for number, encoding in enumerate(batch.encodings) if encoding.codebook]
-        for name, by_width in self.pieces.items():
-            column = self.columns[name]
-            for (width, codebook), pieces in by_width.items():
-                chosen = (stored[:, column] == width) & (batch.encoded[:, column] >= 0)
-                chosen &= np.isin(batch.encoded[:, column], tables) == codebook
-                if chosen.any():
+        of_table = _where_encoded(batch, [encoding.codebook for encoding in batch.encodings])
+        by_rows = _where_encoded(batch, [encoding.rows is not None for encoding in batch.encodings])
+        forms = np.where(batch.encoded >= 0, 2 * stored + of_table, -1)
+        for name, by_form in self.pieces.items():
+            column = forms[:, self.columns[name]]
+            met = set(column.tolist())
+            for (width, codebook), pieces in by_form.items():
+                if 2 * width + codebook in met:
+                    chosen = column == 2 * width + codebook
                     for piece in pieces.shared:
                         shared[piece] = shared.get(piece, np.zeros(len(batch), dtype=np.bool_)) | chosen
                     for piece in pieces.own:
-                        counts[piece] = np.where(chosen, counts.get(piece, none) + 1, counts.get(piece, none))
-            rows = [number for number, encoding in enumerate(batch.encodings) if encoding.rows is not None]
-            by_rows = np.isin(batch.encoded[:, column], rows)
-            if by_rows.any():
-                counts["rows"] = np.asarray(counts.get("rows", none) + by_rows)
+                        counts[piece] = counts.get(piece, none) + chosen
+            if by_rows[:, self.columns[name]].any():
+                counts["rows"] = np.asarray(counts.get("rows", none) + by_rows[:, self.columns[name]])
         counts |= {name: users.astype(np.int64) for name, users in shared.items()}
         packed = np.isin(stored, list(LAYOUTS)) & (batch.encoded >= 0)
         for function, users in self.plain.items():
@@ -112,6 +112,11 @@ class UnpackingSize:
                 everything = packed[:, [self.columns[name] for name in users]].all(axis=1)
                 counts[function] = np.where(everything, -1, 0)
         return counts
+
+
+def _where_encoded(batch: FixedBatch, is_so: Sequence[bool]) -> npt.NDArray[np.bool_]:
+    """Which parameters [candidates, variables] have an encoding that is so; `is_so`: of each of the batch's encodings."""
+    return np.array([*is_so, False])[batch.encoded]  # without an encoding it is -1
 
 
 @dataclass(frozen=True)

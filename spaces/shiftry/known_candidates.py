@@ -18,6 +18,10 @@ Columns = npt.NDArray[np.int64]
 """Candidates [N, variables]: the number of each variable's option among its own."""
 
 
+MOST_POINTS = 2048
+"""Points of which the costs of changes are kept: those of the front are asked for again and again."""
+
+
 class Fronted(Protocol):
     """What a search for a front needs of a space."""
 
@@ -70,6 +74,7 @@ class KnownCandidates:
         self._of_losses: dict[Rank, int] = {}
         self._error_front = GrowingFront((*(math.inf for _ in self.reference[1:]), math.inf))
         self._visited: set[int] = set()
+        self._singles_costs: dict[bytes, FloatArray] = {}
         self.largest_feasible = 0.0
         """The largest squared error of a feasible candidate."""
 
@@ -135,6 +140,14 @@ class KnownCandidates:
 
     def singles_costs(self, point: Columns) -> FloatArray:
         """By how much the costs [options, costs] change with each option, all variables' one after another."""
+        known = self._singles_costs.get(point.tobytes())
+        if known is None:
+            if len(self._singles_costs) == MOST_POINTS:
+                self._singles_costs.clear()
+            known = self._singles_costs[point.tobytes()] = self._costs_of_changes(point)
+        return known
+
+    def _costs_of_changes(self, point: Columns) -> FloatArray:
         here = (point + self.firsts).tolist()
         changes = np.zeros((sum(self.counts), len(self.reference) - 1))
         others = np.setdiff1d(np.arange(len(changes)), here)

@@ -20,6 +20,7 @@ from kilotune.search.hypervolume import hypervolume
 from kilotune.search.procedure import trials_of
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Trial
 from kilotune.search.study import Study
+from kilotune.spaces.shiftry import known_candidates
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.error_model import ErrorModel
 from kilotune.spaces.shiftry.front_search import search_front
@@ -113,6 +114,21 @@ def test_it_ends_when_every_candidate_has_been_measured_once() -> None:
     space = Widths(3, 1)
     met = [trial for batch in trials_of(search_front(space, 0), space.evaluate) for trial in batch]
     assert len({tuple(trial.assignment.values()) for trial in met}) == len(met) == 64
+
+
+def test_costs_of_changes_are_those_of_the_point_they_are_asked_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it is asked again, and after more points than are kept."""
+    monkeypatch.setattr(known_candidates, "MOST_POINTS", 3)
+    known = KnownCandidates(Widths(3, 1))
+    points = np.random.default_rng(0).integers(0, 4, (6, 3))
+    for point in [*points, *points[::-1]]:
+        found, here = known.singles_costs(point), known.costs(point[None])
+        for variable, option in itertools.product(range(3), range(4)):
+            changed = point.copy()
+            changed[variable] = option
+            np.testing.assert_array_equal(
+                found[known.firsts[variable] + option], (known.costs(changed[None]) - here)[0]
+            )
 
 
 def test_what_failed_is_left_aside() -> None:
