@@ -52,6 +52,7 @@ class RefineSearch(LocalSearch):
         return min([here, *met], key=lambda measured: measured.rank)
 
     def _of_core(self, here: MeasuredCandidate) -> DescentSteps:
+        """What a search of the core finds from here; `here` in a space without one."""
         core = self._space.core() if isinstance(self._space, HasCore) else None
         if core is None:
             return here

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from kilotune.search.front import Rank, Ranking
 from kilotune.search.hypervolume import GrowingFront
-from kilotune.search.space import Assignment, Constraint, Metrics, Objective, Procedure, Trial
+from kilotune.search.space import Assignment, Procedure, Trial
 
 FITTED_TOGETHER = 2
 """Candidates that are fitted in one batch, for as many workers."""
@@ -27,42 +26,20 @@ KEPT_OF_EQUAL_COST = 3
 FIRST_GAIN = 0.5
 """The share of its loss of precision that a candidate is expected to keep, before one has been fitted."""
 
-TRUSTED_AFTER = 4.0
+TRUSTED_AFTER = 4
 """So many fits weigh as much as `FIRST_GAIN` does."""
 
 
-class Finishing(Protocol):
-    """What a search for a front of finished candidates needs of a space."""
-
-    @property
-    def objectives(self) -> tuple[Objective, ...]:
-        """The costs, and precision behind them."""
-
-    @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """What a feasible candidate must keep."""
-
-    @property
-    def reference_point(self) -> Rank | None:
-        """As `kilotune.search.space.HasReferencePoint`."""
-
-    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
-        """The metrics that finishing does not change."""
-
-
 class Promising:
-    """Measured candidates by what they would add to the front if they were fitted."""
+    """Measured candidates by what they would add to a front, within a reference point, if they were fitted."""
 
-    def __init__(self, space: Finishing) -> None:
-        """ValueError for a space of which no front is asked."""
-        if space.reference_point is None:
-            raise ValueError("A search for a front needs a reference point.")
-        self._ranking, self._reference = Ranking(space.objectives, space.constraints), space.reference_point
-        precision = space.objectives[-1].metric
-        self._cost_limits = tuple(limit for limit in space.constraints if limit.metric != precision)
-        self._front = GrowingFront(self._reference)
+    def __init__(self, ranking: Ranking, reference: Rank) -> None:
+        self._ranking, self._reference = ranking, reference
+        precision = ranking.objectives[-1].metric
+        self._cost_limits = tuple(limit for limit in ranking.constraints if limit.metric != precision)
+        self._front = GrowingFront(reference)
         self._open: dict[Rank, list[tuple[float, int, Assignment]]] = {}
-        self._gains = [math.log(FIRST_GAIN)] * int(TRUSTED_AFTER)
+        self._gains = [math.log(FIRST_GAIN)] * TRUSTED_AFTER
 
     def take_in(self, trials: Sequence[Trial]) -> None:
         """Candidates with rounded codes."""
@@ -126,15 +103,15 @@ def _volume_with(front: GrowingFront, losses: Rank, reference: Rank) -> float:
 
 
 def search_fitted_front(
-    space: Finishing, rounded: Procedure, fitted: Callable[[Assignment], Assignment], candidates_a_fit: float
+    known: Promising, rounded: Procedure, fitted: Callable[[Assignment], Assignment], candidates_a_fit: float
 ) -> Procedure:
     """Batches of candidates: those of `rounded`, a search for the front, and between them some that are fitted.
 
-    `fitted`: the fitted candidate of one with rounded codes; `candidates_a_fit`: as many of those as are measured while one is fitted.
+    `known`: nothing yet. `fitted`: the fitted candidate of one with rounded codes. `candidates_a_fit`: as many of those as are measured
+    while one is fitted.
     Ends when `rounded` has ended and nothing is left that promises to be on the front.
     """
-    known, measured = Promising(space), 0
-    due = candidates_a_fit
+    measured, due = 0, candidates_a_fit
     batch = next(rounded, None)
     while True:
         if batch is not None:

@@ -18,12 +18,14 @@ from kilotune.evaluators.executors.cache import EvaluationCache, code_version
 from kilotune.evaluators.fixed_point.measuring import FixedPointEvaluator, Task
 from kilotune.search.fingerprint import fingerprint
 from kilotune.search.flat_state import FlatState
+from kilotune.search.front import Ranking
 from kilotune.search.racing import Hurdle
 from kilotune.search.space import Assignment, Constraint, Decision, Measurement, Metrics, Objective, Option, Procedure
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_codes import CodeFitting, with_encodings
-from kilotune.spaces.shiftry.fitted_front import search_fitted_front
+from kilotune.spaces.shiftry.fitted_front import Promising, search_fitted_front
 from kilotune.spaces.shiftry.kept_codes import packed, unpacked
+from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 CODES = "codes of weights"
@@ -114,10 +116,9 @@ class FittedSpace:
 
     def front_search(self, seed: int) -> Procedure:
         """The front of rounded candidates, and between them those fitted that promise most; see `spaces.shiftry.fitted_front`."""
-        rounded = self.formats.front_search(seed)
-        return search_fitted_front(
-            self, rounded, lambda found: {**found, CODES: FITTED}, self._fitting.candidates_a_fit
-        )
+        asked = FrontQuestion.whole(self.objectives, self.reference_point)
+        known, rounded = Promising(Ranking.of(self), asked.reference), self.formats.front_search(seed)
+        return search_fitted_front(known, rounded, lambda one: {**one, CODES: FITTED}, self._fitting.candidates_a_fit)
 
     def core(self) -> dict[str, list[Option]] | None:
         """That of the flat view."""

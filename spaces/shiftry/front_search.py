@@ -13,11 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from kilotune.codegen.arrays import FloatArray
-from kilotune.search.front import Rank
 from kilotune.search.space import Procedure
 from kilotune.spaces.shiftry.error_model import ErrorModel
 from kilotune.spaces.shiftry.knapsack import least_values
-from kilotune.spaces.shiftry.known_candidates import Columns, Fronted, KnownCandidates
+from kilotune.spaces.shiftry.known_candidates import Columns, Costed, FrontQuestion, KnownCandidates
 
 FEW_CHANGES = 4
 """Changes of one candidate that what each does alone is trusted for."""
@@ -44,9 +43,9 @@ COST_STEPS = 1000
 """What the reference point's costs together come to where several are weighted."""
 
 
-def search_front(space: Fronted, seed: int, cheapest: Rank | None = None) -> Procedure:
-    """Batches of candidates; ends when all have been measured. `cheapest`: as `KnownCandidates`."""
-    known, rng = KnownCandidates(space, cheapest), np.random.default_rng(seed)
+def search_front(space: Costed, asked: FrontQuestion, seed: int) -> Procedure:
+    """Batches of candidates; ends when all have been measured."""
+    known, rng = KnownCandidates(space, asked), np.random.default_rng(seed)
     base = np.zeros(len(space.decisions), dtype=np.int64)
     known.take_in((yield known.assignments(base[None])))
     if known.square(base) is None:  # not even the widest program can be measured

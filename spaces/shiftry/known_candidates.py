@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +23,7 @@ MOST_POINTS = 2048
 """Points of which the costs of changes are kept: those of the front are asked for again and again."""
 
 
-class Fronted(Protocol):
+class Costed(Protocol):
     """What a search for a front needs of a space."""
 
     @property
@@ -30,16 +31,8 @@ class Fronted(Protocol):
         """One a variable."""
 
     @property
-    def objectives(self) -> tuple[Objective, ...]:
-        """The costs, and precision behind them."""
-
-    @property
     def constraints(self) -> tuple[Constraint, ...]:
         """What a feasible candidate must keep."""
-
-    @property
-    def reference_point(self) -> Rank | None:
-        """As `kilotune.search.space.HasReferencePoint`."""
 
     def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
         """The metrics that are costs, without a measurement."""
@@ -49,18 +42,32 @@ class Fronted(Protocol):
         """The metric whose squares add up over variables whose errors do not depend on one another."""
 
 
+@dataclass(frozen=True)
+class FrontQuestion:
+    """Which front is asked for: `objectives`, the costs and precision behind them; `reference`, as
+    `kilotune.search.space.HasReferencePoint`; `cheapest`: costs below which none is better than another."""
+
+    objectives: tuple[Objective, ...]
+    reference: Rank
+    cheapest: Rank
+
+    @staticmethod
+    def whole(objectives: tuple[Objective, ...], reference: Rank | None) -> FrontQuestion:
+        """All of it. ValueError without a reference point: then no front is asked for."""
+        if reference is None:
+            raise ValueError("A search for a front needs a reference point.")
+        return FrontQuestion(objectives, reference, (0.0,) * (len(reference) - 1))
+
+
 class KnownCandidates:
     """All that were measured, by what they chose."""
 
-    def __init__(self, space: Fronted, cheapest: Rank | None = None) -> None:
-        """`cheapest`: costs below which none is better than another; 0 without it. ValueError for a space of which no front is asked."""
-        if space.reference_point is None:
-            raise ValueError("A search for a front needs a reference point.")
-        self._space, self._ranking = space, Ranking(space.objectives, space.constraints)
-        self.reference: Rank = space.reference_point
-        self._cheapest = np.array(cheapest or (0.0,) * (len(self.reference) - 1))
+    def __init__(self, space: Costed, asked: FrontQuestion) -> None:
+        self._space, self._ranking = space, Ranking(asked.objectives, space.constraints)
+        self.reference, self._costs_asked = asked.reference, asked.objectives[:-1]
+        self._cheapest = np.array(asked.cheapest)
         limits = {c.metric: c.limit for c in space.constraints if not c.at_least}
-        costs = zip(space.objectives[:-1], self.reference, strict=False)
+        costs = zip(self._costs_asked, self.reference, strict=False)
         self._most_costs = np.array([min(most, limits.get(objective.metric, math.inf)) for objective, most in costs])
         self.counts = [len(decision.options) for decision in space.decisions]
         self.firsts = np.concatenate([[0], np.cumsum(self.counts)[:-1]]).astype(np.int64)
@@ -130,7 +137,7 @@ class KnownCandidates:
     def costs(self, candidates: Columns) -> FloatArray:
         """The costs [N, costs] of candidates, measured or not."""
         found = self._space.costs(self.assignments(candidates))
-        losses = [[objective.loss(metrics) for objective in self._space.objectives[:-1]] for metrics in found]
+        losses = [[objective.loss(metrics) for objective in self._costs_asked] for metrics in found]
         return np.array(losses, dtype=np.float64).reshape(len(losses), len(self.reference) - 1)
 
     def square(self, point: Columns) -> float | None:

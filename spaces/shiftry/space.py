@@ -18,6 +18,7 @@ from kilotune.search.space import CandidateModel, Direction, Objective, Option, 
 from kilotune.spaces.shiftry.candidates import ShiftryCandidates
 from kilotune.spaces.shiftry.formats import parse_format
 from kilotune.spaces.shiftry.front_search import search_front
+from kilotune.spaces.shiftry.known_candidates import FrontQuestion
 from kilotune.spaces.shiftry.limited_search import search_within_limits
 from kilotune.spaces.shiftry.procedure import perform_search
 
@@ -103,7 +104,7 @@ class ShiftrySpace(ShiftryCandidates):
 
     def front_search(self, seed: int) -> Procedure:
         """Sensitivities, a knapsack, and what they miss; see `spaces.shiftry.front_search`."""
-        return search_front(self, seed)
+        return search_front(self, FrontQuestion.whole(self.objectives, self.reference_point), seed)
 
     def opening(self, seed: int) -> Procedure | None:
         """Under limits, where more is offered than the paper's formats: the search for a front, at the limits."""

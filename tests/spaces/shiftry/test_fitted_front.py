@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from kilotune.evaluators.executors.in_process import InProcessExecutor
 from kilotune.search.budget import Budget
+from kilotune.search.front import Rank, Ranking
 from kilotune.search.hypervolume import hypervolume
-from kilotune.search.space import Assignment, Constraint, Measurement, Metrics, Objective, Option, Procedure, Trial
+from kilotune.search.space import Assignment, Constraint, Measurement, Objective, Option, Procedure, Trial
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.fitted_front import FITTED_TOGETHER, Promising, search_fitted_front
@@ -28,15 +29,13 @@ class Shelf:
     most_bytes: float = 100.0
 
     @property
-    def objectives(self) -> tuple[Objective, ...]:
-        return (Objective("bytes"), Objective("error"))
+    def ranking(self) -> Ranking:
+        return Ranking(
+            (Objective("bytes"), Objective("error")), (Constraint("bytes", self.most_bytes), Constraint("error", 1.0))
+        )
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        return (Constraint("bytes", self.most_bytes), Constraint("error", 1.0))
-
-    @property
-    def reference_point(self) -> tuple[float, ...]:
+    def reference(self) -> Rank:
         return (float(len(self.errors) + 1), 1.0)
 
     def measured(self, assignment: Assignment) -> Measurement:
@@ -44,8 +43,8 @@ class Shelf:
         share = (0.4 if at % 2 else 0.6) if assignment.get("finished") else 1.0
         return Measurement({"bytes": float(at + 1), "error": self.errors[at] * share})
 
-    def costs(self, batch: Sequence[Assignment]) -> list[Metrics]:
-        return [{"bytes": float(int(one["at"]) + 1)} for one in batch]
+    def nothing_known(self) -> Promising:
+        return Promising(self.ranking, self.reference)
 
     def plain(self) -> Procedure:
         """Every candidate that is not finished, two at a time."""
@@ -54,7 +53,7 @@ class Shelf:
 
 
 def run(shelf: Shelf, a_fit: float) -> list[list[Trial]]:
-    search = search_fitted_front(shelf, shelf.plain(), lambda one: {**one, "finished": True}, a_fit)
+    search = search_fitted_front(shelf.nothing_known(), shelf.plain(), lambda one: {**one, "finished": True}, a_fit)
     batches, number = list[list[Trial]](), itertools.count()
     batch = next(search, None)
     while batch is not None:
@@ -82,8 +81,8 @@ def test_the_whole_front_of_finished_candidates_is_found(a_fit: float) -> None:
     every: list[Assignment] = [{"at": at, "finished": True} for at in range(len(SHELF.errors))]
     losses = [(m.metrics["bytes"], m.metrics["error"]) for m in map(SHELF.measured, every)]
     met = [(t.metrics["bytes"], t.metrics["error"]) for t in itertools.chain(*batches)]
-    best = hypervolume(losses, SHELF.reference_point)
-    assert hypervolume(met, SHELF.reference_point) == pytest.approx(best, rel=0.02)
+    best = hypervolume(losses, SHELF.reference)
+    assert hypervolume(met, SHELF.reference) == pytest.approx(best, rel=0.02)
     tried = list(finished(batches))
     assert len(tried) == len(set(tried)) < len(SHELF.errors)
     assert 1 in tried
@@ -105,7 +104,7 @@ def test_what_breaks_a_limit_on_costs_is_not_worth_a_fit() -> None:
 
 def promising(*known: tuple[float, float]) -> Promising:
     """Of candidates by their bytes and errors, called by their numbers."""
-    found = Promising(SHELF)
+    found = SHELF.nothing_known()
     found.take_in([Trial(i, {"at": i}, Measurement({"bytes": b, "error": e})) for i, (b, e) in enumerate(known)])
     return found
 
@@ -141,7 +140,7 @@ def test_of_equal_costs_the_most_precise_are_fitted_one_after_the_other() -> Non
 
 def test_a_search_for_one_program_has_no_front() -> None:
     with pytest.raises(ValueError, match="reference point"):
-        Promising(FittedSpace(ShiftrySpace(small_network(13), ShiftryOptions())))
+        FittedSpace(ShiftrySpace(small_network(13), ShiftryOptions())).front_search(0)
 
 
 def test_a_front_with_fitted_codes_covers_more() -> None:

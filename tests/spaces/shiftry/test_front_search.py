@@ -24,7 +24,7 @@ from kilotune.spaces.shiftry import known_candidates
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.error_model import ErrorModel
 from kilotune.spaces.shiftry.front_search import search_front
-from kilotune.spaces.shiftry.known_candidates import KnownCandidates
+from kilotune.spaces.shiftry.known_candidates import FrontQuestion, KnownCandidates
 from kilotune.spaces.shiftry.space import ShiftrySpace
 
 
@@ -92,10 +92,14 @@ class Widths:
         return hypervolume(losses, self.reference_point)
 
 
+def whole_front(space: Widths) -> FrontQuestion:
+    return FrontQuestion.whole(space.objectives, space.reference_point)
+
+
 def volume_after(space: Widths, trials: int) -> tuple[float, int]:
     """The hypervolume after so many trials, and how many there were."""
     met: list[Trial] = []
-    for batch in trials_of(search_front(space, 0), space.evaluate):
+    for batch in trials_of(search_front(space, whole_front(space), 0), space.evaluate):
         met += batch
         if len(met) >= trials:
             break
@@ -112,14 +116,14 @@ def test_a_front_of_16384_candidates_is_found_with_a_twentieth_of_them(seed: int
 
 def test_it_ends_when_every_candidate_has_been_measured_once() -> None:
     space = Widths(3, 1)
-    met = [trial for batch in trials_of(search_front(space, 0), space.evaluate) for trial in batch]
+    met = [trial for batch in trials_of(search_front(space, whole_front(space), 0), space.evaluate) for trial in batch]
     assert len({tuple(trial.assignment.values()) for trial in met}) == len(met) == 64
 
 
 def test_costs_of_changes_are_those_of_the_point_they_are_asked_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when it is asked again, and after more points than are kept."""
     monkeypatch.setattr(known_candidates, "MOST_POINTS", 3)
-    known = KnownCandidates(Widths(3, 1))
+    known = KnownCandidates(Widths(3, 1), whole_front(Widths(3, 1)))
     points = np.random.default_rng(0).integers(0, 4, (6, 3))
     for point in [*points, *points[::-1]]:
         found, here = known.singles_costs(point), known.costs(point[None])
@@ -138,16 +142,18 @@ def test_what_failed_is_left_aside() -> None:
         measured = space.evaluate(batch)
         return [Measurement({}, "No.") if one["v0"] == 4 else m for one, m in zip(batch, measured, strict=True)]
 
-    met = [trial for batch in trials_of(search_front(space, 0), evaluate) for trial in batch]
+    met = [trial for batch in trials_of(search_front(space, whole_front(space), 0), evaluate) for trial in batch]
     assert len(met) == 64
-    nothing = list(trials_of(search_front(space, 0), lambda batch: [Measurement({}, "No.")] * len(batch)))
+    nothing = list(
+        trials_of(search_front(space, whole_front(space), 0), lambda batch: [Measurement({}, "No.")] * len(batch))
+    )
     assert [len(batch) for batch in nothing] == [1]
 
 
 def test_the_model_is_exact_where_errors_add_up_and_learns_where_they_do_not() -> None:
     for extra in (0, 3):
         space = Widths(6, 5, extra=extra)
-        known = KnownCandidates(space)
+        known = KnownCandidates(space, whole_front(space))
         base = np.zeros(6, dtype=np.int64)
         candidates = [base, *known.singles(base)]
         rng = np.random.default_rng(0)

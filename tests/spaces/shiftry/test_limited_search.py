@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from kilotune.search.space import Assignment, Constraint, Measurement, Objective
 from kilotune.search.study import Study
 from kilotune.spaces.shiftry.candidates import ShiftryOptions
 from kilotune.spaces.shiftry.known_candidates import KnownCandidates
-from kilotune.spaces.shiftry.limited_search import PATIENCE, FrontWithinLimits, search_within_limits
+from kilotune.spaces.shiftry.limited_search import NEARLY_USED, PATIENCE, front_at_limits, search_within_limits
 from kilotune.spaces.shiftry.space import ShiftrySpace
 from tests.spaces.shiftry.test_front_search import Widths
 from tests.spaces.small_network import small_network
@@ -84,16 +84,17 @@ def test_it_goes_on_for_twice_as_long_as_the_last_gain_took(last_gain: int) -> N
 
 
 def test_the_limit_itself_may_be_reached() -> None:
-    front = FrontWithinLimits(LimitedWidths(5, 1))
-    assert front.reference_point is not None
-    assert GrowingFront(front.reference_point).add((front.space.constraints[0].limit, 1e9))
+    space = LimitedWidths(5, 1)
+    asked = front_at_limits(space)
+    assert GrowingFront(asked.reference).add((space.limit, 1e9))
+    assert asked.cheapest == (NEARLY_USED * space.limit,)
 
 
 def test_what_nearly_uses_the_limits_costs_the_same() -> None:
     """Of two candidates below, the more precise one is the front, and what is cheaper is measured against it."""
     space = LimitedWidths(5, 1)
-    for cheapest, best in (((1000.0,), 0.2), (None, 0.4)):
-        known = KnownCandidates(FrontWithinLimits(space), cheapest)
+    for cheapest, best in ((1000.0, 0.2), (0.0, 0.4)):
+        known = KnownCandidates(space, replace(front_at_limits(space), cheapest=(cheapest,)))
         batch = known.assignments(np.array([[1, 1, 1, 1, 1], [2, 2, 2, 2, 2]]))
         measured = [Measurement({"bytes": 900.0, "error": 0.2}), Measurement({"bytes": 500.0, "error": 0.4})]
         known.take_in([Trial(i, one, m) for i, (one, m) in enumerate(zip(batch, measured, strict=True))])
