@@ -110,6 +110,27 @@ class Cored(Heuristic):
         return {d.name: list(d.options[:3]) for d in self.decisions}
 
 
+@dataclass(frozen=True)
+class OpenedAfterCore(Cored):
+    """Its own search looks at the last options."""
+
+    def opening(self, _seed: int) -> Procedure:
+        yield [{d.name: d.options[-1] for d in self.decisions}]
+
+
+def test_what_a_space_opens_with_is_measured_to_its_end() -> None:
+    """The search of the core stops what is no better; the space's own search wants to know how bad it is."""
+    space, hurdles = OpenedAfterCore(3, 12, 3), []
+    search = RefineSearch(space, 0)
+    steps = search.start()
+    batch = next(steps)
+    while batch != [{d.name: d.options[-1] for d in space.decisions}]:
+        hurdles.append(search.hurdle)
+        batch = steps.send([Trial(0, c, m) for c, m in zip(batch, space.evaluate(batch), strict=True)])
+    assert search.hurdle is None
+    assert hurdles[-1] is not None
+
+
 def test_refine_searches_a_core_first_and_begins_the_whole_with_its_best() -> None:
     space = Cored(6, 12, 3, pairs=6)
     trials = search(space, "refine", 1200)[0].trials()
