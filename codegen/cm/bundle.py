@@ -69,7 +69,7 @@ def bundle_of(
     if graph.bounds is None:
         raise ValueError("expected an integer network, found one without bounds")
     arrays: dict[str, NDArray[Any]] = {}
-    addresses, sizes = _addresses(lowered, streams, mapping.capacities)
+    addresses, sizes = _addresses(lowered, mapping, streams)
     low, high = graph.bounds[graph.input]
     image = {"exponent": exponents[0], "low": low, "high": high, "by_columns": lowered.by_columns}
     program = {
@@ -87,11 +87,11 @@ def bundle_of(
         },
         "stages": [
             {
-                **_described(stage, core, stage_ticks, size),
+                **_described(stage, core, stage_ticks, sizes[core]),
                 **_StageText(number, program, arrays).text(),
             }
-            for number, (stage, program, core, stage_ticks, size) in enumerate(
-                zip(pipeline.stages, lowered.programs, mapping.cores, ticks, sizes, strict=True)
+            for number, (stage, program, core, stage_ticks) in enumerate(
+                zip(pipeline.stages, lowered.programs, mapping.cores, ticks, strict=True)
             )
         ],
         "edges": _edges(lowered, streams, mapping, hardware, addresses, arrays),
@@ -108,14 +108,16 @@ def _cells(stream: Stream, capacity: int) -> int:
 
 
 def _addresses(
-    lowered: LoweredNetwork, streams: Sequence[Stream], capacities: Sequence[int]
-) -> tuple[list[int], list[int]]:
-    """Where the buffer of every edge begins in its reader's memory, and how large memories are, in elements: one after the other."""
-    used = [0] * len(lowered.pipeline.stages)
+    lowered: LoweredNetwork, mapping: Mapping, streams: Sequence[Stream]
+) -> tuple[list[int], dict[int, int]]:
+    """Where the buffer of every edge begins in the memory of its reader's core, and how large the memories of cores are, in elements: one
+    buffer after the other."""
+    used = dict.fromkeys(mapping.cores, 0)
     found = []
-    for edge, stream, capacity in zip(lowered.pipeline.edges, streams, capacities, strict=False):
-        found.append(used[edge.reader])
-        used[edge.reader] += _cells(stream, capacity) * edge.elements
+    for edge, stream, capacity in zip(lowered.pipeline.edges, streams, mapping.capacities, strict=False):
+        core = mapping.cores[edge.reader]
+        found.append(used[core])
+        used[core] += _cells(stream, capacity) * edge.elements
     return found, used
 
 

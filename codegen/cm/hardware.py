@@ -12,8 +12,8 @@ A hardware file is JSON:
 
 With `bits_per_tick` in place of `elements_per_tick` (of links and GMEM, and without `element_bytes`), links and buffers count the bits
 of what they hold, partial sums at their own width; with `elements_per_tick` every element is one, as in the paper. Optional are
-`input_bits_per_tick` and `conversions_per_tick` of the crossbar (operands enter it bit by bit, converters are shared), `tick_ns`, and
-`energy`, an `EnergyTable` with the `source` of its figures.
+`input_bits_per_tick` and `conversions_per_tick` of the crossbar (operands enter it bit by bit, converters are shared), `stages` of
+the core (how many may share one), `tick_ns`, and `energy`, an `EnergyTable` with the `source` of its figures.
 
 `topology.kind` is all-to-all, ring, mesh, mesh-diagonal, torus, tree, 5pp, or `links`: then `cores` counts the cores and `links` lists
 directed ones, each {"from": 0, "to": 1} with its own `elements_per_tick` and `hop_ticks` where they differ. GMEM is one
@@ -50,7 +50,7 @@ TOP_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Optional and other fields of the file, by how it charges."""
 
-ABSENT_FALSE, ABSENT_ZERO, ABSENT_NONE = ({"content_absent_as": value} for value in (False, 0, None))
+ABSENT_FALSE, ABSENT_ZERO, ABSENT_ONE, ABSENT_NONE = ({"content_absent_as": value} for value in (False, 0, 1, None))
 """Metadata of fields that came later: fingerprints leave them out where they change nothing."""
 
 
@@ -71,7 +71,8 @@ class Hardware:
 
     charges_bits: links and buffers count the bits of what they hold; without it, as in the paper, every element is one, whatever
     its width, and takes `element_bytes` of SRAM. input_bits_per_tick: of an operand, that enter the crossbar at once;
-    conversions_per_tick: columns that its converters read; 0: all. tick_ns: 0 where it is not known.
+    conversions_per_tick: columns that its converters read; 0: all. tick_ns: 0 where it is not known. stages_per_core: that may share
+    a core's crossbars, SRAM and time.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Hardware:
     conversions_per_tick: int = field(default=0, metadata=ABSENT_ZERO)
     tick_ns: float = field(default=0.0, metadata=ABSENT_ZERO)
     energy: EnergyTable | None = field(default=None, metadata=ABSENT_NONE)
+    stages_per_core: int = field(default=1, metadata=ABSENT_ONE)
 
     @property
     def unit(self) -> str:
@@ -191,6 +193,7 @@ def parse_hardware(described: Any, path: str) -> Hardware:
         conversions_per_tick=crossbar.optional_count("conversions_per_tick"),
         tick_ns=top.number("tick_ns") if "tick_ns" in top.fields else 0.0,
         energy=_energy(top),
+        stages_per_core=core.optional_count("stages") or 1,
     )
     _check_fields(top, unit)
     _check_reach(hardware, path)
@@ -224,7 +227,7 @@ def _check_fields(top: _Section, unit: str) -> None:
     for name, keys in (
         ("link", (unit, "hop_ticks")),
         ("crossbar", ("rows", "columns", "per_core", "input_bits_per_tick", "conversions_per_tick")),
-        ("core", ("sram_bytes", "dpu_operations_per_tick")),
+        ("core", ("sram_bytes", "dpu_operations_per_tick", "stages")),
         ("gmem", ("input_ports", "output_ports", unit, "hop_ticks", "order")),
     ):
         top.section(name).only(keys)

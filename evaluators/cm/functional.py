@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kilotune.codegen.cm.lcu import loop_nest, state_machine
+from kilotune.codegen.cm.mapping import stages_by_core
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.programs import LoweredNetwork
 from kilotune.evaluators.cm.cells import CircularBuffer, DataHazardError
@@ -49,13 +50,15 @@ class ScheduleParameters:
 
     ticks: of an iteration; 1 by default. delays: further ticks from an iteration's end until its packet is there; 0 by
     default, -1 where it is there in the iteration's last tick already. capacities: packets of a buffer; 0 (the default)
-    is unbounded. pace_ticks: in which GMEM sends an image; 0: it is there at once.
+    is unbounded. pace_ticks: in which GMEM sends an image; 0: it is there at once. cores: one each by default; of the stages of one
+    that may start, the one of the lowest number does.
     """
 
     ticks: tuple[int, ...] | None = None
     delays: tuple[int, ...] | None = None
     capacities: tuple[int, ...] | None = None
     pace_ticks: int = 0
+    cores: tuple[int, ...] | None = None
 
 
 def run(
@@ -135,7 +138,9 @@ class _ExecutionState:
         self.sent_pixels = dict.fromkeys(self.from_gmem, 0)
         self.orders = _iteration_orders(lowered)
         self.next = [0] * len(pipeline.stages)
-        self.free_at = [0] * len(pipeline.stages)
+        self.core = machine.cores or range(len(pipeline.stages))
+        self.on_core = stages_by_core(self.core)
+        self.free_at = dict.fromkeys(self.core, 0)
         self.starts = [np.zeros(self.count * stage.iterations, dtype=np.int64) for stage in pipeline.stages]
         self.results = {
             stage: np.zeros(
@@ -159,7 +164,7 @@ class _ExecutionState:
             touched |= self._gmem(tick)
             if starts is None:
                 for stage in sorted(touched):
-                    if self.free_at[stage] <= tick and self._may_start(stage):
+                    if self.free_at[self.core[stage]] <= tick and self._may_start(stage):
                         self._start(stage, tick)
             else:
                 for stage in sorted(touched):
@@ -183,7 +188,7 @@ class _ExecutionState:
                     self.buffers[number].finish(iteration)
                     writer = self.pipeline.edges[number].writer
                     touched |= {writer} if writer != GMEM else set()
-                touched.add(subject)
+                touched |= set(self.on_core[self.core[subject]])
             elif kind == GIVEN_START:
                 touched.add(subject)
             else:
@@ -242,7 +247,7 @@ class _ExecutionState:
         self.next[stage] += 1
         self.starts[stage][number] = tick
         end = tick + self.ticks[stage]
-        self.free_at[stage] = end
+        self.free_at[self.core[stage]] = end
         heapq.heappush(self.events, (end, END, stage, number, None))
         for edge in self.out_of[stage]:
             buffer = self.buffers[edge]

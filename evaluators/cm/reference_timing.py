@@ -36,6 +36,7 @@ class _TimingState:
     image_position: list[int] = field(default_factory=list)  # by stream
     reads: list[list[int]] = field(default_factory=list)  # by stage: its streams, which never change
     writes: list[list[int]] = field(default_factory=list)
+    together: list[list[int]] = field(default_factory=list)  # by stage: all stages of its core
 
 
 def simulate_reference(setting: Setting, images: int) -> StreamTiming:
@@ -47,6 +48,8 @@ def simulate_reference(setting: Setting, images: int) -> StreamTiming:
     world.issued, world.delivered, world.freed, world.image_position = ([0] * len(streams) for _ in range(4))
     world.reads = [[n for n, stream in enumerate(streams) if stream.reader == stage] for stage in range(len(stages))]
     world.writes = [[n for n, stream in enumerate(streams) if stream.writer == stage] for stage in range(len(stages))]
+    on_core = {stage: stages for stages in setting.sharing for stage in stages}
+    world.together = [on_core[stage] for stage in range(len(stages))]
     finish = np.zeros(images, dtype=np.int64)
     outputs = [n for n, stream in enumerate(streams) if stream.reader == GMEM]
     deadlock = None
@@ -132,7 +135,8 @@ def _from_gmem(setting: Setting, world: _TimingState, images: int) -> list[_Pack
 def _may_start(setting: Setting, world: _TimingState, stage: int, images: int) -> bool:
     iterations = setting.pipeline.stages[stage].iterations
     started = world.started[stage]
-    busy = bool(started) and started[-1] + setting.ticks[stage] > world.tick
+    # Stages are asked in their order, so that of those of a core the lowest one that may start does.
+    busy = any(world.started[s] and world.started[s][-1] + setting.ticks[s] > world.tick for s in world.together[stage])
     if busy or len(started) == images * iterations:
         return False
     image, j = divmod(len(started), iterations)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kilotune.codegen.cm.hardware import Link
+from kilotune.codegen.cm.mapping import stages_by_core
 from kilotune.codegen.cm.pipeline import Pipeline
 from kilotune.codegen.cm.streams import Stream
 from kilotune.evaluators.cm.deadlock import Deadlock
@@ -14,9 +15,9 @@ from kilotune.evaluators.cm.ticks import TickArray
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What is run: a pipeline with its streams, ticks of an iteration by stage, routes (link numbers; empty: unmapped)
-    and capacities (packets; 0: unbounded) by stream, the links, and ticks that GMEM takes to send an image (0: it is there
-    at once)."""
+    """What is run: a pipeline with its streams, ticks of an iteration by stage, routes (link numbers; empty: unmapped, or between
+    stages of one core) and capacities (packets; 0: unbounded) by stream, the links, ticks that GMEM takes to send an image (0: it
+    is there at once), and cores by stage (empty: each has its own)."""
 
     pipeline: Pipeline
     streams: tuple[Stream, ...]
@@ -25,6 +26,12 @@ class Setting:
     capacities: tuple[int, ...]
     links: tuple[Link, ...] = ()
     pace_ticks: int = 0
+    cores: tuple[int, ...] = ()
+
+    @property
+    def sharing(self) -> list[list[int]]:
+        """The stages of each core in use, in their order."""
+        return list(stages_by_core(self.cores or range(len(self.pipeline.stages))).values())
 
     @classmethod
     def unmapped(cls, pipeline: Pipeline, streams: tuple[Stream, ...], ticks: Sequence[int]) -> Setting:

@@ -4,7 +4,9 @@
  * in the order of their streams. A link moves `width` elements a tick, first come first served, so its state is one place in
  * time: the tick, and the elements in it, until which it is taken. See reference_timing.py, which is the definition.
  *
- * What makes it fast: a stage that may not start is looked at again only when what it waits for has come. All that asks for
+ * Of the stages of a core that may start, the one of the lowest number does.
+ *
+ * What makes it fast: a core where nothing may start is looked at again only when what a stage waits for has come. All that asks for
  * links at a tick is a set of places on routes, numbered by stream, which is in order without being sorted. A link that one stream
  * alone takes has nothing to decide: its packets are sent over it as soon as it is known when they come.
  */
@@ -14,10 +16,11 @@
 
 #include "timing_repeats.h"
 
-static void mark(Run *r, int32_t stage) {
-    if (!r->is_marked[stage]) {
-        r->is_marked[stage] = 1;
-        r->marked[r->marked_count++] = stage;
+static void mark(Run *r, int32_t stage) { /* its core */
+    int32_t core = r->p->core[stage];
+    if (!r->is_marked[core]) {
+        r->is_marked[core] = 1;
+        r->marked[r->marked_count++] = core;
     }
 }
 
@@ -85,10 +88,10 @@ static void finish_iteration(Run *r, int32_t stage) {
     mark(r, stage);
 }
 
-static int may_start(Run *r, int32_t stage, int64_t tick) {
+static int may_start(Run *r, int32_t stage) { /* its core is free */
     const Problem *p = r->p;
     StageState *s = &r->stage[stage];
-    if (s->start_image == p->images || s->free_at > tick) return 0;
+    if (s->start_image == p->images) return 0;
     s->input = s->output = -1;
     for (int32_t k = p->in_start[stage]; k < p->in_start[stage + 1]; k++) {
         int32_t stream = p->in_stream[k], needed = p->needed[stream][s->start_at];
@@ -115,7 +118,7 @@ static int start(Run *r, int32_t stage, int64_t tick) {
     int64_t number = r->o->next[stage]++, j = s->start_at;
     int32_t ticks = p->ticks[stage];
     if (r->o->starts) r->o->starts[stage][number] = tick;
-    s->free_at = tick + ticks;
+    r->free_at[p->core[stage]] = tick + ticks;
     if (++s->start_at == p->iterations[stage]) {
         s->start_at = 0;
         s->start_image++;
@@ -130,6 +133,15 @@ static int start(Run *r, int32_t stage, int64_t tick) {
         if (travel(r, first, tick + ticks - mapped, tick)) return -1;
     }
     return 0;
+}
+
+/* The lowest stage of a core that may start; -1: none. */
+static int32_t first_to_start(Run *r, int32_t core, int64_t tick) {
+    const Problem *p = r->p;
+    if (r->free_at[core] > tick) return -1;
+    for (int32_t k = p->core_start[core]; k < p->core_start[core + 1]; k++)
+        if (may_start(r, p->core_stage[k])) return p->core_stage[k];
+    return -1;
 }
 
 /* The tick from which on the next iteration of the stream of images may leave GMEM. */
@@ -212,9 +224,9 @@ static int run(Run *r) {
         for (int32_t k = 0; k < r->from_gmem_count; k++)
             if (send_image(r, r->from_gmem[k], tick)) return -1;
         for (int32_t i = 0; i < r->marked_count; i++) {
-            int32_t stage = r->marked[i];
-            r->is_marked[stage] = 0;
-            if (may_start(r, stage, tick) && start(r, stage, tick)) return -1;
+            r->is_marked[r->marked[i]] = 0;
+            int32_t stage = first_to_start(r, r->marked[i], tick);
+            if (stage >= 0 && start(r, stage, tick)) return -1;
         }
         r->marked_count = 0;
         if (serve(r, tick)) return -1;
@@ -268,20 +280,21 @@ int kilotune_stream(const Problem *p, Outcome *o) {
     r->askers = calloc(places, sizeof(int32_t));
     r->taken = calloc((size_t)p->link_count + 1, sizeof(Taken));
     r->stage = calloc(stages, sizeof(StageState));
+    r->free_at = calloc(stages, sizeof(int64_t));
     r->gmem_next = calloc(2 * streams, sizeof(int64_t));
     r->from_gmem = calloc(2 * streams, sizeof(int32_t));
     r->marked = calloc(stages, sizeof(int32_t));
     r->is_marked = calloc(stages, 1);
     int status = -1;
-    if (r->place && r->alone && r->asking && r->askers && r->taken && r->stage && r->gmem_next && r->from_gmem && r->marked
-        && r->is_marked) {
+    if (r->place && r->alone && r->asking && r->askers && r->taken && r->stage && r->free_at && r->gmem_next && r->from_gmem
+        && r->marked && r->is_marked) {
         r->gmem_due = r->gmem_next + streams;
         r->to_gmem = r->from_gmem + streams;
         for (int32_t s = 0; s < p->stage_count; s++) r->stage[s].input = r->stage[s].output = -1;
         clear_wheel(&r->wheel);
         status = lay_out(r) ? -1 : run(r);
     }
-    free(r->place); free(r->alone); free(r->asking); free(r->askers); free(r->taken); free(r->stage);
+    free(r->place); free(r->alone); free(r->asking); free(r->askers); free(r->taken); free(r->stage); free(r->free_at);
     free(r->gmem_next); free(r->from_gmem); free(r->marked); free(r->is_marked); free(r->wheel.chunks);
     free(r);
     return status;

@@ -26,7 +26,9 @@ def stream_problem(
         for lists, stage in zip(ends, (stream.reader, stream.writer), strict=True):
             lists[stage].append(number)  # GMEM, -1, is the last one
     into, out_of = (keep.grouped(lists[:-1]) for lists in ends)
-    routes = keep.grouped(setting.routes)
+    routes, sharing = keep.grouped(setting.routes), setting.sharing
+    on_core = keep.grouped(sharing)
+    core_of = {stage: core for core, own in enumerate(sharing) for stage in own}
     problem = StreamProblem(
         stage_count=len(stages),
         stream_count=len(streams),
@@ -55,6 +57,10 @@ def stream_problem(
         stop=stop_address,
         settle=settle,
         wanted=wanted,
+        core_count=len(sharing),
+        core=keep.ints([core_of[stage] for stage in range(len(stages))]),
+        core_start=on_core[0],
+        core_stage=on_core[1],
     )
     return problem, keep
 

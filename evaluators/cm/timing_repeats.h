@@ -18,7 +18,6 @@ static uint64_t state_hash(const Run *r, int64_t tick) {
     for (int32_t s = 0; s < p->stage_count; s++) {
         const StageState *stage = &r->stage[s];
         int64_t before = r->through * p->iterations[s];
-        hash = mixed(hash, stage->free_at > tick ? stage->free_at - tick : 0);
         hash = mixed(mixed(hash, stage->end_image * p->iterations[s] + stage->end_at - before), o->next[s] - before);
     }
     for (int32_t s = 0; s < p->stream_count; s++) {

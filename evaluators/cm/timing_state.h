@@ -21,6 +21,8 @@ typedef struct {
     const volatile int32_t *stop;                   /* set by another thread: end soon */
     int32_t settle;                                 /* end where the state comes back */
     int32_t wanted;                                 /* end where so many images are through */
+    int32_t core_count;                             /* that are in use */
+    const int32_t *core, *core_start, *core_stage;  /* by stage; the stages of a core, in their order */
 } Problem;
 
 typedef struct {
@@ -38,7 +40,6 @@ typedef struct { int64_t tick, used; } Taken; /* a link: all before this tick, a
 
 typedef struct {
     int64_t start_image, start_at, end_image, end_at; /* the next iteration to start and to finish: image, and number in it */
-    int64_t free_at;
     int64_t waits_for;               /* packets delivered on `input` */
     int32_t input, output;           /* streams that it waits for; -1: none */
 } StageState;
@@ -56,9 +57,10 @@ typedef struct {
     int32_t *askers;     /* by place */
     Taken *taken;        /* by link */
     StageState *stage;
+    int64_t *free_at;    /* by core */
     int32_t *from_gmem, from_gmem_count, *to_gmem, to_gmem_count;
     int64_t *gmem_next, *gmem_due; /* by stream: position in the images' iterations, and its tick */
-    int32_t *marked; uint8_t *is_marked; int32_t marked_count;
+    int32_t *marked; uint8_t *is_marked; int32_t marked_count; /* cores */
     int64_t left;        /* outputs of wanted images still to come */
     int64_t held_back;   /* the last tick at which GMEM waited for its pace */
     int64_t through;     /* images that have come out whole */

@@ -10,10 +10,10 @@ from typing import Any
 
 from kilotune.codegen.cm.hardware import Hardware
 from kilotune.codegen.cm.mapping import Mapping as CoreMapping
-from kilotune.codegen.cm.mapping import check_mapping, node_of, sram_bytes
+from kilotune.codegen.cm.mapping import check_mapping, core_sram_bytes, node_of
 from kilotune.codegen.cm.pipeline import GMEM
 from kilotune.codegen.cm.routing import RouteTables, route_tables
-from kilotune.evaluators.cm.bound import link_loads, link_ticks
+from kilotune.evaluators.cm.bound import core_ticks, link_loads, link_ticks
 from kilotune.evaluators.cm.energy import energy_nj, image_counts
 from kilotune.evaluators.cm.stream import Setting, StreamTiming, steady_ticks
 from kilotune.evaluators.cm.timing import simulate
@@ -51,6 +51,9 @@ class CmCandidates:
     ) -> None:
         if objective == "energy" and hardware.energy is None:
             raise ValueError(f"--objective energy: {hardware.name} has no table of energies.")
+        if hardware.stages_per_core > 1:
+            several = f"{hardware.name} lets {hardware.stages_per_core} stages share a core"
+            raise ValueError(f"{several}: the search gives each a core of its own, so that core.stages has to be 1.")
         self.network, self.hardware, self.strict, self.objective = network, hardware, strict, objective
         plain = network.lower({})
         self.shapes = network.shapes(plain.pipeline)
@@ -172,7 +175,7 @@ class CmCandidates:
             return Measurement(failure=str(error))
         if timing.deadlock is not None:
             return Measurement(failure=timing.deadlock.sentence)
-        used = sram_bytes(lowered.streams, mapping.capacities, len(lowered.pipeline.stages))
+        used = core_sram_bytes(lowered.streams, mapping)
         lengths = [
             len(route)
             for stream, route in zip(lowered.streams, mapping.routes, strict=True)
@@ -185,11 +188,11 @@ class CmCandidates:
                 **({"image_us": ticks * self.hardware.tick_ns / 1000} if self.hardware.tick_ns else {}),
                 "ticks_per_image": ticks,
                 "latency_ticks": float(timing.finish_ticks[0]),
-                "cores": float(len(mapping.cores)),
-                "sram_bytes": float(sum(used)),
-                "core_sram_bytes": float(max(used, default=0)),
+                "cores": float(len(used)),
+                "sram_bytes": float(sum(used.values())),
+                "core_sram_bytes": float(max(used.values(), default=0)),
                 "promised_ticks": float(promised),
-                "compute_ticks": float(lowered.compute_ticks),
+                "compute_ticks": float(core_ticks(lowered.image_ticks, mapping.cores)),
                 "longest_route_links": float(max(lengths, default=0)),
             }
         )
@@ -197,7 +200,7 @@ class CmCandidates:
     def promised_ticks(self, lowered: LoweredPipeline, mapping: CoreMapping) -> int:
         """Fidelity A: the busiest core or link."""
         loads = link_loads(lowered.streams, mapping.routes, self.hardware.links)
-        return max(lowered.compute_ticks, link_ticks(loads, self.hardware.links))
+        return max(core_ticks(lowered.image_ticks, mapping.cores), link_ticks(loads, self.hardware.links))
 
     def energy_nj(self, lowered: LoweredPipeline, mapping: CoreMapping, ticks: float) -> dict[str, float] | None:
         """An image's energy by component; None where the hardware file has no table."""
@@ -205,6 +208,12 @@ class CmCandidates:
             return None
         counts = image_counts(lowered.pipeline, lowered.streams, mapping.routes, ticks, self.hardware)
         return energy_nj(self.hardware.energy, counts)
+
+    def setting(self, lowered: LoweredPipeline, mapping: CoreMapping) -> Setting:
+        """What the timing evaluator runs: GMEM sends at the promised pace."""
+        pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
+        streams, ticks, capacities = lowered.streams, lowered.ticks, mapping.capacities
+        return Setting(lowered.pipeline, streams, ticks, mapping.routes, capacities, links, pace, mapping.cores)
 
     def simulate(
         self,
@@ -216,10 +225,7 @@ class CmCandidates:
         wanted: int | None = None,
     ) -> StreamTiming:
         """Fidelity B, GMEM sending at the promised pace; see `evaluators.cm.timing.simulate`."""
-        pace, links = self.promised_ticks(lowered, mapping), self.hardware.links
-        setting = Setting(
-            lowered.pipeline, lowered.streams, lowered.ticks, mapping.routes, mapping.capacities, links, pace
-        )
+        setting = self.setting(lowered, mapping)
         return simulate(setting, images, record_starts, settle, wanted)
 
     def steady_timing(self, lowered: LoweredPipeline, mapping: CoreMapping) -> tuple[StreamTiming, float]:

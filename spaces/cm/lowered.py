@@ -18,13 +18,19 @@ from kilotune.spaces.cm.seams import PortTicks
 
 @dataclass(frozen=True, eq=False)
 class LoweredPipeline:
-    """touching: numbers of the streams that a stage writes or reads, by stage. ticks: of an iteration, by stage."""
+    """touching: numbers of the streams that a stage writes or reads, by stage. ticks: of an iteration, by stage. image_ticks: per image,
+    by stage."""
 
     pipeline: Pipeline
     streams: tuple[Stream, ...]
     ticks: tuple[int, ...]
     touching: tuple[tuple[int, ...], ...]
-    compute_ticks: int
+    image_ticks: tuple[int, ...]
+
+    @cached_property
+    def compute_ticks(self) -> int:
+        """Per image, of the slowest stage."""
+        return max(self.image_ticks)
 
     @cached_property
     def route_names(self) -> tuple[str, ...]:
@@ -71,8 +77,8 @@ class LoweredPipeline:
                 )
         streams = streams_of(pipeline, hardware)
         ticks = tuple(hardware.iteration_ticks(stage) for stage in pipeline.stages)
-        compute = max(s.iterations * t for s, t in zip(pipeline.stages, ticks, strict=True))
-        return cls(pipeline, streams, ticks, touching(streams, len(pipeline.stages)), compute)
+        image_ticks = tuple(s.iterations * t for s, t in zip(pipeline.stages, ticks, strict=True))
+        return cls(pipeline, streams, ticks, touching(streams, len(pipeline.stages)), image_ticks)
 
 
 @dataclass(frozen=True)

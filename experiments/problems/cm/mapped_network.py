@@ -40,17 +40,7 @@ class MappedNetwork:
     def setting(self, assignment: Assignment) -> Setting:
         """What the timing evaluator runs."""
         space = self.space
-        lowered, mapping = space.lowered(space.replicas(assignment)), space.mapping(assignment)
-        pace = space.promised_ticks(lowered, mapping)
-        return Setting(
-            lowered.pipeline,
-            lowered.streams,
-            lowered.ticks,
-            mapping.routes,
-            mapping.capacities,
-            space.hardware.links,
-            pace,
-        )
+        return space.setting(space.lowered(space.replicas(assignment)), space.mapping(assignment))
 
     def verify(self, assignment: Assignment) -> Verification | None:
         """Execute the candidate on its trial images; None without weights, or with too many iterations."""

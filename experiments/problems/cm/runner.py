@@ -198,14 +198,14 @@ class MappedMachine:
     def __init__(self, program: dict[str, Any], arrays: Any, control: Any, images: Any) -> None:
         self.program, self.edges = program, program["edges"]
         self.cores = [StageCore(stage, control.STAGES[stage["name"]][0], arrays) for stage in program["stages"]]
-        memories = [np.full(stage["memory_elements"], POISON, np.int64) for stage in program["stages"]]
+        memories = {s["core"]: np.full(s["memory_elements"], POISON, np.int64) for s in program["stages"]}
         watched = [iter(control.STAGES[stage["name"]][1]) for stage in program["stages"]]
         self.buffers: list[PacketBuffer] = []
         self.out_of: list[list[PacketBuffer]] = [[] for _ in self.cores]
         for number, edge in enumerate(self.edges):
             reader, core = edge["reader"], self.cores[edge["reader"]]
             order = {pixel: k for k, pixel in enumerate(core.pixels)}
-            buffer = PacketBuffer(edge, next(watched[reader])[1], memories[reader], arrays, order)
+            buffer = PacketBuffer(edge, next(watched[reader])[1], memories[core.stage["core"]], arrays, order)
             core.buffers[number] = buffer
             self.buffers.append(buffer)
             if edge["writer"] != GMEM:
@@ -266,14 +266,18 @@ class MappedMachine:
         return self.finished()
 
     def replay(self, starts: list[Any]) -> Any:
-        """By the ticks at which every core starts its iterations. RuntimeError where a control unit or a buffer forbids one."""
+        """By the ticks at which every stage starts its iterations. RuntimeError where a control unit, a buffer or another stage of its
+        core forbids one."""
         every = [
             (int(t), n) for n, ticks in enumerate(starts) for t in ticks[: len(self.images) * len(self.cores[n].pixels)]
         ]
+        free = {core.stage["core"]: -(2**62) for core in self.cores}
         for tick, number in sorted(every):
             self.feed()
-            if not self.may_start(number):
-                raise RuntimeError(f"{self.program['stages'][number]['name']} may not start at tick {tick}")
+            stage = self.cores[number].stage
+            if free[stage["core"]] > tick or not self.may_start(number):
+                raise RuntimeError(f"{stage['name']} may not start at tick {tick}")
+            free[stage["core"]] = tick + stage["ticks"]
             self.start(number)
         return self.finished()
 

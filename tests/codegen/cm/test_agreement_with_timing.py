@@ -41,16 +41,17 @@ def test_both_start_every_iteration_in_the_same_tick(seed: int) -> None:
     streams = streams_of(pipeline)
     ticks = tuple(int(n) for n in rng.integers(1, 4, len(pipeline.stages)))
     pace = int(rng.choice([0, pipeline.input_iterations, 3 * pipeline.input_iterations]))
-    edges = len(pipeline.edges)
-    unbounded = ScheduleParameters(ticks, pace_ticks=pace)
+    edges, stages = len(pipeline.edges), len(pipeline.stages)
+    cores = tuple(rng.integers(0, stages, stages).tolist() if seed % 2 else range(stages))
+    unbounded = ScheduleParameters(ticks, pace_ticks=pace, cores=cores)
     fullest = run(lowered, images, unbounded).fullest
     least = tuple(max(1, s.minimum_capacity) for s in streams[:edges])
     between = tuple(int(rng.integers(low, high + 1)) for low, high in zip(least, map(max, least, fullest), strict=True))
     for capacities in ((0,) * edges, fullest, between):
         bounds = capacities + (0,) * (len(streams) - edges)
-        setting = Setting(pipeline, streams, ticks, ((),) * len(streams), bounds, (), pace)
+        setting = Setting(pipeline, streams, ticks, ((),) * len(streams), bounds, (), pace, cores)
         timing = simulate(setting, len(images), record_starts=True)
-        machine = ScheduleParameters(ticks, capacities=capacities, pace_ticks=pace)
+        machine = ScheduleParameters(ticks, capacities=capacities, pace_ticks=pace, cores=cores)
         if timing.deadlock is not None:
             with pytest.raises(StallError):
                 run(lowered, images, machine)

@@ -53,13 +53,15 @@ def lowered_at_random(seed: int) -> tuple[LoweredNetwork, list[np.ndarray], np.n
     return lowered, images, expected, run(lowered, images)
 
 
-def machine_of(lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[int, ...]) -> runner.MappedMachine:
-    """The runner's, of the exported program and the exported state machines."""
+def machine_of(
+    lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[int, ...], cores: tuple[int, ...] | None = None
+) -> runner.MappedMachine:
+    """The runner's, of the exported program and the exported state machines. cores: by stage; None: its own each."""
     hardware = load_hardware(None)
     streams = streams_of(lowered.pipeline, hardware)
     outputs = (0,) * len(lowered.pipeline.outputs)
     stages = len(lowered.pipeline.stages)
-    mapping = Mapping(tuple(range(stages)), ((),) * len(streams), (*cells, *outputs))
+    mapping = Mapping(cores or tuple(range(stages)), ((),) * len(streams), (*cells, *outputs))
     bundle = bundle_of(lowered, streams, (1,) * stages, mapping, hardware, (0, 0))
     control: dict[str, object] = {}
     exec(lcu_source(lowered), control)
@@ -69,13 +71,14 @@ def machine_of(lowered: LoweredNetwork, images: list[np.ndarray], cells: tuple[i
 
 
 def runs_as_expected(lowered: LoweredNetwork, images: list[np.ndarray], expected: np.ndarray, free: Execution) -> None:
-    """By itself and in the order of a schedule."""
+    """By itself, each stage on a core of its own, and in the order of a schedule in which every other core has two stages."""
     machine = machine_of(lowered, images, free.fullest)
     graph = lowered.network.graph
     outputs = np.stack([graph.as_output(image) for image in machine.run()])
     np.testing.assert_array_equal(outputs, expected)
-    tight = run(lowered, images, ScheduleParameters(capacities=free.fullest))
-    replayed = machine_of(lowered, images, free.fullest).replay(list(tight.starts))
+    cores = tuple(stage - (stage % 4 == 1) for stage in range(len(lowered.pipeline.stages)))
+    shared = run(lowered, images, ScheduleParameters(capacities=free.fullest, cores=cores))
+    replayed = machine_of(lowered, images, free.fullest, cores).replay(list(shared.starts))
     np.testing.assert_array_equal(np.stack([graph.as_output(image) for image in replayed]), expected)
 
 
@@ -178,6 +181,14 @@ def test_the_runner_does_not_start_what_its_control_unit_forbids() -> None:
     starts = [np.asarray(ticks) - 10**6 * (k == len(free.starts) - 1) for k, ticks in enumerate(free.starts)]
     with pytest.raises(RuntimeError, match=r" may not start at tick -\d+$"):
         machine_of(lowered, images, free.fullest).replay(starts)
+
+
+def test_the_runner_lets_one_stage_of_a_core_run_at_a_time() -> None:
+    """In the schedule of a core each, some iterations of any two stages overlap."""
+    lowered, images, _, free = lowered_at_random(1)
+    apart = run(lowered, images, ScheduleParameters(capacities=free.fullest))
+    with pytest.raises(RuntimeError, match=r" may not start at tick \d+$"):
+        machine_of(lowered, images, free.fullest, (0,) * len(free.starts)).replay(list(apart.starts))
 
 
 def test_the_runner_imports_numpy_alone() -> None:

@@ -74,10 +74,11 @@ class Channel:
 
 @dataclass
 class Core:
-    """A stage: `running` is the iteration that holds it, with the tick at which it has finished."""
+    """A stage: `running` is the iteration that holds its core, with the tick at which it has finished. place: the core's number."""
 
     iterations: int
     ticks: int
+    place: int
     running: tuple[int, int] | None = None
     starts: list[int] = field(default_factory=list)
 
@@ -168,12 +169,14 @@ class DocumentedRun:
     channels: list[Channel]
     pace: int
     images: int
+    places: Sequence[int]
     finish: list[int] = field(default_factory=list)
     stuck: bool = False
 
     def __post_init__(self) -> None:
         self.wires = wires_of(self.hardware)
-        self.cores = [Core(s.iterations, ticks_of(s, self.hardware)) for s in self.pipeline.stages]
+        stages = zip(self.pipeline.stages, self.places, strict=True)
+        self.cores = [Core(s.iterations, ticks_of(s, self.hardware), place) for s, place in stages]
         self.into = [[c for c in self.channels if c.reader == s] for s in range(len(self.cores))]
         self.out_of = [[c for c in self.channels if c.writer == s] for s in range(len(self.cores))]
         self.arriving: dict[int, list[tuple[Packet, int]]] = {}  # by tick: a packet, and how many links are behind it
@@ -233,7 +236,8 @@ class DocumentedRun:
     def _start_iterations(self) -> None:
         for s, core in enumerate(self.cores):
             number = len(core.starts)
-            if core.running is not None or number == self.images * core.iterations:
+            held = any(other.running is not None for other in self.cores if other.place == core.place)
+            if held or number == self.images * core.iterations:
                 continue
             image, j = divmod(number, core.iterations)
             sending = [c for c in self.out_of[s] if c.sends[j]]

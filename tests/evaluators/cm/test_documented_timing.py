@@ -81,11 +81,14 @@ def with_bits(rng: np.random.Generator, pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, stages=stages, edges=edges)
 
 
-def compared(rng: np.random.Generator, pipeline: Pipeline, file: dict[str, Any], images: int) -> tuple[Setting, bool]:
-    """Both simulators on a random mapping; equal in all that they tell. Whether it deadlocks, too."""
+def compared(
+    rng: np.random.Generator, pipeline: Pipeline, file: dict[str, Any], images: int, sharing: int = 1
+) -> tuple[Setting, bool]:
+    """The simulators on a random mapping; equal in all that they tell. Whether it deadlocks, too. sharing: as many stages on a core."""
     hardware: Hardware = parse_hardware(file, "test")
     streams = streams_of(pipeline, hardware)
-    cores = rng.permutation(hardware.cores)[: len(pipeline.stages)].tolist()
+    seats = np.repeat(rng.permutation(hardware.cores)[: -(-len(pipeline.stages) // sharing)], sharing)
+    cores = rng.permutation(seats)[: len(pipeline.stages)].tolist()
     nodes = [*cores, hardware.gmem]  # GMEM, -1, is the last one
     tables = route_tables(hardware)
     mapped = rng.random() < 0.9
@@ -99,13 +102,13 @@ def compared(rng: np.random.Generator, pipeline: Pipeline, file: dict[str, Any],
     )
     pace = int(rng.integers(1, 60)) if rng.random() < 0.5 else 0
     ticks = tuple(hardware.iteration_ticks(stage) for stage in pipeline.stages)
-    setting = Setting(pipeline, streams, ticks, routes, room, hardware.links, pace)
+    setting = Setting(pipeline, streams, ticks, routes, room, hardware.links, pace, tuple(cores) if sharing > 1 else ())
     names = {hardware.gmem: GMEM}
     paths = [
         [(names.get(k.source, k.source), names.get(k.target, k.target)) for k in (hardware.links[n] for n in route)]
         for route in routes
     ]
-    slow = DocumentedRun(pipeline, file, channels_of(pipeline, file, paths, room), pace, images).run()
+    slow = DocumentedRun(pipeline, file, channels_of(pipeline, file, paths, room), pace, images, cores).run()
     fast = simulate(setting, images, record_starts=True)
     assert fast.finish_ticks.tolist() == slow.finish
     assert (fast.deadlock is not None) == slow.stuck
@@ -118,14 +121,15 @@ def compared(rng: np.random.Generator, pipeline: Pipeline, file: dict[str, Any],
 
 @pytest.mark.slow
 def test_generated_pipelines_take_the_ticks_that_the_documentation_says() -> None:
-    kinds = {"deadlocks": 0, "bits": 0, "torus": 0, "tree": 0, "longer iterations": 0}
+    kinds = {"deadlocks": 0, "bits": 0, "torus": 0, "tree": 0, "longer iterations": 0, "shared": 0}
     for seed in range(300):
         rng = np.random.default_rng(seed)
         pipeline, in_bits = random_pipeline(rng, int(rng.integers(1, 6))), seed % 2 == 0
         if in_bits:
             pipeline = with_bits(rng, pipeline)
         file = random_file(rng, len(pipeline.stages), in_bits)
-        setting, stuck = compared(rng, pipeline, file, 3)
+        setting, stuck = compared(rng, pipeline, file, 3, sharing=1 + seed % 3)
+        kinds["shared"] += len(setting.sharing) < len(pipeline.stages)
         kinds["deadlocks"] += stuck
         kinds["bits"] += in_bits
         kinds["longer iterations"] += max(setting.ticks) > 1
@@ -137,13 +141,13 @@ def test_generated_pipelines_take_the_ticks_that_the_documentation_says() -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_networks_take_the_ticks_that_the_documentation_says(seed: int) -> None:
-    """Random networks cut into blocks and replicas, whose partial sums are wide."""
+    """Random networks cut into blocks and replicas, whose partial sums are wide, on cores of their own or shared by three."""
     rng = np.random.default_rng(seed)
     graph = import_model(RandomNetwork(seed).model(10), "random")
     network = partition(quantise(graph, random_images(graph.shapes[graph.input], 2, seed)).graph)
     replicas = {p.name: Replication(int(rng.integers(1, min(3, p.height) + 1))) for p in network.partitions}
     pipeline = lower(network, Crossbar(int(rng.integers(8, 40)), int(rng.integers(2, 6))), replicas).pipeline
-    compared(rng, pipeline, random_file(rng, len(pipeline.stages), in_bits=True), 2)
+    compared(rng, pipeline, random_file(rng, len(pipeline.stages), in_bits=True), 2, sharing=1 + seed % 2 * 2)
 
 
 def test_a_network_on_a_shipped_accelerator_takes_the_ticks_that_the_documentation_says() -> None:

@@ -52,13 +52,14 @@ def small_hardware(rng: np.random.Generator) -> Hardware:
 
 
 def random_setting(seed: int) -> Setting:
-    """Mapped or not, bounded or not, paced or not."""
+    """Mapped or not, bounded or not, paced or not; of every third seed two or three stages share a core."""
     rng = np.random.default_rng(seed)
     pipeline = random_pipeline(rng, int(rng.integers(1, 6)))
     hardware = small_hardware(rng)
     streams = streams_of(pipeline)
     ticks = tuple(hardware.iteration_ticks(s) for s in pipeline.stages)
-    cores = rng.permutation(hardware.cores)[: len(pipeline.stages)].tolist()
+    sharing = 2 + seed % 2 if seed % 3 == 0 else 1
+    cores = (rng.permutation(hardware.cores)[: len(pipeline.stages)] // sharing).tolist()
     tables = route_tables(hardware)
     nodes = [*cores, hardware.gmem]  # GMEM, -1, is the last one
     mapped = rng.random() < 0.8
@@ -71,4 +72,4 @@ def random_setting(seed: int) -> Setting:
         for s in streams
     )
     pace = int(rng.integers(0, 40)) if rng.random() < 0.5 else 0
-    return Setting(pipeline, streams, ticks, routes, capacities, hardware.links, pace)
+    return Setting(pipeline, streams, ticks, routes, capacities, hardware.links, pace, tuple(cores))

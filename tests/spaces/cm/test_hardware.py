@@ -111,7 +111,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         (changed("gmem.input_ports", [7]), "gmem.input_ports: expected a list of different cores from 0 to 2, found [7]"),
         (changed("gmem.order", "spiral"), 'gmem.order: expected one of row-major, column-major, found "spiral"'),
         (changed("topology.kind", "star"), 'topology.kind: expected one of all-to-all, ring, mesh, mesh-diagonal, torus, tree, 5pp, links'),
-        (changed("core.srambytes", 5), "core.srambytes: expected one of sram_bytes, dpu_operations_per_tick, found an unknown"),
+        (changed("core.srambytes", 5), "core.srambytes: expected one of sram_bytes, dpu_operations_per_tick, stages, found an unknown"),
         (
             changed("topology.links", [{"from": 0, "to": 1}, {"from": 1, "to": 0}]),
             "topology: expected a link that leads to core 2 (a missing link?), found no path from an input port to core 2",

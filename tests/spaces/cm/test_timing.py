@@ -27,7 +27,7 @@ SETTINGS = range(500)
 
 @pytest.mark.slow
 def test_the_compiled_simulator_equals_the_plain_one_tick_for_tick_deadlocks_included() -> None:
-    kinds = {"deadlock": 0, "mapped": 0, "late": 0}
+    kinds = {"deadlock": 0, "mapped": 0, "late": 0, "shared": 0}
     for seed in SETTINGS:
         setting = random_setting(seed)
         fast, plain = simulate(setting, 3, record_starts=True), simulate_reference(setting, 3)
@@ -40,6 +40,8 @@ def test_the_compiled_simulator_equals_the_plain_one_tick_for_tick_deadlocks_inc
         kinds["deadlock"] += fast.deadlock is not None
         kinds["mapped"] += any(setting.routes)
         if fast.deadlock is None:
+            apart = simulate(dataclasses.replace(setting, cores=()), 3)
+            kinds["shared"] += bool((apart.finish_ticks < fast.finish_ticks).any())
             alone = simulate(dataclasses.replace(setting, routes=((),) * len(setting.streams)), 3)
             kinds["late"] += bool((alone.finish_ticks < fast.finish_ticks).any())
     assert min(kinds.values()) > 15, kinds  # the settings are worth the comparison
